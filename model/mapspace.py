@@ -175,6 +175,9 @@ class Mapspace:
         Remarks for people from the reading of the spec.
     min_parallelism_source
         Where `min_parallelism` is written.
+    max_temporal_loops
+        Most temporal loops with a bound above 1 in all levels together; None for no limit. Searches do
+        not know it: their results are checked (`solver.guided.within_loop_limit`).
     """
 
     problem: Problem
@@ -187,3 +190,4 @@ class Mapspace:
     objectives: tuple[str, ...] = ("edp",)
     notes: tuple[Note, ...] = ()
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)
+    max_temporal_loops: int | None = None

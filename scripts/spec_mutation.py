@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from model.text.composer import compose
-from model.text.documents import Document
 from model.text.limits import Limits
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode
+from model.text.source import Document, MappingNode, Node, ScalarNode, SequenceNode
 
 SPECS = Path(__file__).resolve().parents[1] / "specs"
 

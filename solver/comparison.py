@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
-from solver.heuristics.interface import Budget, BudgetSpent, Mapper, MapperError
+from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.pricing import Incumbent, Pricing
+from solver.heuristics.registry import Mapper
 from solver.result import (
     ContradictionError,
     Options,
@@ -19,6 +20,7 @@ from solver.result import (
     Result,
     Status,
     StopCallback,
+    within_loop_limit,
 )
 from solver.search import map_einsum
 
@@ -206,7 +208,7 @@ def _prove(
         if on_progress is not None:
             on_progress(progress)
 
-    result = map_einsum(mapspace, options, listen, should_stop)
+    result = within_loop_limit(mapspace, map_einsum(mapspace, options, listen, should_stop))
     if result.value is not None and (not trace or result.value < trace[-1].value):
         trace.append(Point(result.statistics.seconds, result.value))
     return result, tuple(trace)

@@ -24,6 +24,7 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    within_loop_limit,
 )
 from solver.search.branching.skeleton import Priced
 from solver.search.mapper import SharedSearch, map_einsum
@@ -84,7 +85,18 @@ def map_from(
         As of `solver.map_einsum`.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
-        return search.minimise(options.objectives or mapspace.objectives, known=known)
+        result = search.minimise(options.objectives or mapspace.objectives, known=known)
+    return within_loop_limit(mapspace, result)
+
+
+def map_within_limit(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Find the best mapping as `solver.map_einsum` does, and check its number of temporal loops."""
+    return within_loop_limit(mapspace, map_einsum(mapspace, options, on_progress, should_stop))
 
 
 def map_or_explain(
@@ -112,7 +124,8 @@ def map_or_explain(
     TooLargeError
         As of `solver.map_einsum`.
     """
-    return _helped(_best, _Question(mapspace, options, on_progress, should_stop, reasons))
+    result = _helped(_best, _Question(mapspace, options, on_progress, should_stop, reasons))
+    return within_loop_limit(mapspace, result)
 
 
 def front_or_explain(
@@ -128,7 +141,14 @@ def front_or_explain(
     ContradictionError, TooLargeError
         As of `map_or_explain`.
     """
-    return _helped(pareto_front, _Question(mapspace, options, on_progress, should_stop))
+    front = _helped(pareto_front, _Question(mapspace, options, on_progress, should_stop))
+    most = mapspace.max_temporal_loops
+    if most is None or all(point.mapping.temporal_loops <= most for point in front.points):
+        return front
+    # What takes the place of a point with too many loops is not known, nor what that would dominate.
+    return replace(
+        front, status=Status.UNKNOWN, termination=Termination.LOOP_LIMIT, points=(), open_ranges=()
+    )
 
 
 Answer = TypeVar("Answer", Result, Front)

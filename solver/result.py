@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from model.objective import OBJECTIVES, in_reported_unit
 if TYPE_CHECKING:
     from model.cost import Evaluation
     from model.mapping import Mapping
+    from model.mapspace import Mapspace
     from solver.reasons import Reason
 
 
@@ -45,6 +46,8 @@ class Termination(Enum):
     MEMORY_LIMIT = "MEMORY_LIMIT"
     TOO_LARGE = "TOO_LARGE"
     """Of networks: the layer has more words than a search counts."""
+    LOOP_LIMIT = "LOOP_LIMIT"
+    """The best mapping has more temporal loops than the mapspace allows, which the search does not model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,3 +338,22 @@ class Result:
         if quantity is None:
             return None
         return in_reported_unit(self.objective, quantity, self.units_per_pj)
+
+
+def within_loop_limit(mapspace: Mapspace, result: Result) -> Result:
+    """Return the result of a search, which does not know `Mapspace.max_temporal_loops`.
+
+    A mapping within the limit is the best under it too. One with more loops is not allowed: the result is
+    UNKNOWN then, and its bound holds.
+    """
+    most = mapspace.max_temporal_loops
+    if most is None or result.mapping is None or result.mapping.temporal_loops <= most:
+        return result
+    return replace(
+        result,
+        status=Status.UNKNOWN,
+        termination=Termination.LOOP_LIMIT,
+        value=None,
+        mapping=None,
+        evaluation=None,
+    )

@@ -23,10 +23,9 @@ from model.energy.estimator import (
 )
 from model.energy.figures import items_of, keyed_mapping
 from model.energy.request import CLASS, EnergyError
+from model.text.composer import plain_value
 from model.text.expressions import evaluate
-from model.text.fields import as_name, flat_items
-from model.text.keys import one_of
-from model.text.scalars import plain_value
+from model.text.fields import as_name, flat_items, one_of
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 
 _LIBRARY_KEYS = frozenset({"version", "classes"})
@@ -573,7 +572,10 @@ class Library:
             return PrimitiveComponent(primitive, written)
         known = tuple(dict.fromkeys((*self.classes.by_name, *known_classes())))
         suggestion = dram_hint(component_class) or did_you_mean(component_class, known)
-        listing = f"known classes: {', '.join(known)}; a compound one needs the file that defines it"
+        listing = (
+            f"known classes: {', '.join(known)}; a compound one needs the file that defines it. Figures may "
+            "be given instead: `energy` on the component, or an ERT; `technology: -1` stands for any"
+        )
         raise EnergyError(
             f"unknown component class `{component_class}`",
             span,

@@ -10,8 +10,7 @@ from pathlib import PurePath
 
 from model.energy.request import EnergyError
 from model.numbers import EXACT
-from model.text.fields import as_mapping, as_sequence, unfit
-from model.text.keys import check_keys
+from model.text.fields import as_mapping, as_sequence, check_keys, unfit
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError
 
 SIGNIFICANT_DIGITS = 6

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from model.energy.figures import exact_decimal, items_of, keyed_mapping, place
 from model.energy.request import Kind
-from model.text.decimals import calculated
+from model.text.arithmetic import calculated
 from model.text.expressions import evaluate
 from model.text.fields import as_name
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
@@ -51,7 +51,7 @@ def read_given(
     a compute component also ``energy: 0.5``; ``actions: [{name: read, energy: 2.5}]``;
     ``vector_access_energy: 2.5`` for every access of a storage; ``energy_per_op: 0.5``; and
     ``area: 1200``. A figure is a number, kept exactly, or an expression over `names`, see
-    `model.text.decimals.calculated`.
+    `model.text.arithmetic.calculated`.
 
     Parameters
     ----------

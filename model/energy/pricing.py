@@ -12,7 +12,7 @@ from model.energy.figures import LARGEST_FIGURE, place, rounded, shortened
 from model.energy.given import EnergyTable, EnergyTables
 from model.energy.request import CLASS, EnergyError, EnergyRequest, Kind, Prices
 from model.numbers import EXACT
-from model.text.decimals import calculated
+from model.text.arithmetic import calculated
 from model.text.source import Span, SpecError, did_you_mean
 from model.wording import listing
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.text.fields import as_int, as_mapping, as_name, as_sequence, known_name
+from model.text.fields import as_int, as_mapping, as_name, as_sequence, check_keys, known_name
 from model.text.files import SHIPPED_SPECS
-from model.text.keys import check_keys
 from model.text.reader import read_files
 from model.text.source import MappingNode, Node, SpecError, did_you_mean
 from model.tiling.tilings import DEFAULT_ORDER, Backend, Strategy, strategy_named

@@ -1,14 +1,67 @@
-"""Arithmetic on values from a spec, which must not be able to use up time or memory."""
+"""Numbers of a spec: exact decimals, arithmetic that cannot use up time or memory, and functions."""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Clamped, Context, Decimal, DecimalException, Inexact
 from typing import Any, TypeVar
 
-from model.text.decimals import DIGITS_OF_DOUBLES, LongFloat, calculated, float_of
+DIGITS_OF_DOUBLES = 15
+"""Decimal digits that a double keeps, whatever they are."""
+
+_DOUBLES = Context(prec=DIGITS_OF_DOUBLES)
+
+
+class LongFloat(float):
+    """A float that is written with more digits than a double has; its text has all of them.
+
+    Parameters
+    ----------
+    text
+        A decimal number.
+    """
+
+    text: str
+
+    def __new__(cls, text: str) -> LongFloat:
+        """Keep the text beside the number."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __getnewargs__(self) -> tuple[str]:  # type: ignore[override]
+        return (self.text,)
+
+
+def float_of(text: str) -> float:
+    """Return a decimal number as a float, one of more than 15 digits as a `LongFloat`."""
+    value = float(text)
+    is_short = len(text) <= DIGITS_OF_DOUBLES or value == 0 or math.isinf(value)
+    if is_short or len(Decimal(text).as_tuple().digits) <= DIGITS_OF_DOUBLES:
+        return value
+    return LongFloat(text)
+
+
+def calculated(value: float) -> Decimal:
+    """Return what was calculated, without the last digits of doubles, which calculations leave wrong.
+
+    Integers, a `LongFloat`, and numbers that are written with 15 digits or less come out as written.
+
+    Parameters
+    ----------
+    value
+        Any number; those of ``decimal`` that are not finite for those of floats.
+    """
+    if isinstance(value, LongFloat):
+        return Decimal(value.text)
+    return Decimal(value) if isinstance(value, int) else _DOUBLES.create_decimal(repr(value))
+
 
 _Value = TypeVar("_Value")
 
@@ -191,3 +244,127 @@ def _joined(left: str | list[object] | tuple[object, ...], right: object) -> obj
     if len(left) + len(right) > _TEXT_LENGTH:
         raise OverflowError(f"the result is longer than {_TEXT_LENGTH}")
     return left + right  # type: ignore[operator]
+
+
+_LONGEST_RANGE = 10_000
+_LARGEST_PRECISION = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of expressions.
+
+    Parameters
+    ----------
+    compute
+        Takes values of any type, and raises TypeError, ValueError or ArithmeticError for those that it
+        does not take.
+    least, most
+        Number of arguments, both included; `most` may be infinite.
+    """
+
+    compute: Callable[..., object]
+    least: int = 1
+    most: float = 1
+
+    def __call__(self, name: str, arguments: Sequence[object]) -> object:
+        """Call it; TypeError for a wrong number of arguments or a wrong type."""
+        if not self.least <= len(arguments) <= self.most:
+            raise TypeError(f"`{name}` does not take {len(arguments)} arguments")
+        return self.compute(*arguments)
+
+
+def _of_number(compute: Callable[[float], float]) -> Function:
+    return Function(lambda value: compute(number(value)))
+
+
+def _log(value: object, *base: object) -> float:
+    return math.log(number(value), *(number(part) for part in base))
+
+
+def _round(value: object, *digits: object) -> float:
+    if not digits:
+        return round(number(value))
+    places = digits[0]
+    if not isinstance(places, int) or abs(places) > _LARGEST_PRECISION:
+        raise ValueError(f"`round` takes at most {_LARGEST_PRECISION} digits")
+    return round(number(value), places)
+
+
+def _extreme(choose: Callable[[Iterable[float]], float]) -> Function:
+    def chosen(*values: object) -> float:
+        candidates = container(values[0]) if len(values) == 1 else values
+        if not candidates:
+            raise ValueError("the list is empty")
+        return choose([number(value) for value in candidates])
+
+    return Function(chosen, 1, math.inf)
+
+
+def _range(*bounds: object) -> list[int]:
+    result = range(*(_whole(bound) for bound in bounds))
+    if len(result) > _LONGEST_RANGE:
+        raise ValueError(f"a range has at most {_LONGEST_RANGE} values")
+    return list(result)
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, int):
+        return value
+    raise TypeError(f"a whole number is needed, not {type_name(value)}")
+
+
+def _whole_numbers(compute: Callable[..., int]) -> Function:
+    return Function(lambda *values: compute(*(_whole(value) for value in values)), 2, math.inf)
+
+
+def _lcm(*values: int) -> int:
+    result = 1
+    for value in values:
+        result = bounded(math.lcm(result, value))
+    return result
+
+
+def _prod(values: object) -> object:
+    result: object = 1
+    for value in container(values):
+        result = calculate("*", result, number(value))
+    return result
+
+
+def _int(value: object) -> int:
+    return int(value if isinstance(value, str) else number(value))
+
+
+def _float(value: object) -> float:
+    return float(value if isinstance(value, str) else number(value))
+
+
+def _str(value: object) -> str:
+    return value if isinstance(value, str) else str(number(value))
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "abs": _of_number(abs),
+    "ceil": _of_number(math.ceil),
+    "exp": _of_number(math.exp),
+    "float": Function(_float),
+    "floor": _of_number(math.floor),
+    "gcd": _whole_numbers(math.gcd),
+    "int": Function(_int),
+    "isqrt": Function(lambda value: math.isqrt(_whole(value))),
+    "lcm": _whole_numbers(_lcm),
+    "len": Function(lambda values: len(container(values))),
+    "log": Function(_log, 1, 2),
+    "log10": _of_number(math.log10),
+    "log2": _of_number(math.log2),
+    "max": _extreme(max),
+    "min": _extreme(min),
+    "pow": Function(lambda base, exponent: calculate("**", base, exponent), 2, 2),
+    "prod": Function(_prod),
+    "range": Function(_range, 1, 3),
+    "round": Function(_round, 1, 2),
+    "sqrt": _of_number(math.sqrt),
+    "str": Function(_str),
+    "sum": Function(lambda values: total(container(values))),
+}

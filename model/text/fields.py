@@ -1,15 +1,17 @@
-"""Reading single values of a spec: each reader returns a checked value or raises a SpecError."""
+"""Values and keys of a spec: each reader returns a checked value or raises a SpecError."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
 
-from model.source_ref import SourceRef
+from model.cost.tiles import tile_words
+from model.problem import Problem
 from model.text.expressions import evaluate
+from model.text.limits import Limits
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.wording import listing
 
@@ -19,12 +21,6 @@ NO_NAMES: Names = MappingProxyType({})
 MAX_INTEGER = 10**15
 MAX_NAME = 200
 IDENTIFIER_HINT = "use letters, digits and `_`, and begin with no digit"
-
-
-def source_ref(span: Span) -> SourceRef:
-    """Return the place of `span` for the canonical problem."""
-    origin = "file" if span.source is None else span.source.origin
-    return SourceRef(span.file, span.line, span.column, origin)
 
 
 def kind_of(node: Node) -> str:
@@ -316,3 +312,165 @@ def _shown(node: Node, value: object) -> str:
     text = node.text if isinstance(node, ScalarNode) else str(value)
     literal = isinstance(node, ScalarNode) and node.value is value
     return text if literal or text == str(value) else f"{text}, which is {value}"
+
+
+NOWHERE: Mapping[str, str] = MappingProxyType({})
+
+
+def check_keys(
+    node: MappingNode,
+    known: Iterable[str],
+    what: str,
+    required: Iterable[str] = (),
+    elsewhere: Mapping[str, str] = NOWHERE,
+) -> None:
+    """Check that a mapping has none but known keys.
+
+    Parameters
+    ----------
+    node
+        The mapping.
+    known
+        The keys that it may have.
+    what
+        Names it in messages.
+    required
+        Where an unknown key resembles no known one, the message names those of these that are missing as
+        well: one of them may be what it was to be. That they are missing is no error here.
+    elsewhere
+        Keys that belong under another one, and that one.
+
+    Raises
+    ------
+    SpecError
+        At the first key that is unknown.
+    """
+    names = tuple(known)
+    for key, _ in node.entries:
+        if key.text in names:
+            continue
+        if key.text in elsewhere:
+            raise SpecError(
+                f"unknown key `{key.text}` in {what}", key.span, hint=belongs(key.text, elsewhere)
+            )
+        raise _unknown_key(key, names, what, [name for name in required if name not in node])
+
+
+def belongs(key: str, elsewhere: Mapping[str, str]) -> str:
+    """Return the hint for a key that belongs under another one.
+
+    Parameters
+    ----------
+    key
+        One of the keys of `elsewhere`.
+    elsewhere
+        As for `check_keys`.
+    """
+    return f"`{key}` belongs under `{elsewhere[key]}`"
+
+
+def _unknown_key(key: ScalarNode, known: Sequence[str], what: str, missing: Sequence[str]) -> SpecError:
+    message = f"unknown key `{key.text}` in {what}"
+    similar = did_you_mean(key.text, known)
+    if missing and similar is None:
+        message = f"{message}, which lacks {listing(missing)}"
+    return SpecError(message, key.span, hint=similar or f"known keys are {listing(known)}")
+
+
+def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNode, Node] | None:
+    """Return the entry whose key is one of several synonyms.
+
+    Parameters
+    ----------
+    node
+        The mapping.
+    keys
+        The synonyms.
+    what
+        Names the mapping in messages.
+
+    Returns
+    -------
+    tuple or None
+        The node of the key, and the value, which may be empty; None if there is none.
+
+    Raises
+    ------
+    SpecError
+        Two of the synonyms are given.
+    """
+    present = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
+    if len(present) > 1:
+        first, second = present[0][0], present[1][0]
+        message = f"`{first.text}` and `{second.text}` are two names of one thing in {what}"
+        raise SpecError(message, second.span, ((first.span, "first given here"),))
+    return present[0] if present else None
+
+
+def check_count(items: Sequence[object], most: int, what: str, span: Span) -> None:
+    """Check that there are not too many of something.
+
+    Parameters
+    ----------
+    items
+        All of them.
+    most
+        How many may be there.
+    what
+        Names them in the plural.
+    span
+        Where they are given.
+
+    Raises
+    ------
+    SpecError
+        There are more.
+    """
+    if len(items) > most:
+        raise SpecError(f"{len(items)} {what}; at most {most} are read", span)
+
+
+def check_points(count: int, limits: Limits, what: str, span: Span) -> None:
+    """Check that a number of computes, words or instances is not beyond all plausibility.
+
+    Parameters
+    ----------
+    count
+        At least 0.
+    limits
+        `Limits.points` counts.
+    what
+        The message's beginning, such as ``the computes are``.
+    span
+        Where the number comes from.
+
+    Raises
+    ------
+    SpecError
+        It is greater than the limit.
+    """
+    if count > limits.points:
+        message = f"{what} about 1e{math.floor(math.log10(count))}; at most {float(limits.points):g} are read"
+        raise SpecError(message, span)
+
+
+def check_problem(problem: Problem, limits: Limits, span: Span) -> None:
+    """Check that the computes and words of an Einsum are not beyond all plausibility.
+
+    Parameters
+    ----------
+    problem
+        The Einsum with its bounds.
+    limits
+        `Limits.points` counts.
+    span
+        Where the bounds are given.
+
+    Raises
+    ------
+    SpecError
+        They are.
+    """
+    check_points(problem.computes, limits, "the computes are", span)
+    for space in problem.dataspaces:
+        check_points(tile_words(space, problem.bound), limits, f"the words of `{space.name}` are", span)

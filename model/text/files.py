@@ -1,10 +1,10 @@
-"""Reading spec files: which may be read, where they are looked for, and what is wrong with them."""
+"""Reading spec files: which may be read, where they are looked for, and what is left of the limits."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from model.text.limits import Limits, raised_by
@@ -296,3 +296,132 @@ def display_name(path: Path) -> str:
     except ValueError:
         return printable(absolute)
     return printable(min(relative, absolute, key=len))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The file that is read, and what its includes see.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    home : Path
+        The directory of the top file.
+    variables : mapping
+        Template variables.
+    added : tuple of Path
+        Directories that templates added to the search path.
+    environment : mapping
+        What ``$NAME`` means in the paths of templates.
+    chain : tuple of Path
+        The files that included one another down to this one, resolved, this one last.
+    """
+
+    path: Path
+    home: Path
+    variables: Mapping[str, object] = field(default_factory=dict)
+    added: tuple[Path, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    chain: tuple[Path, ...] = ()
+
+    @classmethod
+    def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
+        """Return the scope of a file that the user named.
+
+        Parameters
+        ----------
+        path
+            The file.
+        variables
+            Template variables.
+
+        Raises
+        ------
+        SpecError
+            Its symbolic links run in a circle.
+        """
+        return cls(path, path.parent, variables, chain=(resolved(path),))
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Where this file's includes are looked for, in order."""
+        return tuple(dict.fromkeys((self.path.parent, *self.added, self.home)))
+
+    def enter(self, path: Path, limits: Limits) -> Scope:
+        """Return the scope of a file that this one includes.
+
+        Raises
+        ------
+        SpecError
+            If that file is being read already, or the includes are nested too deep.
+        """
+        target = resolved(path)
+        if target in self.chain:
+            cycle = [*self.chain[self.chain.index(target) :], target]
+            raise SpecError("files include one another: " + " -> ".join(map(display_name, cycle)))
+        if len(self.chain) > limits.include_depth:
+            raise SpecError(f"includes are nested more than {limits.include_depth} deep")
+        return replace(self, path=path, chain=(*self.chain, target))
+
+
+@dataclass(slots=True)
+class Usage:
+    """What one reading of a spec has used of its limits, and the names that its templates use."""
+
+    bytes: int = 0
+    includes: int = 0
+    nodes: int = 0
+    rendered: int = 0
+    seconds: float = 0.0
+    names: set[str] = field(default_factory=set)
+
+
+class Session:
+    """One reading of spec files: its limits, for all files together, and where included files may lie."""
+
+    def __init__(self, limits: Limits, roots: IncludeRoots) -> None:
+        self.limits = limits
+        self.roots = roots
+        self.used = Usage()
+        self.confined = False  # whether this is the process that templates are confined to
+
+    def read(self, path: Path) -> str:
+        """Return the text of a file; SpecError as for `read_text`, or when all files are too long."""
+        text = read_text(path, self.limits)
+        self.used.bytes += len(text.encode())
+        if self.used.bytes > self.limits.total_bytes:
+            message = f"the spec files hold more than {self.limits.total_bytes} bytes in all"
+            raise SpecError(message, hint=raised_by("total_bytes"))
+        return text
+
+    def count_nodes(self, nodes: int) -> None:
+        """Count the values that a file holds; SpecError when all files hold too many."""
+        self.used.nodes += nodes
+        if self.used.nodes > self.limits.nodes:
+            message = f"the spec files hold more than {self.limits.nodes} values in all"
+            raise SpecError(message, hint=raised_by("nodes"))
+
+    def count_text(self, text: str) -> str:
+        """Return a text that a template renders to; SpecError when it is too much in all."""
+        self.used.rendered += len(text)
+        if self.used.rendered > self.limits.rendered_characters:
+            message = f"templates render to more than {self.limits.rendered_characters} characters"
+            raise SpecError(message, hint=raised_by("rendered_characters"))
+        return text
+
+    def locate(self, wanted: str, scope: Scope) -> Path:
+        """Return the file that a spec names.
+
+        Raises
+        ------
+        SpecError
+            There is none, it may not be read, or too many are included.
+        """
+        self.used.includes += 1
+        if self.used.includes > self.limits.includes:
+            message = f"more than {self.limits.includes} files are included"
+            raise SpecError(message, hint=raised_by("includes"))
+        path = require(wanted, scope.directories, self.roots)
+        self.roots.check(path)
+        return path

@@ -7,15 +7,19 @@ from functools import reduce
 from pathlib import Path
 
 from model.note import Note
-from model.text.composer import INCLUDE_DIRECTORY_TAG, INCLUDE_TAG, INCLUDED_TAG, Resolver, compose, extent_of
-from model.text.documents import Document
-from model.text.files import SPEC_SUFFIXES, display_name, files_of, include_roots
+from model.text.composer import (
+    INCLUDE_DIRECTORY_TAG,
+    INCLUDE_TAG,
+    INCLUDED_TAG,
+    Resolver,
+    compose,
+    extent_of,
+    plain_value,
+)
+from model.text.files import SPEC_SUFFIXES, Scope, Session, display_name, files_of, include_roots
 from model.text.limits import Limits
 from model.text.merging import join_included, join_specs
-from model.text.notes import note_at
-from model.text.scalars import plain_value
-from model.text.session import Scope, Session
-from model.text.source import MappingNode, Node, ScalarNode, SpecError, did_you_mean
+from model.text.source import Document, MappingNode, Node, ScalarNode, SpecError, did_you_mean, note_at
 
 _TEMPLATE_SUFFIXES = (".jinja", ".jinja2")
 _TEMPLATE_MARKS = ("{{", "{%")
@@ -89,7 +93,7 @@ def read_each(
     reader = _Reader(session)
     found = [reader.top(path, values) for path in tops]
     if names is not None:
-        names.update(session.names)
+        names.update(session.used.names)
     return found
 
 

@@ -1,14 +1,15 @@
-"""Spec text as nodes that know where they were written, and errors that show the place."""
+"""Spec text as nodes with places, the errors and notes that show them, and the way back to the files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 
-from model.source_ref import Origin
+from model.note import Note, Value
+from model.source_ref import Origin, SourceRef
 from model.wording import printable
 
 Scalar = None | bool | int | float | str
@@ -307,6 +308,12 @@ def fold_name(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "")
 
 
+def source_ref(span: Span) -> SourceRef:
+    """Return the place of `span` for the canonical problem."""
+    origin = "file" if span.source is None else span.source.origin
+    return SourceRef(span.file, span.line, span.column, origin)
+
+
 def excerpts(spans: Iterable[Span]) -> list[list[str]]:
     """Return, for each place, the lines that show it.
 
@@ -372,3 +379,127 @@ def _clip(before: str, marked: str, after: str) -> tuple[str, str, str]:
     if len(after) > room:
         after = after[: room - len(_CLIPPED)] + _CLIPPED
     return before, marked, after
+
+
+@dataclass(frozen=True, slots=True)
+class LineOrigin:
+    """The line of a source file that a rendered line comes from (1-based)."""
+
+    source: SourceText
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML document.
+
+    Parameters
+    ----------
+    text : str
+        What the YAML parser reads.
+    source : SourceText
+        The same text in lines.
+    origins : tuple of LineOrigin, optional
+        For a rendered template, where each line of `source` was written.
+    """
+
+    text: str
+    source: SourceText
+    origins: tuple[LineOrigin, ...] | None = None
+
+    @classmethod
+    def of(cls, name: str, text: str, origin: Origin = "file") -> Document:
+        """Wrap the text of a file that is no template, or of a setting.
+
+        Parameters
+        ----------
+        name
+            The file as messages name it, or the setting.
+        text
+            All of it.
+        origin
+            Which of the two it is.
+        """
+        return cls(text, SourceText.of(name, text, origin))
+
+    def span(self, line: int, column: int, end_line: int, end_column: int) -> Span:
+        """Return the span of a stretch of the text, in terms of the user's files.
+
+        A line that rendering left as it stood in the template keeps its columns. Otherwise the span
+        covers the template's line, and carries the stretch of the rendered text with it.
+
+        Parameters
+        ----------
+        line, column
+            Its first character, from 1.
+        end_line, end_column
+            The character after its last one, from 1.
+        """
+        written = Span(self.source.name, line, column, end_line, end_column, self.source)
+        if self.origins is None:
+            return written
+        origin = self._origin(line)
+        original = origin.source.line(origin.line) or ""
+        if original != self.source.line(line):
+            return Span(*_whole_line(origin, original), origin.source, rendered=written)
+        last = self._origin(end_line)
+        if last.source is not origin.source or last.line < origin.line:
+            last, end_column = origin, len(original) + 1
+        return Span(origin.source.name, origin.line, column, last.line, end_column, origin.source)
+
+    def _origin(self, line: int) -> LineOrigin:
+        assert self.origins is not None
+        return self.origins[min(line, len(self.origins)) - 1]
+
+
+def whole_line_span(source: SourceText, line: int) -> Span:
+    """Return the span of the visible part of a line."""
+    return Span(*_whole_line(LineOrigin(source, line), source.line(line) or ""), source)
+
+
+def _whole_line(origin: LineOrigin, text: str) -> tuple[str, int, int, int, int]:
+    indent = len(text) - len(text.lstrip())
+    return origin.source.name, origin.line, indent + 1, origin.line, max(indent + 1, len(text.rstrip())) + 1
+
+
+Places = Mapping[SourceRef, Span]
+
+
+def places_of(*documents: Node) -> dict[SourceRef, Span]:
+    """Return the span of every place that a node of some documents starts at.
+
+    Where several nodes start at one place, as a mapping does with its first key, the shortest
+    counts: constraints point at names and values.
+
+    Parameters
+    ----------
+    documents
+        Their roots; what aliases share is looked at once.
+    """
+    spans: dict[SourceRef, Span] = {}
+    for span in (span for node in values_in(*documents) for span in _spans_of(node)):
+        place = source_ref(span)
+        known = spans.get(place)
+        if known is None or _end(span) < _end(known):
+            spans[place] = span
+    return spans
+
+
+def _spans_of(node: Node) -> list[Span]:
+    """Return the places of a node and of its keys."""
+    keys = [key.span for key, _ in node.entries] if isinstance(node, MappingNode) else []
+    return [node.span, *keys]
+
+
+def _end(span: Span) -> tuple[int, int]:
+    return span.end_line, span.end_column
+
+
+TakeNote = Callable[[Note], None]
+"""Where those who read a spec leave their notes."""
+
+
+def note_at(span: Span | None, sentence: str, *values: Value) -> Note:
+    """Return a note on what stands at `span`, with the values made printable; see `Note`."""
+    shown = tuple(printable(value) if isinstance(value, str) else value for value in values)
+    return Note(sentence, shown, None if span is None else source_ref(span))

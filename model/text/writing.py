@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import yaml
 from yaml.emitter import Emitter
 
-from model.text.scalars import CORE_TAGS, plain_value
+from model.text.composer import CORE_TAGS, plain_value
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError
 
 MOST_CHARACTERS = 1 << 23

@@ -1,23 +1,81 @@
-"""The entry point: from a network to a proven assignment."""
+"""From a network to a proven assignment, with naive rules and each layer's next best method beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from model.assignment import CostedNetwork
-from solver.assignment.answer import CP_SAT, Answer, Request
-from solver.assignment.chain import find_paths, relax_path
+import numpy as np
+from numpy.typing import NDArray
+
+from model.assignment import FORBIDDEN, CostArray, CostedLayer, CostedNetwork
 from solver.assignment.conflicts import find_conflicts
-from solver.assignment.elimination import Departure, depart, least_total, restore
-from solver.assignment.instance import Choice, Instance, part_of
+from solver.assignment.elimination import (
+    Departure,
+    Elimination,
+    Reduced,
+    depart,
+    find_paths,
+    least_total,
+    reduce_instance,
+    relax_path,
+    restore,
+)
+from solver.assignment.instance import CHAIN, Choice, Instance, graph_structure, part_of
 from solver.assignment.kernel import solve_kernel
-from solver.assignment.policies import naive_policies
-from solver.assignment.reductions import Reduced, reduce_instance
-from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition
-from solver.assignment.structure import CHAIN, graph_structure
+from solver.assignment.kernel_model import CP_SAT, KernelRequest, KernelResult
+from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition, Policy
 from solver.clock import Clock
 from solver.result import Status, StopCallback, Termination
+
+CHEAPEST = "best method per layer, transitions ignored"
+
+
+def naive_policies(network: CostedNetwork) -> tuple[Policy, ...]:
+    """Return what naive rules cost: each layer's cheapest method, and each single method everywhere.
+
+    A layer that does not offer the single method takes its cheapest one; a method that no layer has to
+    choose is no rule.
+    """
+    open_layers = [layer for layer in network.layers if len(layer.methods) > 1]
+    singles = list(dict.fromkeys(method for layer in open_layers for method in layer.methods))
+    kinds = {layer.methods for layer in network.layers}
+    offers = {methods: _offered(methods, singles) for methods in kinds}
+    picks = [_picks(layer, offers[layer.methods]) for layer in network.layers]
+    followed = [sum(method in layer.methods for layer in network.layers) for method in singles]
+    names = [CHEAPEST, *(f"{method} everywhere" for method in singles)]
+    counts = [len(network.layers), *followed]
+    totals = _totals(network, picks)
+    return tuple(Policy(*parts) for parts in zip(names, totals, counts, strict=True))
+
+
+def _offered(methods: Sequence[str], singles: Sequence[str]) -> NDArray[np.int64]:
+    """Return where a layer has each rule's method: -1 for the cheapest one, and for what it lacks."""
+    return np.array([-1, *(methods.index(method) if method in methods else -1 for method in singles)])
+
+
+def _picks(layer: CostedLayer, offered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the position of the method that each rule takes."""
+    costs = layer.costs.tolist()
+    allowed = [k for k, cost in enumerate(costs) if cost != FORBIDDEN]
+    cheapest = min(allowed, key=costs.__getitem__, default=0)
+    return np.where(offered < 0, cheapest, offered)
+
+
+def _totals(network: CostedNetwork, picks: Sequence[NDArray[np.int64]]) -> list[int | None]:
+    """Return the total of each rule in steps, None where it takes something forbidden."""
+    parts = [layer.costs[pick] for layer, pick in zip(network.layers, picks, strict=True)]
+    parts += [
+        edge.transition[picks[edge.source], picks[edge.target]]
+        for edge in network.edges
+        if edge.transition is not None
+    ]
+    table = np.stack(parts)
+    # Summed up as Python's integers: 64 bits need not be enough.
+    sums = table.sum(axis=0, dtype=object).tolist()
+    forbidden = (table == FORBIDDEN).any(axis=0).tolist()
+    return [None if barred else total for total, barred in zip(sums, forbidden, strict=True)]
+
 
 REDUCTIONS, BUCKET_ELIMINATION = "reductions", "bucket-elimination"
 
@@ -103,8 +161,8 @@ def _solve(reduced: Reduced, infinity: int, options: AssignOptions, clock: Clock
     if bound >= infinity:
         return _Solution(None, None)
     parts = [part_of(reduced.instance, kernel) for kernel in reduced.kernels]
-    request = Request(jobs=options.jobs, seed=options.seed)
-    answers: list[Answer] = []
+    request = KernelRequest(jobs=options.jobs, seed=options.seed)
+    answers: list[KernelResult] = []
     searched_by = None
     for part in parts:
         answer = solve_kernel(part, request, clock)
@@ -129,8 +187,8 @@ def _second_best(
     reduced: Reduced,
     choice: list[int],
     departure: Departure | None,
-    answers: Sequence[Answer],
-    request: Request,
+    answers: Sequence[KernelResult],
+    request: KernelRequest,
     clock: Clock,
 ) -> tuple[list[int] | None, bool]:
     """Return the best assignment but one, and whether it is proven to be that.
@@ -192,3 +250,112 @@ def _decomposition(network: CostedNetwork, reduced: Reduced, structure: str) -> 
     ]
     kernels = tuple(tuple(names[variable] for variable in kernel) for kernel in reduced.kernels)
     return Decomposition(structure, tuple(steps), kernels)
+
+
+MOST_SOLVED_AGAIN = 200
+"""Layers up to which a graph with rings is solved once more for every layer."""
+
+MOST_ENTRIES_AGAIN = 1 << 26
+"""What the tables of all those solutions may have together: a few seconds."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A layer's best other method.
+
+    Parameters
+    ----------
+    method
+        Its position in the layer's `methods`.
+    margin
+        Steps by which the best assignment with it is above the best one of all.
+    """
+
+    method: int
+    margin: int
+
+
+Alternatives = tuple[Alternative | None, ...]
+"""One per layer; None for a layer that has no other method."""
+
+
+def alternatives(result: AssignResult) -> Alternatives | None:
+    """Return each layer's best other method.
+
+    Exact. In chains and trees one pass back through the eliminations tells the least total under
+    every method of every layer (the min-marginals); other graphs that reductions solve are solved again
+    without the layer's method, once per layer.
+
+    Returns
+    -------
+    tuple or None
+        None where the assignment or its margin is not proven, where a rest was searched, and where a
+        graph with rings has more than `MOST_SOLVED_AGAIN` layers, or takes too many entries.
+    """
+    if result.best is None or result.status is not Status.OPTIMAL:
+        return None
+    if result.runner_up is not None and result.margin is None:
+        return None
+    instance = Instance.of(result.network)
+    reduced, _ = take_apart(instance)
+    if reduced.kernels:
+        return None
+    if all(len(elimination.neighbours) <= 1 for elimination in reduced.eliminations):
+        surplus = _surpluses(reduced.eliminations, instance.infinity)
+        return tuple(
+            _best_other(surplus[layer], chosen, instance.infinity)
+            for layer, chosen in enumerate(result.best.choice)
+        )
+    layers = len(instance.vectors)
+    if (
+        layers > MOST_SOLVED_AGAIN
+        or layers * sum(elimination.entries for elimination in reduced.eliminations) > MOST_ENTRIES_AGAIN
+    ):
+        return None
+    total = result.best.total
+    return tuple(_without(instance, layer, value, total) for layer, value in enumerate(result.best.choice))
+
+
+def _surpluses(eliminations: Sequence[Elimination], infinity: int) -> dict[int, CostArray]:
+    """Return per variable and value how far the best total with it is above the least of all.
+
+    Every elimination has one link at most. Back from the last one: what lies beyond the link is the
+    neighbour's surplus without the part that this variable had passed on to it.
+    """
+    surpluses: dict[int, CostArray] = {}
+    for elimination in reversed(eliminations):
+        if not elimination.links:
+            surpluses[elimination.variable] = np.where(
+                elimination.vector < infinity, elimination.vector - elimination.vector.min(), infinity
+            )
+            continue
+        (((neighbour,), matrix),) = elimination.links
+        passed_on = (elimination.vector[:, None] + matrix).min(axis=0)
+        is_open = (surpluses[neighbour] < infinity) & (passed_on < infinity)
+        # May be negative: only together with the variable's own costs it is a surplus.
+        beyond = np.where(is_open & (matrix < infinity), matrix + surpluses[neighbour] - passed_on, infinity)
+        least = beyond.min(axis=1)
+        is_open = (elimination.vector < infinity) & (least < infinity)
+        surpluses[elimination.variable] = np.where(is_open, elimination.vector + least, infinity)
+    return surpluses
+
+
+def _best_other(surplus: CostArray, chosen: int, infinity: int) -> Alternative | None:
+    others = surplus.copy()
+    others[chosen] = infinity
+    method = int(others.argmin())
+    return None if others[method] >= infinity else Alternative(method, int(others[method]))
+
+
+def _without(instance: Instance, layer: int, chosen: int, total: int) -> Alternative | None:
+    """Solve an instance again without one value of one variable."""
+    vectors = list(instance.vectors)
+    vectors[layer] = vectors[layer].copy()
+    vectors[layer][chosen] = instance.infinity
+    reduced = reduce_instance(replace(instance, vectors=vectors))
+    least = least_total(reduced.eliminations)
+    if least >= instance.infinity:
+        return None
+    choice = [0] * len(vectors)
+    restore(reduced.eliminations, choice, instance.infinity)
+    return Alternative(choice[layer], least - total)

@@ -9,11 +9,10 @@ import numpy as np
 
 from model.assignment import FORBIDDEN, CostArray, CostedLayer, CostedNetwork, Edge
 from model.source_ref import SourceRef
-from solver.assignment.answer import Request
-from solver.assignment.elimination import least_total
+from solver.assignment.elimination import least_total, reduce_instance
 from solver.assignment.instance import Instance, part_of
 from solver.assignment.kernel import solve_kernel
-from solver.assignment.reductions import reduce_instance
+from solver.assignment.kernel_model import KernelRequest
 from solver.clock import Clock
 from solver.reasons import Lever, Reason, Statement
 from solver.result import StopCallback
@@ -152,7 +151,7 @@ def _is_infeasible(rules: Sequence[_Rule], clock: Clock) -> bool:
     if least_total(reduced.eliminations):
         return True
     parts = (part_of(reduced.instance, kernel) for kernel in reduced.kernels)
-    return any(solve_kernel(part, Request(), clock).bound is None for part in parts)
+    return any(solve_kernel(part, KernelRequest(), clock).bound is None for part in parts)
 
 
 def _layer_rules(network: CostedNetwork) -> Iterator[_Rule]:

@@ -1,15 +1,31 @@
-"""Variables that were eliminated, and the way back: the best choice, and the second-best one."""
+"""Elimination of variables: along paths, by reductions, in buckets; and the way back to the best choices.
+
+Chains are shortest paths through the layered graph of methods, by dynamic programming in O(N K^2).
+
+Reductions of partitioned Boolean quadratic problems solve series-parallel graphs exactly, in O(N K^3): R0
+drops a variable without neighbours, RI folds one with a single neighbour into that neighbour's vector, RII
+folds one with two neighbours into the matrix between them. A matrix that is the sum of a row cost and a
+column cost couples nothing: it is split into the vectors (Scholz and Eckstein, LCTES 2002, call this
+normalisation).
+
+Bucket elimination is the general form (Dechter, Artificial Intelligence 113, 1999): a variable is folded into
+a table over all of its neighbours. Time and memory are exponential in the width of the order alone, so long
+networks of narrow blocks take no longer than their blocks.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from model.assignment import CostArray
+from solver.assignment.instance import Instance, Pair
 
 Scope = tuple[int, ...]
 """Variables, as the axes of a table."""
@@ -121,3 +137,278 @@ def depart(
 def least_total(eliminations: Sequence[Elimination]) -> int:
     """Return what the variables without neighbours add up to, each at its best."""
     return sum(int(np.min(elimination.vector)) for elimination in eliminations if not elimination.links)
+
+
+def find_paths(instance: Instance) -> list[list[int]] | None:
+    """Return the variables along every path of the graph, or None where it is no set of paths."""
+    neighbours = instance.neighbours()
+    if any(len(near) > 2 for near in neighbours):
+        return None
+    seen: set[int] = set()
+    paths = []
+    for start, near in enumerate(neighbours):
+        if len(near) < 2 and start not in seen:
+            path = list(_walk(start, neighbours))
+            seen.update(path)
+            paths.append(path)
+    return paths if len(seen) == len(neighbours) else None
+
+
+def _walk(start: int, neighbours: list[list[int]]) -> Iterator[int]:
+    before, here = -1, start
+    while True:
+        yield here
+        onward = [other for other in neighbours[here] if other != before]
+        if not onward:
+            return
+        before, here = here, onward[0]
+
+
+def relax_path(instance: Instance, path: list[int]) -> Iterator[Elimination]:
+    """Yield the layers of a path with their distances from the source, source first.
+
+    The distance of a layer's method is the least cost of a path from the source that ends with it; the
+    sink behind the last layer costs nothing, so that the least distance there is the path's cost.
+    """
+    distances = instance.vectors[path[0]]
+    for here, onward in pairwise(path):
+        is_upward = here < onward
+        matrix = instance.matrices[(here, onward) if is_upward else (onward, here)]
+        matrix = matrix if is_upward else matrix.T
+        yield Elimination(here, distances, (((onward,), matrix),))
+        reached = (distances[:, None] + matrix).min(axis=0)
+        distances = np.minimum(reached + instance.vectors[onward], instance.infinity)
+    yield Elimination(path[-1], distances, ())
+
+
+MOST_ENTRIES = 1 << 24
+"""Entries of all tables of one elimination together: about a second."""
+
+
+def plan_order(sizes: Mapping[int, int], near: Mapping[int, Set[int]], most_entries: int) -> list[int] | None:
+    """Return an order of elimination; the variable with the smallest table goes first."""
+    linked = {variable: set(others) for variable, others in near.items()}
+
+    def entries(variable: int) -> int:
+        return sizes[variable] * math.prod(sizes[other] for other in linked[variable])
+
+    waiting = [(entries(variable), variable) for variable in linked]
+    heapq.heapify(waiting)
+    order = []
+    while waiting:
+        count, variable = heapq.heappop(waiting)
+        if variable not in linked or count != entries(variable):
+            continue
+        most_entries -= count
+        if most_entries < 0:
+            return None
+        order.append(variable)
+        scope = linked.pop(variable)
+        for other in scope:
+            linked[other] |= scope
+            linked[other] -= {variable, other}
+            heapq.heappush(waiting, (entries(other), other))
+    return order
+
+
+def eliminate(instance: Instance, order: Sequence[int]) -> Iterator[Elimination]:
+    """Yield the variables of `order` as they leave; no other variable is linked to them."""
+    rank = {variable: place for place, variable in enumerate(order)}
+    vectors = {variable: instance.vectors[variable] for variable in order}
+    buckets: dict[int, dict[Scope, CostArray]] = {variable: {} for variable in order}
+    for (i, j), matrix in instance.matrices.items():
+        if i in rank:
+            first, second, table = (i, j, matrix) if rank[i] < rank[j] else (j, i, matrix.T)
+            buckets[first][second,] = table
+    for variable in order:
+        links = tuple(buckets.pop(variable).items())
+        yield Elimination(variable, vectors[variable], links)
+        scope = tuple(sorted({other for own, _ in links for other in own}, key=rank.__getitem__))
+        if not scope:
+            continue
+        folded = _joined(vectors[variable], links, scope, instance.infinity).min(axis=0)
+        first, rest = scope[0], scope[1:]
+        present = buckets[first].get(rest, 0) if rest else vectors[first]
+        total: CostArray = np.minimum(folded + present, instance.infinity)
+        if rest:
+            buckets[first][rest] = total
+        else:
+            vectors[first] = total
+
+
+def _joined(
+    vector: CostArray, links: Sequence[tuple[Scope, CostArray]], scope: Scope, infinity: int
+) -> CostArray:
+    """Return the sum of a vector and all tables, over the values and all of `scope`."""
+    joined = vector.reshape(-1, *(1 for _ in scope))
+    for neighbours, table in links:
+        sizes = dict(zip(neighbours, table.shape[1:], strict=True))
+        aligned = table.reshape(len(vector), *(sizes.get(other, 1) for other in scope))
+        joined = np.minimum(joined + aligned, infinity)
+    return joined
+
+
+LARGEST_BLOCK = 1 << 24
+"""Entries that are added up at a time, so that layers of a thousand methods fit into memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """What reductions made of an instance.
+
+    Parameters
+    ----------
+    eliminations
+        The variables that left, in order.
+    splits
+        Pairs whose matrix was split into the vectors.
+    kernels
+        Connected rests that are too wide to eliminate: the variables of each.
+    instance
+        Vectors and matrices of the rest, in the original numbers.
+    """
+
+    eliminations: list[Elimination]
+    splits: list[Pair]
+    kernels: list[list[int]]
+    instance: Instance
+
+
+def reduce_instance(instance: Instance, most_entries: int = MOST_ENTRIES) -> Reduced:
+    """Apply reductions until none applies, then bucket elimination to rests of little width."""
+    work = _Reduction(instance)
+    work.run()
+    matrices = {(i, j): matrix for i, near in enumerate(work.near) for j, matrix in near.items() if i < j}
+    rest = Instance(work.vectors, matrices, instance.infinity)
+    kernels: list[list[int]] = []
+    narrow: list[int] = []
+    for kernel in work.kernels():
+        sizes = {variable: rest.vectors[variable].size for variable in kernel}
+        order = plan_order(sizes, {variable: work.near[variable].keys() for variable in kernel}, most_entries)
+        if order is None:
+            kernels.append(kernel)
+        else:
+            narrow += order
+    work.eliminations += eliminate(rest, narrow)
+    return Reduced(work.eliminations, work.splits, kernels, rest)
+
+
+@dataclass
+class _Reduction:
+    instance: Instance
+    vectors: list[CostArray] = field(init=False)
+    near: list[dict[int, CostArray]] = field(init=False)
+    eliminations: list[Elimination] = field(default_factory=list)
+    splits: list[Pair] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.vectors = list(self.instance.vectors)
+        self.near = [{} for _ in self.vectors]
+        for (i, j), matrix in self.instance.matrices.items():
+            self._join(i, j, matrix)
+        self._gone = [False] * len(self.vectors)
+        self._waiting: dict[int, list[int]] = {0: [], 1: [], 2: []}
+        for variable in range(len(self.vectors)):
+            self._offer(variable)
+
+    def run(self) -> None:
+        """Eliminate as long as a variable has two neighbours at most; those with fewer go first."""
+        while (variable := self._next()) is not None:
+            links = tuple(self.near[variable].items())
+            scoped = tuple(((neighbour,), matrix) for neighbour, matrix in links)
+            self.eliminations.append(Elimination(variable, self.vectors[variable], scoped))
+            self._gone[variable] = True
+            for neighbour, _ in links:
+                del self.near[neighbour][variable]
+            if len(links) == 1:
+                self._fold_into_vector(variable, *links[0])
+            elif len(links) == 2:
+                self._fold_into_matrix(variable, *links)
+            for neighbour, _ in links:
+                self._offer(neighbour)
+
+    def kernels(self) -> list[list[int]]:
+        """Return the connected components of what is left."""
+        seen = set(np.flatnonzero(self._gone).tolist())
+        kernels = []
+        for start in range(len(self.vectors)):
+            if start in seen:
+                continue
+            seen.add(start)
+            component = [start]
+            for variable in component:
+                fresh = [other for other in self.near[variable] if other not in seen]
+                seen.update(fresh)
+                component += fresh
+            kernels.append(sorted(component))
+        return kernels
+
+    def _offer(self, variable: int) -> None:
+        degree = len(self.near[variable])
+        if degree <= 2:
+            self._waiting[degree].append(variable)
+
+    def _next(self) -> int | None:
+        for degree, variable in self._offers():
+            if not self._gone[variable] and len(self.near[variable]) == degree:
+                return variable
+        return None
+
+    def _offers(self) -> Iterator[tuple[int, int]]:
+        """Take out what was offered, with its degree of then; it may have changed since."""
+        for degree, waiting in self._waiting.items():
+            while waiting:
+                yield degree, waiting.pop()
+
+    def _fold_into_vector(self, variable: int, neighbour: int, matrix: CostArray) -> None:
+        self._add(neighbour, (self.vectors[variable][:, None] + matrix).min(axis=0))
+
+    def _fold_into_matrix(
+        self, variable: int, first: tuple[int, CostArray], second: tuple[int, CostArray]
+    ) -> None:
+        (i, rows), (j, columns) = first, second
+        through = self.vectors[variable][:, None] + rows
+        size = max(1, LARGEST_BLOCK // columns.size)
+        blocks = [through[:, start : start + size] for start in range(0, through.shape[1], size)]
+        folded = np.concatenate([(block[:, :, None] + columns[:, None, :]).min(axis=0) for block in blocks])
+        present = self.near[i].get(j)
+        if present is not None:
+            folded = folded + present
+        self._join(i, j, np.minimum(folded, self.instance.infinity))
+
+    def _add(self, variable: int, costs: CostArray) -> None:
+        self.vectors[variable] = np.minimum(self.vectors[variable] + costs, self.instance.infinity)
+
+    def _join(self, i: int, j: int, matrix: CostArray) -> None:
+        """Let a matrix stand between two variables, or split it into their vectors."""
+        parts = split_matrix(matrix, self.instance.infinity)
+        if parts is None:
+            self.near[i][j] = matrix
+            self.near[j][i] = matrix.T
+            return
+        self.near[i].pop(j, None)
+        self.near[j].pop(i, None)
+        self.splits.append((min(i, j), max(i, j)))
+        self._add(i, parts[0])
+        self._add(j, parts[1])
+
+
+def split_matrix(matrix: CostArray, infinity: int) -> tuple[CostArray, CostArray] | None:
+    """Return row and column costs that add up to `matrix`, none negative; None where there are none.
+
+    Parameters
+    ----------
+    matrix
+        Shape (rows, columns), none of it negative.
+    """
+    if matrix.shape[0] == 1:
+        return np.zeros_like(matrix[:, 0]), matrix[0]
+    if matrix.shape[1] == 1:
+        return matrix[:, 0], np.zeros_like(matrix[0])
+    if matrix.max() >= infinity:
+        return None
+    columns = matrix.min(axis=0)
+    rows = matrix[:, 0] - columns[0]
+    if (rows[:, None] + columns == matrix).all():
+        return rows, columns
+    return None

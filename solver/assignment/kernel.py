@@ -1,18 +1,285 @@
-"""What is too wide for any elimination: branch and bound and CP-SAT, in turns.
+"""Kernels, what is too wide for any elimination: branch and bound and CP-SAT, in turns.
 
-Where many layers are joined to many others, the bounds of the potentials and a fast tree search decide.
-In large graphs of few edges per layer, relaxations are nearly tight, and CP-SAT's clauses and cuts do. No
-number tells beforehand, so both get turns that grow, and the time is within a factor of the better one's.
+Where many layers are joined to many others, bounds by moving costs and a fast tree search decide. In large
+graphs of few edges per layer, relaxations are nearly tight, and CP-SAT's clauses and cuts do. No number says
+beforehand which, so both get turns that grow, and the time is within a factor of the better one's.
+
+Bounds: a cost that all values of a neighbour share may move from the matrix into a vector, and back into
+another matrix; no assignment's total changes. What all values of a variable then have in common is a
+constant, below which no assignment is. Sweeps forward and backward move costs such that the constant rises,
+as in sequential tree-reweighted message passing (Kolmogorov, PAMI 2006; without trees: PAMI 2015), but in
+integers, and for many instances of the same graph at once.
+
+Branch and bound is depth-first over many partial assignments at once: a batch holds those that have chosen
+the same variables. Two sweeps bound each of them and rule out values; the variable with the fewest values
+left is chosen next.
 """
 
 from __future__ import annotations
 
-from solver.assignment.answer import CP_SAT, Answer, Request
-from solver.assignment.branching import Branching
-from solver.assignment.instance import Choice, Instance, best_neighbour, descend, price
-from solver.assignment.kernel_model import KernelModel
-from solver.assignment.potentials import Potentials
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.assignment import LARGEST_TOTAL, CostArray
+from solver.assignment.instance import Choice, Instance, Pair, best_neighbour, descend, price
+from solver.assignment.kernel_model import CP_SAT, KernelModel, KernelRequest, KernelResult
 from solver.clock import Clock
+
+
+@dataclass(eq=False)
+class Potentials:
+    """Instances of the same graph, each with a constant; sweeps change them in place.
+
+    Parameters
+    ----------
+    limit
+        Assignments of this total or more do not count, so no cost above it needs to be told apart.
+    floors
+        The constants, shape (instances,).
+    vectors
+        Per variable, shape (instances, values).
+    near
+        Per variable and neighbour the matrix, shape (instances, values, neighbour's values); the
+        neighbour's is a view of the same.
+    """
+
+    limit: int
+    floors: CostArray
+    vectors: dict[int, CostArray]
+    near: dict[int, dict[int, CostArray]]
+
+    @classmethod
+    def of(cls, instance: Instance, limit: int) -> Potentials:
+        """Return a single instance, nothing moved yet."""
+        count = len(instance.vectors) + len(instance.matrices)
+        # Totals of allowed assignments bound what a place gathers; forbidden ones are cut off at the limit.
+        dtype = np.int64 if limit * 8 * count <= LARGEST_TOTAL else object
+
+        def cut_off(costs: CostArray) -> CostArray:
+            return np.minimum(costs, limit).astype(dtype)[None]
+
+        potentials = cls(
+            limit,
+            np.zeros(1, dtype=dtype),
+            {variable: cut_off(vector) for variable, vector in enumerate(instance.vectors)},
+            {variable: {} for variable in range(len(instance.vectors))},
+        )
+        for pair, matrix in instance.matrices.items():
+            potentials._join(pair, cut_off(matrix))
+        return potentials
+
+    def _join(self, pair: Pair, matrix: CostArray) -> None:
+        i, j = pair
+        self.near[i][j], self.near[j][i] = matrix, matrix.swapaxes(1, 2)
+
+    def sweep(self, forward: bool) -> None:
+        """Gather every variable's costs, add their minimum to the constant, and pass the rest on."""
+        for variable in sorted(self.vectors, reverse=not forward):
+            vector, near = self.vectors[variable], self.near[variable]
+            for matrix in near.values():
+                least = matrix.min(axis=2)
+                np.subtract(matrix, least[:, :, None], out=matrix)
+                vector = vector + least
+            least = vector.min(axis=1)
+            self.floors = self.floors + least
+            vector = vector - least[:, None]
+            is_dead = vector + self.floors[:, None] >= self.limit
+            ahead = [matrix for other, matrix in near.items() if (other > variable) is forward]
+            share = vector // max(1, len(ahead), len(near) - len(ahead))
+            rest = vector - share * len(ahead)
+            # A dead value has no total to preserve: its whole neighbourhood learns of it at once.
+            share[is_dead] = rest[is_dead] = self.limit
+            for matrix in ahead:
+                np.add(matrix, share[:, :, None], out=matrix)
+            self.vectors[variable] = rest
+
+    def alive(self, variable: int) -> NDArray[np.bool_]:
+        """Return which values may be part of an assignment below the limit, shape (instances, values)."""
+        below_limit: NDArray[np.bool_] = self.vectors[variable] + self.floors[:, None] < self.limit
+        return below_limit
+
+    def take(self, rows: NDArray[np.intp]) -> Potentials:
+        """Return some of the instances."""
+        taken = replace(
+            self,
+            floors=self.floors[rows],
+            vectors={variable: vector[rows] for variable, vector in self.vectors.items()},
+            near={variable: {} for variable in self.near},
+        )
+        pairs = (((i, j), matrix) for i, near in self.near.items() for j, matrix in near.items() if i < j)
+        for pair, matrix in pairs:
+            taken._join(pair, matrix[rows])
+        return taken
+
+    def fix(self, variable: int, rows: NDArray[np.intp], values: NDArray[np.intp]) -> Potentials:
+        """Return instances without `variable`: one per entry of `rows`, in which it has taken its value."""
+        vectors, near = dict(self.vectors), dict(self.near)
+        vector, linked = vectors.pop(variable), near.pop(variable)
+        for other in linked:
+            near[other] = {third: matrix for third, matrix in near[other].items() if third != variable}
+        fixed = replace(self, vectors=vectors, near=near).take(rows)
+        fixed.floors = fixed.floors + vector[rows, values]
+        for other, matrix in linked.items():
+            fixed.vectors[other] = fixed.vectors[other] + matrix[rows, values]
+        return fixed
+
+    def bounds_with(self, variable: int, rows: NDArray[np.intp], values: NDArray[np.intp]) -> CostArray:
+        """Return what no assignment is below if `variable` takes a value, one per entry of `rows`."""
+        bounds = self.floors[rows] + self.vectors[variable][rows, values]
+        linked = self.near[variable]
+        for other, vector in self.vectors.items():
+            if other in linked:
+                bounds = bounds + (vector[rows] + linked[other][rows, values]).min(axis=1)
+            elif other != variable:
+                bounds = bounds + vector[rows].min(axis=1)
+        return bounds
+
+    def entries(self) -> int:
+        """Return the entries of all matrices of one instance."""
+        return sum(int(matrix[0].size) for near in self.near.values() for matrix in near.values()) // 2
+
+    def as_instance(self, origin: Instance, most: int) -> Instance:
+        """Return the first instance without its constant, for assignments of at most `most`."""
+        infinity, dtype = origin.infinity, origin.vectors[0].dtype
+        vectors = [
+            np.where(vector[0] + self.floors[0] <= most, vector[0].astype(dtype), infinity)
+            for vector in self.vectors.values()
+        ]
+        matrices = {
+            (i, j): np.where(matrix <= most, self.near[i][j][0].astype(dtype), infinity)
+            for (i, j), matrix in origin.matrices.items()
+        }
+        return Instance(vectors, matrices, infinity)
+
+
+MEMORY_BYTES = 1 << 29
+"""What the batches of a path through the tree may hold together, about."""
+
+ENTRIES_PER_PAIR = 1000
+"""What a batch is charged per pair of variables, joined or not: graphs of few edges soon get to CP-SAT."""
+
+
+@dataclass(eq=False)
+class _Batch:
+    """Partial assignments: potentials of the variables that are open, and all values chosen so far."""
+
+    potentials: Potentials
+    chosen: NDArray[np.int32]
+
+
+class Branching:
+    """A search that goes on where it stopped.
+
+    Parameters
+    ----------
+    instance
+        What is searched.
+    potentials
+        The same, swept; its limit is what assignments must stay below.
+    excluded
+        An assignment that does not count.
+    """
+
+    def __init__(self, instance: Instance, potentials: Potentials, excluded: Choice | None) -> None:
+        self._instance = instance
+        self._excluded = None if excluded is None else np.array(excluded)
+        self._stack = [_Batch(potentials, np.zeros((1, len(instance.vectors)), dtype=np.int32))]
+        widest = max(vector.size for vector in instance.vectors)
+        self._batch_bytes = MEMORY_BYTES // (len(instance.vectors) * widest)
+        self.limit = potentials.limit
+        self.best: Choice | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no assignment below the limit is left."""
+        return self.bound >= self.limit
+
+    @property
+    def bound(self) -> int:
+        """No assignment that counts is below it; the limit itself once the search is done."""
+        return min((int(batch.potentials.floors.min()) for batch in self._stack), default=self.limit)
+
+    def run(self, entries: int, stop: Callable[[], bool]) -> None:
+        """Search until about so many entries of matrices were swept, or until `stop` says so.
+
+        Parameters
+        ----------
+        entries
+            A batch that is begun is finished, so it may be more.
+        stop
+            Asked before each batch; what is open stays so.
+
+        Raises
+        ------
+        AssertionError
+            If the total of an assignment differs from what the instance's own costs come to.
+        """
+        while self._stack and entries > 0 and not stop():
+            batch = self._stack.pop()
+            potentials = batch.potentials
+            potentials.limit = self.limit
+            rows = np.flatnonzero(potentials.floors < self.limit)
+            entries -= len(rows) * potentials.entries() + ENTRIES_PER_PAIR * len(potentials.vectors) ** 2
+            if len(rows) < len(batch.chosen):
+                batch = _Batch(potentials.take(rows), batch.chosen[rows])
+            if not len(rows):
+                continue
+            if len(potentials.vectors) == 2:
+                self._finish(batch)
+            else:
+                self._branch(batch)
+
+    def accept(self, choice: Choice, total: int) -> None:
+        """Take an assignment from elsewhere, if it is better."""
+        if total < self.limit:
+            self.best, self.limit = choice, total
+
+    def _branch(self, batch: _Batch) -> None:
+        """Put the children of a batch on the stack, those with the least bounds on top."""
+        potentials = batch.potentials
+        alive = {variable: potentials.alive(variable) for variable in potentials.vectors}
+        variable = min(alive, key=lambda own: (alive[own].sum(), -len(potentials.near[own])))
+        rows, values = np.nonzero(alive[variable])
+        bounds = potentials.bounds_with(variable, rows, values)
+        kept = np.flatnonzero(bounds < self.limit)
+        kept = kept[np.argsort(-bounds[kept], kind="stable")]
+        size = max(1, self._batch_bytes // (8 * max(1, potentials.entries())))
+        for start in range(0, len(kept), size):
+            piece = kept[start : start + size]
+            child = potentials.fix(variable, rows[piece], values[piece])
+            chosen = batch.chosen[rows[piece]]
+            chosen[:, variable] = values[piece]
+            for forward in (True, False):
+                child.sweep(forward)
+            self._stack.append(_Batch(child, chosen))
+
+    def _finish(self, batch: _Batch) -> None:
+        """Take the best pair of values of the last two variables."""
+        potentials = batch.potentials
+        i, j = potentials.vectors
+        totals = (
+            potentials.floors[:, None, None]
+            + potentials.vectors[i][:, :, None]
+            + potentials.vectors[j][:, None, :]
+            + potentials.near[i].get(j, 0)
+        )
+        if self._excluded is not None:
+            chosen = batch.chosen == self._excluded
+            chosen[:, [i, j]] = True
+            totals[chosen.all(axis=1), self._excluded[i], self._excluded[j]] = self.limit
+        row, k, m = (int(place) for place in np.unravel_index(totals.argmin(), totals.shape))
+        total = int(totals[row, k, m])
+        if total >= self.limit:
+            return
+        values = batch.chosen[row].tolist()
+        values[i], values[j] = k, m
+        if price(self._instance, values) != total:
+            raise AssertionError("potentials changed a total")
+        self.accept(tuple(values), total)
+
 
 MOST_SWEEPS = 200
 """Sweeps over the whole instance, before anything is branched on."""
@@ -29,7 +296,7 @@ FIRST_DETERMINISTIC_S = 4.0
 GROWTH = 4
 
 
-def solve_kernel(instance: Instance, request: Request, clock: Clock) -> Answer:
+def solve_kernel(instance: Instance, request: KernelRequest, clock: Clock) -> KernelResult:
     """Find the least total of an instance among the assignments asked for."""
     most = instance.infinity - 1 if request.limit is None else min(request.limit, instance.infinity - 1)
     potentials = Potentials.of(instance, most + 1)
@@ -38,7 +305,7 @@ def solve_kernel(instance: Instance, request: Request, clock: Clock) -> Answer:
     branching = Branching(instance, potentials, request.excluded)
     if start is not None:
         branching.accept(start, price(instance, start))
-    answer = Answer(None, None, floor)
+    answer = KernelResult(None, None, floor)
     entries, seconds = FIRST_ENTRIES, FIRST_DETERMINISTIC_S
     while True:
         branching.run(entries, clock.stop)
@@ -56,10 +323,10 @@ def solve_kernel(instance: Instance, request: Request, clock: Clock) -> Answer:
         entries, seconds = entries * GROWTH, seconds * GROWTH
 
 
-def _within(most: int, answer: Answer) -> Answer:
+def _within(most: int, answer: KernelResult) -> KernelResult:
     """Return a proven answer of CP-SAT, which bounds single costs and the highest digit, but no sum."""
     is_above = answer.total is not None and answer.total > most
-    return Answer(None, None, None, CP_SAT) if is_above else answer
+    return KernelResult(None, None, None, CP_SAT) if is_above else answer
 
 
 def _prepare(
@@ -88,10 +355,10 @@ def _prepare(
     return best
 
 
-def _told(branching: Branching, before: Answer) -> Answer:
+def _told(branching: Branching, before: KernelResult) -> KernelResult:
     """Return what branch and bound has found, and the better bound of it and of before."""
     total = None if branching.best is None else branching.limit
     if branching.is_done:
-        return Answer(branching.best, total, total)
+        return KernelResult(branching.best, total, total)
     bound = branching.bound if before.bound is None else max(before.bound, branching.bound)
-    return Answer(branching.best, total, bound if total is None else min(bound, total), before.method)
+    return KernelResult(branching.best, total, bound if total is None else min(bound, total), before.method)

@@ -1,4 +1,4 @@
-"""Dense rests of graphs for CP-SAT, on exact integers.
+"""Kernels, the dense rests of graphs, as a CP-SAT model on exact integers.
 
 A literal per value and per pair of values, tied by the marginals of a local polytope. CP-SAT sees no
 coefficient that is not small: costs are written in digits of a power of two, the digits' sums are tied by
@@ -7,16 +7,127 @@ carries, and minimised from the highest digit down, each proven before the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from model.assignment import CostArray
-from solver.assignment.answer import CP_SAT, Answer, Request
-from solver.assignment.exact_sum import ExactSum
 from solver.assignment.instance import Choice, Instance, Pair, price
 from solver.clock import Clock
-from solver.cpsat import LARGEST_ACTIVITY, CheckedModel, ModelError, Settings, Variable
-from solver.cpsat import Answer as Values
+from solver.cpsat import (
+    LARGEST_ACTIVITY,
+    Answer,
+    CheckedModel,
+    Expression,
+    ModelError,
+    RangeError,
+    Settings,
+    Variable,
+)
+
+BRANCH_AND_BOUND, CP_SAT = "branch-and-bound", "cp-sat"
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """What is known about the least total of an instance.
+
+    Parameters
+    ----------
+    choice, total
+        The best assignment found, None if there is none.
+    bound
+        No assignment that was asked for is below it; None is infinite: there is none at all.
+    method
+        `BRANCH_AND_BOUND`, or `CP_SAT` where that had the last word.
+    """
+
+    choice: Choice | None
+    total: int | None
+    bound: int | None
+    method: str = BRANCH_AND_BOUND
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether value and bound meet, or no assignment exists."""
+        return self.total == self.bound
+
+
+@dataclass(frozen=True)
+class KernelRequest:
+    """Which assignments are asked for, and how.
+
+    Parameters
+    ----------
+    limit
+        Only assignments of at most this total; None is any.
+    excluded
+        An assignment that does not count.
+    jobs, seed
+        Workers and seed of CP-SAT.
+    """
+
+    limit: int | None = None
+    excluded: Choice | None = None
+    jobs: int = 1
+    seed: int = 0
+
+
+LARGEST_PLACE = 1 << 28
+"""What the digits of one place add up to, at most; rows stay below 2^31 with room for the carry."""
+
+
+@dataclass(frozen=True)
+class Digit:
+    """A digit of the sum: its expression, and what one of it counts for."""
+
+    sum: Expression
+    weight: int
+
+
+class ExactSum:
+    """The sum of ``cost * literal``, in digits of a power of two that are tied by carries.
+
+    Parameters
+    ----------
+    checked
+        Gets the variables and rows of the carries.
+    terms
+        Literals and their costs, none negative.
+
+    Raises
+    ------
+    RangeError
+        There are so many terms that not even digits of one bit stay small.
+    """
+
+    def __init__(self, checked: CheckedModel, terms: Sequence[tuple[Variable, int]]) -> None:
+        self._digits: list[Digit] = []
+        terms = [term for term in terms if term[1]] or terms[:1]
+        literals = [literal for literal, _ in terms]
+        costs = [cost for _, cost in terms]
+        bits = (LARGEST_PLACE // max(1, len(terms))).bit_length() - 1
+        if bits < 1:
+            raise RangeError(f"{len(terms)} terms are too many for one sum")
+        if sum(costs) <= LARGEST_PLACE:
+            bits = LARGEST_PLACE.bit_length()
+        base, weight = 1 << bits, 1
+        carries: list[Variable] = []
+        while True:
+            low = [cost % base for cost in costs]
+            costs = [cost // base for cost in costs]
+            place = checked.weighted_sum([*literals, *carries], [*low, *(1 for _ in carries)])
+            if not any(costs):
+                self._digits.append(Digit(place, weight))
+                return
+            rest = checked.model.new_int_var(0, base - 1, f"digit{len(self._digits)}")
+            onward = checked.model.new_int_var(0, len(terms) + 1, f"carry{len(self._digits)}")
+            checked.model.add(place == base * onward + rest)
+            self._digits.append(Digit(rest, weight))
+            carries, weight = [onward], weight * base
+
+    def digits_down(self) -> Iterator[Digit]:
+        """Return the digits, highest first: minimised in this order, each fixed, they give the least sum."""
+        return reversed(self._digits)
 
 
 class KernelModel:
@@ -34,7 +145,7 @@ class KernelModel:
         An excluded assignment, and how to solve.
     """
 
-    def __init__(self, instance: Instance, floor: int, most: int, request: Request) -> None:
+    def __init__(self, instance: Instance, floor: int, most: int, request: KernelRequest) -> None:
         self._checked = CheckedModel()
         self.model = self._checked.model
         self._request = request
@@ -78,7 +189,9 @@ class KernelModel:
         self._priced.append((literal, cost))
         return literal
 
-    def solve(self, instance: Instance, found: Answer, clock: Clock, deterministic_s: float) -> Answer:
+    def solve(
+        self, instance: Instance, found: KernelResult, clock: Clock, deterministic_s: float
+    ) -> KernelResult:
         """Minimise digit by digit."""
         digits = list(ExactSum(self._checked, self._priced).digits_down())
         self.model.add(digits[0].sum <= min(self._most // digits[0].weight, LARGEST_ACTIVITY))
@@ -114,7 +227,7 @@ class KernelModel:
         return self._bounded(best, known)
 
     @staticmethod
-    def _bounded(best: Answer, known: int) -> Answer:
+    def _bounded(best: KernelResult, known: int) -> KernelResult:
         known = known if best.bound is None else max(known, best.bound)
         return replace(best, bound=known if best.total is None else min(known, best.total))
 
@@ -128,10 +241,10 @@ class KernelModel:
         for (i, j), values, literal in self._pairs:
             self.model.add_hint(literal, values == (choice[i], choice[j]))
 
-    def _chosen(self, values: Values) -> Choice:
+    def _chosen(self, values: Answer) -> Choice:
         return tuple(list(literals)[values.choice(literals.values())] for literals in self.values)
 
-    def _better(self, instance: Instance, best: Answer, choice: Choice) -> Answer:
+    def _better(self, instance: Instance, best: KernelResult, choice: Choice) -> KernelResult:
         total = price(instance, choice)
         if total >= instance.infinity or choice == self._request.excluded:
             raise ModelError("CP-SAT's answer breaks a constraint of the model")

@@ -14,8 +14,7 @@ from model.assignment.methods import Copy, MethodNetwork
 from model.assignment.network import Convolution, ShapedLayer
 from model.cascade import Layer
 from model.objective import ADDITIVE, ENERGY, LATENCY, UNITS
-from solver.assignment.assigner import assign
-from solver.assignment.policies import CHEAPEST
+from solver.assignment.assigner import CHEAPEST, assign
 from solver.assignment.result import AssignOptions, AssignResult, Policy
 from solver.result import Result, Status, StopCallback, Termination
 

@@ -88,7 +88,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
     ):
         if given:
             raise SpecError(f"--{option} and --methods exclude each other: an architecture has its array")
-    from model.formats.assignment.mapped import load_method_network
+    from model.formats.assignment.methods import load_method_network
 
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
     problem = load_method_network(arguments.specs, arguments.methods, variables, options)
@@ -119,7 +119,7 @@ def _options(arguments: argparse.Namespace) -> AssignOptions:
 
 def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardware | None:
     """Return what prices a network with shapes: that of the specs, or with the budget of the arguments."""
-    from model.formats.assignment.shapes import LARGEST_BUDGET
+    from model.formats.assignment.networks import LARGEST_BUDGET
 
     budget = arguments.dsp_budget
     if budget is None:

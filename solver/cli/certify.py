@@ -15,7 +15,7 @@ from pathlib import Path
 
 from model.mapspace import Mapspace
 from model.text.files import is_file
-from model.text.places import places_of
+from model.text.source import places_of
 from model.wording import printable
 from solver.cli.options import DEFAULTS, EXIT_OF_STATUS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
@@ -90,7 +90,9 @@ def known_output(path: Path) -> str:
     head = _head(path)
     name = printable(str(path))
     if head.startswith(b"{") and is_certificate(path):
-        return f"error: {name} is a certificate, not a spec\nhelp: `python -m solver prove {name}` checks it\n"
+        return (
+            f"error: {name} is a certificate, not a spec\nhelp: `python -m solver prove {name}` checks it\n"
+        )
     if head.startswith(b"{") and all(pattern.search(head) for pattern in RESULT_KEYS):
         return (
             f"error: {name} is a result that --json wrote, not a spec\n"

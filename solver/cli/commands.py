@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
-from model.text.places import places_of
-from model.text.source import ConflictError
+from model.text.source import ConflictError, places_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S
 from solver.cli.mapped import mapped_spec_text, mapping_steps
 from solver.cli.options import EXIT_OF_STATUS
@@ -242,8 +241,7 @@ def _explain(
 ) -> tuple[tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
     from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible, reasons_time_s
-    from solver.guided import map_from
-    from solver.search import map_einsum
+    from solver.guided import map_from, map_within_limit
 
     with (
         interruptible() as stop,
@@ -258,7 +256,7 @@ def _explain(
         options = search_options(arguments)
         if options.time_limit_s is None:
             options = replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
-        report = constraint_costs(mapspace, options, map_einsum, on_progress, stop.is_set, map_from)
+        report = constraint_costs(mapspace, options, map_within_limit, on_progress, stop.is_set, map_from)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proved what the diagnosis could not decide in its time.

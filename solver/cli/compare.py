@@ -28,8 +28,8 @@ from solver.result import Status
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
     from solver.comparison import Comparison
-    from solver.heuristics.interface import Budget, Mapper
-    from solver.heuristics.registry import OptionValue
+    from solver.heuristics.interface import Budget
+    from solver.heuristics.registry import Mapper, OptionValue
 
 
 def compare_command(arguments: argparse.Namespace) -> int:

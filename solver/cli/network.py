@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from model.text.files import is_directory
-from model.text.places import Places, places_of
 from model.text.reader import parse_assignments
+from model.text.source import Places, places_of
 from model.wording import printable
 from solver.cli.arguments import SETTING
 from solver.cli.certify import checked, write_certificate

@@ -274,7 +274,7 @@ def one_of(known: Sequence[str]) -> Callable[[str], str]:
         if text in known:
             return text
         begins = [name for name in known if text and name.startswith(text)]
-        close = begins or difflib.get_close_matches(text, known, n=1)
+        close = begins or difflib.get_close_matches(text, known, n=1, cutoff=0.75)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise _wrong(f"{shown(text)} is not one of {', '.join(known)}{hint}")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import Mapspace
 from model.note import Note
+from model.objective import ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError
@@ -34,7 +35,16 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         timeloop_padding=arguments.timeloop_padding,
         limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
         allow_include=tuple(arguments.include_roots),
+        objectives=_objectives(arguments),
     )
+
+
+def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return the objectives of the command line; None where it names none."""
+    if getattr(arguments, "pareto", False):
+        return (ENERGY, LATENCY)
+    objectives = getattr(arguments, "objective", None)
+    return (objectives,) if isinstance(objectives, str) else objectives
 
 
 def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:

@@ -24,10 +24,9 @@ from solver.cli.running import load_empty, load_unmapped, refuse
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
 
 if TYPE_CHECKING:
-    from model.tiling.backend import Backend
-
     from model.mapspace import Mapspace
     from model.tiling.operators import Operator, Padding
+    from model.tiling.tilings import Backend
     from solver.report.tiling import TilingReport
 
 OPTIONAL = {"convolution": ("stride", "padding"), "pooling": ("stride", "padding")}

@@ -2,20 +2,322 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from itertools import product
+from dataclasses import dataclass
+from itertools import combinations, combinations_with_replacement, pairwise, product
 
 import numpy as np
 
+from model.architecture import StorageLevel
 from model.cost.batch import MappingBatch
 from model.cost.batch.encoding import Booleans, Integers
-from model.mapspace import Mapspace, TemporalRules
-from model.problem import Problem
-from solver.cpsat import Answer, Settings
+from model.mapspace import FactorRule, Mapspace, TemporalRules
+from model.numbers import prime_factors
+from model.problem import Problem, Term
+from solver.cpsat import Answer, CheckedModel, Expression, RangeError, Settings, Variable
 from solver.heuristics.interface import MapperError
-from solver.heuristics.log_model import LogModel, Weights
 from solver.heuristics.pricing import Pricing
+from solver.heuristics.rules import Rules
+
+LOG_UNIT = 1 << 11
+"""Integer units of one binary logarithm."""
+
+WEIGHT_TOTAL = 1000
+"""What the weights of the objective add up to, about."""
+
+SHARES = 8
+"""Parts into which a level is divided among the dataspaces it keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What counts how much in the sum of logarithms: filled buffers, cycles, and words moved.
+
+    Parameters
+    ----------
+    utilization, compute, traffic
+        From 0 to 1 each; they need not add up to 1.
+    """
+
+    utilization: float
+    compute: float
+    traffic: float
+
+
+def units(value: float) -> int:
+    """Binary logarithm in integer units.
+
+    Raises
+    ------
+    ValueError
+        The value is not above 0.
+    """
+    return round(math.log2(value) * LOG_UNIT)
+
+
+class LogModel:
+    """Exponents of the primes of all factors, and what the levels, meshes and rules say of them.
+
+    What is left out: sums of tiles (each dataspace has a share of a level, one of a few, and one of the
+    words that are demanded of it), the words that sliding windows share, and orders but for which
+    dataspace rests innermost in each level.
+
+    Parameters
+    ----------
+    rules
+        The mapspace.
+    kept
+        Shape ``(levels, dataspaces)``: what each level keeps.
+    weights
+        The objective.
+
+    Raises
+    ------
+    MapperError
+        If sums of logarithms are too large for CP-SAT to be relied on.
+    """
+
+    def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:
+        self.checked = CheckedModel()
+        self.model = self.checked.model
+        self._rules = rules
+        self._mapspace: Mapspace = rules.mapspace
+        self._kept = kept
+        problem = self._mapspace.problem
+        self._axes = [
+            (dim, prime, most)
+            for dim, bound in enumerate(problem.bounds)
+            for prime, most in prime_factors(bound)
+        ]
+        self._logs = [units(prime) for _, prime, _ in self._axes]
+        self._along = {name: self._axes_of(number) for number, name in enumerate(problem.dims)}
+        self._relevant = [
+            sorted(axis for dim in space.dims for axis in self._along[dim]) for space in problem.dataspaces
+        ]
+        self.exponents = [
+            [
+                self.model.new_int_var(0, most, f"e{node}_{axis}")
+                for axis, (_, _, most) in enumerate(self._axes)
+            ]
+            for node in range(len(self._mapspace.architecture.nodes))
+        ]
+        self._add_factors()
+        self._add_meshes()
+        self.resting = self._add_resting()
+        self._add_objective(weights, self._add_capacities())
+        try:
+            self.checked.check()
+        except RangeError as error:
+            raise MapperError("sums of logarithms are too large for CP-SAT to be relied on") from error
+
+    def _axes_of(self, dim: int) -> list[int]:
+        return [axis for axis, (axis_dim, _, _) in enumerate(self._axes) if axis_dim == dim]
+
+    def _log(self, nodes: Sequence[int], axes: Sequence[int]) -> Expression:
+        """Logarithm of the product of all factors of some axes at some nodes."""
+        return sum(self.exponents[node][axis] * self._logs[axis] for node in nodes for axis in axes)
+
+    def _add_factors(self) -> None:
+        for axis, (_, _, most) in enumerate(self._axes):
+            self.model.add(sum(of_node[axis] for of_node in self.exponents) == most)
+        for (node, rules), (dim, axes) in product(enumerate(self._rules.factor_rules), self._along.items()):
+            of_dim = [rule for rule in rules if rule.dim == dim]
+            if of_dim and axes:
+                self._restrict(node, axes, of_dim)
+
+    def _restrict(self, node: int, axes: Sequence[int], rules: Sequence[FactorRule]) -> None:
+        primes = [self._axes[axis][1] for axis in axes]
+        rows = [
+            row
+            for row in product(*(range(self._axes[axis][2] + 1) for axis in axes))
+            if all(rule.allows(math.prod(p**e for p, e in zip(primes, row, strict=True))) for rule in rules)
+        ]
+        self.model.add_allowed_assignments([self.exponents[node][axis] for axis in axes], rows)
+
+    def _add_meshes(self) -> None:
+        """Split the exponents of each fanout into X and Y, with sets along X that the rules allow."""
+        architecture = self._mapspace.architecture
+        for position, arrangements in zip(architecture.fanout_indices, self._rules.arrangements, strict=True):
+            along_x = [self.model.new_bool_var(f"x{position}_{dim}") for dim in self._mapspace.problem.dims]
+            self.model.add_allowed_assignments(along_x, arrangements.along_x.astype(int).tolist())
+            columns = []
+            for axis, (dim, _, most) in enumerate(self._axes):
+                column = self.model.new_int_var(0, most, f"columns{position}_{axis}")
+                self.model.add(column == self.exponents[position][axis]).only_enforce_if(along_x[dim])
+                self.model.add(column == 0).only_enforce_if(along_x[dim].negated())
+                columns.append(column)
+            width = sum(column * log for column, log in zip(columns, self._logs, strict=True))
+            fanout = arrangements.fanout
+            self.model.add(width <= units(fanout.mesh_x + 0.5))
+            self.model.add(
+                self._log([position], range(len(self._axes))) - width <= units(fanout.mesh_y + 0.5)
+            )
+        least = float(self._mapspace.min_parallelism)
+        if least > 1:
+            in_use = self._log(architecture.fanout_indices, range(len(self._axes)))
+            self.model.add(in_use >= units(math.ceil(least) - 0.5))
+
+    def _add_resting(self) -> list[list[Variable]]:
+        """Per storage level, which dataspace its innermost loops leave in place."""
+        spaces = range(len(self._mapspace.problem.dataspaces))
+        levels = range(len(self._mapspace.architecture.levels))
+        resting = [[self.model.new_bool_var(f"rests{level}_{place}") for place in spaces] for level in levels]
+        for literals in resting:
+            self.model.add_exactly_one(literals)
+        return resting
+
+    def _add_capacities(self) -> list[Expression]:
+        """Bound the tiles by shares of the levels; return the logarithms of the tiles' iterations."""
+        architecture = self._mapspace.architecture
+        filled: list[Expression] = []
+        for number, (position, level) in enumerate(
+            zip(architecture.storage_indices, architecture.levels, strict=True)
+        ):
+            spaces = np.flatnonzero(self._kept[number]).tolist()
+            if level.usable_words is None or not spaces:
+                continue
+            inside = range(position, len(architecture.nodes))
+            sizes = [
+                level.packing_of(self._mapspace.problem.dataspaces[place].name).size_per_value
+                for place in spaces
+            ]
+            rows = _shares(level.usable_words, sizes)
+            most = max(max(row) for row in rows)
+            shares = [self.model.new_int_var(0, most, f"share{number}_{place}") for place in spaces]
+            self.model.add_allowed_assignments(shares, rows)
+            for place, share in zip(spaces, shares, strict=True):
+                ranks = self._mapspace.problem.dataspaces[place].ranks
+                self.model.add(sum(self._extent(inside, rank) for rank in ranks) <= share)
+                filled.append(self._log(inside, self._relevant[place]))
+            if least := math.ceil(level.usable_words * level.min_utilization):
+                self._add_demands(inside, spaces, _demands(least, sizes))
+        return filled
+
+    def _add_demands(self, inside: range, spaces: Sequence[int], rows: Sequence[tuple[int, ...]]) -> None:
+        """Ask for tiles of no fewer values (in logarithms) than one of `rows` says."""
+        demands = [self.model.new_int_var(0, max(column), "demand") for column in zip(*rows, strict=True)]
+        self.model.add_allowed_assignments(demands, rows)
+        for place, demand in zip(spaces, demands, strict=True):
+            ranks = self._mapspace.problem.dataspaces[place].ranks
+            self.model.add(sum(self._term(inside, term) for rank in ranks for term in rank) >= demand)
+
+    def _longest(self) -> int:
+        """Logarithm of the product of all bounds."""
+        return sum(log * most for log, (_, _, most) in zip(self._logs, self._axes, strict=True))
+
+    def _extent(self, inside: range, rank: tuple[Term, ...]) -> Expression:
+        """Logarithm of no less than the extent of a tile in one rank.
+
+        The extent of a sum of k terms is at most the product of their extents, and at most k times the
+        largest: the model chooses which of the two it keeps to.
+        """
+        parts = [self._term(inside, term) for term in rank]
+        if len(parts) == 1:
+            return parts[0]
+        most = self._longest() + sum(units(abs(term.coefficient)) for term in rank) + units(max(1, len(rank)))
+        extent = self.model.new_int_var(0, most, "extent")
+        by_largest = self.model.new_bool_var("by_largest")
+        self.model.add(extent >= sum(parts)).only_enforce_if(by_largest.negated())
+        for part in parts:
+            self.model.add(extent >= part + units(len(parts))).only_enforce_if(by_largest)
+        return extent
+
+    def _term(self, inside: range, term: Term) -> Expression:
+        """Logarithm of no less than the extent along one dimension; strides count once it has one."""
+        axes = self._along[term.dim]
+        length = self._log(inside, axes)
+        if abs(term.coefficient) == 1:
+            return length
+        extended = self.model.new_bool_var("extended")
+        for node, axis in product(inside, axes):
+            self.model.add(self.exponents[node][axis] == 0).only_enforce_if(extended.negated())
+        return length + units(abs(term.coefficient)) * extended
+
+    def _add_objective(self, weights: Weights, filled: Sequence[Expression]) -> None:
+        architecture = self._mapspace.architecture
+        everything = range(len(self._axes))
+        parallel = self._log(architecture.fanout_indices, everything)
+        terms = [-max(1, round(weights.compute * WEIGHT_TOTAL)) * parallel]
+        if filled and weights.utilization:
+            terms.append(-max(1, round(weights.utilization * WEIGHT_TOTAL / len(filled))) * sum(filled))
+        prices = self._prices()
+        total = sum(prices.values()) or 1.0
+        for (level, place), price in prices.items():
+            weight = round(weights.traffic * WEIGHT_TOTAL * price / total)
+            if weight:
+                terms.append(weight * sum(self._repeats(level, place, outer) for outer in range(level)))
+        self.model.minimize(sum(terms))
+
+    def _prices(self) -> dict[tuple[int, int], float]:
+        """What delivering a dataspace once to a level that keeps it costs, about."""
+        levels = self._mapspace.architecture.levels
+        bound = self._mapspace.problem.bound
+        prices = {}
+        for place, space in enumerate(self._mapspace.problem.dataspaces):
+            keeping = np.flatnonzero(self._kept[:, place]).tolist()
+            words = math.prod(bound[dim] for dim in space.dims)
+            for outer, level in pairwise(keeping):
+                prices[level, place] = words * sum(_price(levels[at], space.name) for at in (outer, level))
+        return prices
+
+    def _repeats(self, level: int, place: int, outer: int) -> Variable:
+        """Logarithm of how often loops of the level `outer` deliver a dataspace anew to `level` in vain."""
+        positions = self._mapspace.architecture.storage_indices
+        idle = [axis for axis in range(len(self._axes)) if axis not in self._relevant[place]]
+        loops = self._log([positions[outer]], idle)
+        most = sum(self._logs[axis] * self._axes[axis][2] for axis in idle)
+        repeats = self.model.new_int_var(0, most, f"repeats{level}_{place}_{outer}")
+        free = self.model.new_bool_var(f"free{level}_{place}_{outer}")
+        self.model.add(repeats >= loops).only_enforce_if(free.negated())
+        self.model.add_implication(free, self.resting[outer][place])
+        for between in positions[outer + 1 : level]:
+            for axis in self._relevant[place]:
+                self.model.add(self.exponents[between][axis] == 0).only_enforce_if(free)
+        return repeats
+
+    def factors(self, answer: Answer) -> Integers:
+        """Decode an answer, shape ``(nodes, dims)``."""
+        factors = np.ones((len(self.exponents), len(self._mapspace.problem.dims)), dtype=np.int64)
+        for node, exponents in enumerate(self.exponents):
+            for (dim, prime, _), exponent in zip(self._axes, exponents, strict=True):
+                factors[node, dim] *= prime ** answer.value(exponent)
+        return factors
+
+
+def _price(level: StorageLevel, dataspace: str) -> float:
+    """Mean energy of moving a value of a dataspace, in the architecture's unit, at least 1."""
+    energy, packing = level.energy, level.packing_of(dataspace)
+    accesses = packing.accesses_per_block / packing.block_size
+    return max(1.0, (energy.read + max(energy.fill, energy.update)) / 2 * accesses)
+
+
+def _shares(words: int, sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Ways to divide a level among dataspaces with values of these sizes, in logarithms of values."""
+    parts = max(SHARES, len(sizes))
+    divisions = []
+    for cuts in combinations(range(1, parts), len(sizes) - 1):
+        ends = zip(pairwise((0, *cuts, parts)), sizes, strict=True)
+        divisions.append(tuple(max(1, words * (b - a) // (parts * size)) for (a, b), size in ends))
+    # A quarter of a word more, so that rounded logarithms do not exclude what just fits.
+    return [tuple(units(share + 0.25) for share in row) for row in divisions]
+
+
+def _demands(words: int, sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Ways to hold no less than `words`, in logarithms of the least number of values of each dataspace.
+
+    Of so many parts as the words are divided into, all but one per further dataspace are held whole.
+    """
+    parts = max(SHARES, len(sizes))
+    whole = parts + 1 - len(sizes)
+    divisions = []
+    for cuts in combinations_with_replacement(range(whole + 1), len(sizes) - 1):
+        ends = zip(pairwise((0, *cuts, whole)), sizes, strict=True)
+        divisions.append(tuple(words * (b - a) // (parts * size) for (a, b), size in ends))
+    # A quarter of a word less, so that rounded logarithms do not exclude what is just enough.
+    return [tuple(units(max(1, demand - 0.25)) for demand in row) for row in divisions]
+
 
 COMPUTE_SHARE = {"energy": 0.1, "latency": 0.9, "edp": 0.5}
 """Weight of the cycles against that of the traffic, by objective."""

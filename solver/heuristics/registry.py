@@ -1,28 +1,71 @@
-"""Mappers by name: the built-in ones, those that installed packages register, and ``module:Class``."""
+"""What a mapper is, and mappers by name: built in, registered by installed packages, or ``module:Class``."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections import abc
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from solver.heuristics.interface import Mapper, MapperError
+from solver.heuristics.interface import MapperError
+
+if TYPE_CHECKING:
+    from model.mapping import Mapping
+    from model.mapspace import Mapspace
+    from solver.heuristics.pricing import Pricing
 
 ENTRY_POINTS = "tilewright.mappers"
 """Group of entry points under which packages register mappers."""
 
 BUILT_IN = {
-    "random": "solver.heuristics.random_search:RandomSearch",
-    "linear-pruned": "solver.heuristics.linear_pruned:LinearPruned",
-    "greedy": "solver.heuristics.greedy:GreedyDescent",
-    "annealing": "solver.heuristics.annealing:Annealing",
+    "random": "solver.heuristics.timeloop_mappers:RandomSearch",
+    "linear-pruned": "solver.heuristics.timeloop_mappers:LinearPruned",
+    "greedy": "solver.heuristics.local_search:GreedyDescent",
+    "annealing": "solver.heuristics.local_search:Annealing",
     "log-relaxation": "solver.heuristics.log_relaxation:LogRelaxation",
     "smaug": "solver.heuristics.smaug.mapper:SmaugTiling",
 }
+
+
+class Mapper(Protocol):
+    """A way to find a mapping, good or bad; a user's own needs no more than this method.
+
+    It is made by calling its class, without arguments or with the keyword arguments that a user sets.
+    """
+
+    def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> Mapping | None:
+        """Return a mapping of ``mapspace.problem`` on ``mapspace.architecture``.
+
+        Parameters
+        ----------
+        mapspace
+            The problem, the architecture, and what the user allows.
+        pricing
+            Prices mappings (``price``, ``price_batch``), remembers the best one, and knows the
+            objectives, the seed and what is left of the budget. A mapper that needs no prices need not
+            use it.
+
+        Returns
+        -------
+        Mapping | None
+            A mapping, which is priced in any case; or None, if the best of those that were priced is the
+            answer, or if there is none.
+
+        Raises
+        ------
+        MapperError
+            If the mapper cannot treat this mapspace; the message says why.
+        BudgetSpent
+            By `pricing` once the budget is spent. There is no need to catch it: the best mapping priced
+            so far is then the answer.
+        """
+        ...
+
 
 OptionValue = int | float | str
 MapperClass = Callable[..., Mapper]
@@ -78,7 +121,7 @@ def imported_mapper(reference: str) -> MapperClass:
     return mapper
 
 
-def make_mapper(name: str, create: MapperClass, options: Mapping[str, OptionValue]) -> Mapper:
+def make_mapper(name: str, create: MapperClass, options: abc.Mapping[str, OptionValue]) -> Mapper:
     """Create a mapper with its options.
 
     Parameters

@@ -111,6 +111,10 @@ class Rules:
         in_use = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
         least = math.ceil(self.mapspace.min_parallelism)
         yield "the least number of arithmetic units in use", in_use >= least
+        most = self.mapspace.max_temporal_loops
+        if most is not None:
+            temporal = batch.factors[:, list(architecture.storage_indices)]
+            yield "the most temporal loops", (temporal > 1).sum(axis=(1, 2)) <= most
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
-"""Random mappings that keep the rules of a mapspace, many at a time."""
+"""Random mappings that keep the rules of a mapspace, and small changes of many mappings at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from model.architecture import Fanout
 from model.cost.batch import MappingBatch
 from model.cost.batch.encoding import Booleans, Doubles, Integers
 from model.mapspace import Mapspace, TemporalRules
-from model.numbers import divisors
+from model.numbers import divisors, prime_factors
+from solver.heuristics.interface import MapperError
+from solver.heuristics.pricing import Pricing
 from solver.heuristics.rules import Rules
 
 
@@ -121,3 +123,178 @@ def _order_keys(rules: TemporalRules, dims: Sequence[str]) -> list[float]:
     keys = {dim: first + index for index, dim in enumerate(rules.inner)}
     keys |= {dim: last + index for index, dim in enumerate(rules.outer)}
     return [keys.get(dim, 0) for dim in dims]
+
+
+INWARD = (0.0, -1.0, -2.0, -4.0, -8.0)
+"""Distributions of starting points: from even ones to those with small tiles inside."""
+
+DRAWN_TOGETHER = 1024
+
+PATIENCE = 25
+"""Draws after which fewer starting points than wanted have to do."""
+
+MOST_VAIN = 1000
+"""Draws after which a search without a budget gives up where none has a mapping that fits."""
+
+
+def prime_steps(mapspace: Mapspace) -> tuple[tuple[int, int], ...]:
+    """All pairs of a dimension (by its place) and a prime factor of its bound."""
+    return tuple(
+        (place, prime)
+        for place, bound in enumerate(mapspace.problem.bounds)
+        for prime, _ in prime_factors(bound)
+    )
+
+
+def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> MappingBatch:
+    """Draw `count` mappings that are allowed and fit, from ever smaller inner tiles if need be.
+
+    Where such mappings are rare, fewer of them are repeated.
+
+    Raises
+    ------
+    BudgetSpent
+        If the budget is spent before.
+    MapperError
+        If the rules leave none for certain, or without a budget none of very many fits.
+    """
+    samplers = [Sampler(pricing.rules, inward) for inward in INWARD]
+    if samplers[0].empty:
+        raise MapperError("the rules of the mapspace leave no mapping")
+    batches: list[MappingBatch] = []
+    attempt, total = 0, 0
+    while total < count and (total == 0 or attempt < PATIENCE):
+        if total == 0 and attempt == MOST_VAIN and pricing.budget.unlimited:
+            raise MapperError(
+                f"none of {MOST_VAIN * DRAWN_TOGETHER} mappings drawn at random is allowed and fits"
+            )
+        drawn = samplers[attempt % len(samplers)].draw(random, DRAWN_TOGETHER)
+        batches.append(drawn.part(np.flatnonzero(pricing.price_batch(drawn).allowed)[:count]))
+        attempt, total = attempt + 1, total + len(batches[-1])
+    return joined(batches).part(np.resize(np.arange(total), count))
+
+
+def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
+    """Put batches one after the other.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    return MappingBatch(
+        np.concatenate([batch.factors for batch in batches]),
+        np.concatenate([batch.order for batch in batches]),
+        np.concatenate([batch.keep for batch in batches]),
+    )
+
+
+def copies(batch: MappingBatch, row: int, count: int) -> MappingBatch:
+    """Return `count` copies of one mapping, to be changed."""
+    same = batch.part(np.full(count, row))
+    return MappingBatch(same.factors.copy(), same.order.copy(), same.keep.copy())
+
+
+# --- all neighbours of one mapping
+
+
+def factor_moves(batch: MappingBatch, row: int, mapspace: Mapspace, target: int) -> MappingBatch:
+    """Return all ways to move one prime factor of a mapping from another node to the node `target`."""
+    factors = batch.factors[row]
+    moves = [
+        (source, dim, prime)
+        for dim, prime in prime_steps(mapspace)
+        for source in range(len(factors))
+        if source != target and factors[source, dim] % prime == 0
+    ]
+    moved = copies(batch, row, len(moves))
+    for number, (source, dim, prime) in enumerate(moves):
+        moved.factors[number, source, dim] //= prime
+        moved.factors[number, target, dim] *= prime
+    return moved
+
+
+def order_moves(batch: MappingBatch, row: int, mapspace: Mapspace, level: int) -> MappingBatch:
+    """Return all ways to take one loop of a storage level out and put it in at another place."""
+    order = batch.order[row, level].tolist()
+    factors = batch.factors[row, mapspace.architecture.storage_indices[level]]
+    looping = [dim for dim in order if factors[dim] > 1]
+    idle = [dim for dim in order if factors[dim] == 1]
+    changed = {tuple(_inserted(looping, dim, place)) for dim in looping for place in range(len(looping))}
+    orders = sorted(changed - {tuple(looping)})
+    moved = copies(batch, row, len(orders))
+    for number, moving in enumerate(orders):
+        moved.order[number, level] = (*moving, *idle)
+    return moved
+
+
+def keep_moves(batch: MappingBatch, row: int, rules: Rules) -> MappingBatch:
+    """Return all ways to keep one dataspace in other levels."""
+    moved = copies(batch, row, sum(map(len, rules.keep_options)))
+    start = 0
+    for space, options in enumerate(rules.keep_options):
+        moved.keep[start : start + len(options), :, space] = options
+        start += len(options)
+    return moved
+
+
+def _inserted(loops: list[int], dim: int, place: int) -> Iterator[int]:
+    rest = [loop for loop in loops if loop != dim]
+    yield from (*rest[:place], dim, *rest[place:])
+
+
+# --- one random move of each mapping
+
+
+class RandomMoves:
+    """Draws a random move for every mapping of a batch; rules are left to the price service."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._steps = np.array(prime_steps(rules.mapspace), dtype=np.int64).reshape(-1, 2)
+        self._keep_options = rules.keep_options
+        self._free_keeps = [space for space, keep_sets in enumerate(rules.keep_options) if len(keep_sets) > 1]
+
+    def apply(self, batch: MappingBatch, random: np.random.Generator) -> MappingBatch:
+        """Return changed mappings: most with a factor moved, others with another order or other levels."""
+        moved = MappingBatch(batch.factors.copy(), batch.order.copy(), batch.keep.copy())
+        kind = random.random(len(batch))
+        by_keep = kind < (0.1 if self._free_keeps else 0.0)
+        by_order = ~by_keep & (kind < (0.4 if len(self._steps) else 1.0))
+        self._move_factors(moved.factors, ~by_keep & ~by_order, random)
+        twice = ~by_keep & ~by_order & (random.random(len(batch)) < 0.5)
+        self._move_factors(moved.factors, twice, random)
+        _swap_loops(moved.order, by_order, random)
+        self._change_keeps(moved.keep, by_keep, random)
+        return moved
+
+    def _move_factors(self, factors: Integers, chosen: Booleans, random: np.random.Generator) -> None:
+        """Move a random prime of a random dimension from one node that has it to any other."""
+        rows = np.flatnonzero(chosen)
+        if not len(rows):
+            return
+        dims, primes = self._steps[random.integers(len(self._steps), size=len(rows))].T
+        holding = factors[rows, :, dims] % primes[:, None] == 0
+        sources = np.argmax(np.where(holding, random.random(holding.shape), -1.0), axis=1)
+        targets = random.integers(holding.shape[1], size=len(rows))
+        factors[rows, sources, dims] //= primes
+        factors[rows, targets, dims] *= primes
+
+    def _change_keeps(self, keep: Booleans, chosen: Booleans, random: np.random.Generator) -> None:
+        rows = np.flatnonzero(chosen)
+        if not len(rows):
+            return
+        spaces = random.choice(self._free_keeps, size=len(rows))
+        for space in self._free_keeps:
+            of_space = rows[spaces == space]
+            options = self._keep_options[space]
+            keep[of_space, :, space] = options[random.integers(len(options), size=len(of_space))]
+
+
+def _swap_loops(order: Integers, chosen: Booleans, random: np.random.Generator) -> None:
+    """Swap two loops of a random storage level."""
+    rows = np.flatnonzero(chosen)
+    levels = random.integers(order.shape[1], size=len(rows))
+    first, second = random.integers(order.shape[2], size=(2, len(rows)))
+    swapped = order[rows, levels, second]
+    order[rows, levels, second] = order[rows, levels, first]
+    order[rows, levels, first] = swapped

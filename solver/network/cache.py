@@ -34,11 +34,13 @@ def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
 
     That is the mapspace as the cost model sees it, the objectives, and the version of this program.
     """
+    limit = mapspace.max_temporal_loops  # the canonical mapspace holds what searches know
     return canonical_sha256(
         {
             "version": VERSION,
             "objectives": list(objectives),
             "mapspace": canonical(mapspace, lists_sides=False),
+            **({} if limit is None else {"max_temporal_loops": limit}),
         }
     )
 

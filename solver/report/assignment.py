@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from model.assignment.shapes import Convolution, ShapedLayer
 from rich.console import Console
 from rich.text import Text
 
-from solver.assignment.alternatives import Alternatives, alternatives
+from model.assignment.network import Convolution, ShapedLayer
 from solver.assignment.array_search import ArrayChoice
+from solver.assignment.assigner import Alternatives, alternatives
 from solver.assignment.mapped import Gain, MappedAssignment, MethodCost
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
 from solver.criteria import LAYERS, METHODS, TOTAL

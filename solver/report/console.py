@@ -35,15 +35,14 @@ class ReportConsole(Console):
         self._table_width = shutil.get_terminal_size().columns if on_terminal else WIDTH
 
     def print(self, *objects: object, **options: object) -> None:
-        """Print lines of text and tables."""
-        for each in objects or ("",):
-            if not isinstance(each, ReportTable):
-                super().print(_one_line(each), **options)  # type: ignore[arg-type]
-                continue
-            fitting, left_out = each.fitted(self._table_width)
-            super().print(fitting, **options)  # type: ignore[arg-type]
-            if left_out:
-                super().print(f"(left out to fit the terminal: {', '.join(left_out)})")
+        """Print texts on one line, or a table."""
+        if not objects or not isinstance(objects[0], ReportTable):
+            super().print(*map(_one_line, objects), **options)  # type: ignore[arg-type]
+            return
+        fitting, left_out = objects[0].fitted(self._table_width)
+        super().print(fitting)
+        if left_out:
+            super().print(f"(left out to fit the terminal: {', '.join(left_out)})")
 
 
 def _one_line(text: object) -> str | Text | Table:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from model.mapspace import Mapspace
-from model.text.places import Places
+from model.text.source import Places
 from solver.pareto import Front, FrontPoint, OpenRange
 from solver.report.document import Document, energy_sources, picked, plain, reason_document
 from solver.report.figures import count_text, counted, energy_text, percent, significant

@@ -13,7 +13,7 @@ from model.cost.report import Evaluation, Violation
 from model.objective import EDP, UNITS
 from model.problem import Problem
 from model.source_ref import SourceRef
-from model.text.places import Places
+from model.text.source import Places
 from model.wording import listing
 from solver.network.result import LayerResult, NetworkResult
 from solver.reasons import Reason
@@ -199,6 +199,8 @@ def status_line(result: NetworkResult) -> Text:
             parts.append(
                 f"{stopped[ending]} {ENDINGS[ending]} (`--{ending.value.lower().replace('_', '-')}`)"
             )
+    if stopped[Termination.LOOP_LIMIT]:
+        parts.append(f"of {stopped[Termination.LOOP_LIMIT]} {ENDINGS[Termination.LOOP_LIMIT]}")
     if result.too_large:
         parts.append(f"too large for a search: {listing(result.too_large)}")
     return common_status_line(result.status, parts)

@@ -11,8 +11,7 @@ from rich.console import Console
 from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import UNITS
-from model.text.places import Places
-from model.text.source import excerpts
+from model.text.source import Places, excerpts
 from solver.reasons import Lever, Reason, Statement
 from solver.report.document import FIGURES, Document, picked, plain, reason_document
 from solver.report.figures import NOTHING, count_text, counted, energy_text, percent, significant

@@ -14,7 +14,7 @@ from rich.text import Text
 from model.note import Note
 from model.objective import UNITS
 from model.sweep import Variant
-from model.text.places import Places
+from model.text.source import Places
 from model.wording import listing
 from solver.network.sweep import SweepPoint, SweepResult
 from solver.network.swept_energies import energy_remarks

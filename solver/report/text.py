@@ -15,7 +15,7 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop
 from model.mapspace import Mapspace
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
-from model.text.places import Places
+from model.text.source import Places
 from solver.report.figures import NOTHING, count_text, counted, objective_text, percent, seconds_text
 from solver.report.reasons import reason_lines
 from solver.report.tables import (
@@ -44,6 +44,8 @@ ENDINGS = {
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
     Termination.TOO_LARGE: "too large for a search",
+    Termination.LOOP_LIMIT: "the best mapping has more temporal loops than "
+    "`max_temporal_loops_in_a_mapping` allows, a limit that the search does not model",
 }
 
 

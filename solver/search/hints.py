@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from model.mapspace import Mapspace
-from solver.heuristics.greedy import GreedyDescent
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
+from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
 from solver.search.branching.skeleton import Priced
 from solver.search.stopping import Stop

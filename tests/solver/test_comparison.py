@@ -11,11 +11,16 @@ from rich.console import Console
 
 from solver.comparison import MILESTONES_PERCENT, Comparison, Point, compare, geometric_mean
 from solver.heuristics.interface import Budget, MapperError
-from solver.heuristics.linear_pruned import LinearPruned
 from solver.heuristics.pricing import Pricing
-from solver.heuristics.random_search import RandomSearch
-from solver.report.comparison import print_comparison, summary_table
-from solver.report.comparison_document import CSV_COLUMNS, EXACT, comparison_document, comparisons_csv
+from solver.heuristics.timeloop_mappers import LinearPruned, RandomSearch
+from solver.report.comparison import (
+    CSV_COLUMNS,
+    EXACT,
+    comparison_document,
+    comparisons_csv,
+    print_comparison,
+    summary_table,
+)
 from solver.result import ContradictionError, Options, Status, Termination
 from solver.search import map_einsum
 from tests.conftest import REPOSITORY

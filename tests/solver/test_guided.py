@@ -8,7 +8,7 @@ from solver import guided
 from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
 from solver.explain.explanation import NOT_FOUND
 from solver.explain.feasibility import Witness
-from solver.guided import front_or_explain, map_from, map_or_explain
+from solver.guided import front_or_explain, map_from, map_or_explain, map_within_limit
 from solver.pareto import pareto_front
 from solver.result import Options, Phase, Progress, Result, Status, Termination
 from solver.search import map_einsum, mapper
@@ -251,3 +251,19 @@ def test_more_keep_masks_than_are_searched_leave_a_mapping_without_proof(monkeyp
     nothing = next(own for own in SPACES if not allows_a_mapping(own))
     assert map_or_explain(nothing, ENERGY).status is Status.INFEASIBLE
     assert front_or_explain(space).status is not Status.INFEASIBLE
+
+
+def test_results_are_checked_for_their_number_of_temporal_loops():
+    mapspace = replace(mapspace_of(), objectives=("energy",))
+    best = map_or_explain(mapspace)
+    loops = best.mapping.temporal_loops
+    assert loops > 1
+    enough = map_or_explain(replace(mapspace, max_temporal_loops=loops))
+    assert (enough.status, enough.mapping) == (Status.OPTIMAL, best.mapping)
+    tight = replace(mapspace, max_temporal_loops=loops - 1)
+    for result in (map_or_explain(tight), map_within_limit(tight)):
+        assert (result.status, result.termination) == (Status.UNKNOWN, Termination.LOOP_LIMIT)
+        assert (result.mapping, result.bound) == (None, best.bound)
+    front = front_or_explain(replace(mapspace, max_temporal_loops=0))
+    assert (front.status, front.termination, front.points) == (Status.UNKNOWN, Termination.LOOP_LIMIT, ())
+    assert front_or_explain(replace(mapspace, max_temporal_loops=99)).status is Status.OPTIMAL

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from model.text.expressions import ExpressionText
 from model.text.source import Span, SpecError
-from model.text.syntax import ExpressionText
 
 if TYPE_CHECKING:
     from types import ModuleType

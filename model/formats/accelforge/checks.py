@@ -20,8 +20,7 @@ from model.formats.accelforge.shapes import Condition, RankSize, Shape
 from model.formats.timeloop.document import check_density
 from model.note import Note
 from model.text.fields import as_mapping, as_name
-from model.text.notes import TakeNote, note_at
-from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
+from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, did_you_mean, note_at
 from model.wording import listing
 from model.workload import Einsum
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from model.formats.accelforge.affine import Affine, read_affine
+from model.text.expressions import part_of
 from model.text.fields import (
     IDENTIFIER_HINT,
     as_bool,
@@ -17,13 +18,12 @@ from model.text.fields import (
     as_name,
     as_scalar,
     as_sequence,
+    check_keys,
     flat_items,
     given,
     kind_of,
 )
-from model.text.keys import check_keys
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
-from model.text.syntax import part_of
 
 
 @contextmanager

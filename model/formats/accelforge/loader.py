@@ -57,15 +57,23 @@ from model.formats.accelforge.shapes import (
 from model.formats.timeloop.tree import Attributes, read_variables
 from model.note import Note
 from model.problem import Term
-from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, given, source_ref
+from model.text.composer import plain_value
+from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, given
 from model.text.files import is_fragment
-from model.text.keys import check_keys
 from model.text.limits import Limits
 from model.text.merging import join_specs
-from model.text.notes import TakeNote, note_at
 from model.text.reader import read_each
-from model.text.scalars import plain_value
-from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, did_you_mean
+from model.text.source import (
+    MappingNode,
+    Node,
+    SequenceNode,
+    Span,
+    SpecError,
+    TakeNote,
+    did_you_mean,
+    note_at,
+    source_ref,
+)
 from model.wording import listing
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
 

@@ -20,13 +20,12 @@ from model.text.fields import (
     as_name,
     as_scalar,
     as_sequence,
+    check_keys,
     flat_items,
     given,
     known_name,
 )
-from model.text.keys import check_keys
-from model.text.notes import TakeNote, note_at
-from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
+from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, did_you_mean, note_at
 from model.wording import listing
 
 Kind = Literal["tensors", "rank variables"]

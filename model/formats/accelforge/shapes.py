@@ -21,11 +21,19 @@ from model.formats.accelforge.affine import (
 from model.formats.accelforge.einsums import SHAPE_KEYS, WrittenEinsum, WrittenIndex
 from model.formats.timeloop.problem import MAX_BOUND
 from model.formats.timeloop.tree import NO_ATTRIBUTES, Attributes, read_attributes
-from model.text.fields import Names, as_int, as_mapping, as_scalar
-from model.text.keys import one_of
+from model.text.fields import Names, as_int, as_mapping, as_scalar, one_of
 from model.text.limits import DEFAULT_LIMITS
-from model.text.notes import TakeNote, note_at
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    TakeNote,
+    did_you_mean,
+    note_at,
+)
 from model.wording import listing
 
 _WORD = re.compile(r"[A-Za-z_]\w*")

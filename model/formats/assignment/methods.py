@@ -24,13 +24,28 @@ from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.problem import MAX_BOUND, LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
-from model.text.fields import as_mapping, as_name, as_sequence, kind_of, known_name, name_list, source_ref
-from model.text.keys import check_keys
+from model.text.fields import (
+    as_mapping,
+    as_name,
+    as_sequence,
+    check_keys,
+    check_problem,
+    kind_of,
+    known_name,
+    name_list,
+)
 from model.text.merging import join_specs
-from model.text.notes import note_at
 from model.text.reader import read_files, unused_notes
-from model.text.sizes import check_problem
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    note_at,
+    source_ref,
+)
 
 PROBLEM, MAPPER = "problem", "mapper"
 

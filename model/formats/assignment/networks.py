@@ -30,16 +30,24 @@ from model.text.fields import (
     as_mapping,
     as_name,
     as_sequence,
+    check_keys,
     kind_of,
     known_name,
     name_list,
+)
+from model.text.limits import DEFAULT_LIMITS, Limits
+from model.text.reader import read_files, unused_notes
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    did_you_mean,
+    note_at,
     source_ref,
 )
-from model.text.keys import check_keys
-from model.text.limits import DEFAULT_LIMITS, Limits
-from model.text.notes import note_at
-from model.text.reader import read_files, unused_notes
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 
 SECTION, ARCHITECTURE = "network", "architecture"
 

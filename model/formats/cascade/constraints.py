@@ -11,8 +11,16 @@ from model.formats.timeloop.constraints import factor_texts, split_factor
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.text.fields import as_mapping, as_scalar
-from model.text.notes import note_at
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    did_you_mean,
+    note_at,
+)
 from model.wording import listing
 from model.workload import Einsum, Workload
 

@@ -24,14 +24,13 @@ from model.formats.cascade.storage import (
     stray_notes,
     waiting_tensors,
 )
-from model.formats.timeloop.document import holds_constraints
+from model.formats.timeloop.document import section_name
 from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.problem import LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
-from model.text.notes import note_at
-from model.text.sizes import check_problem
-from model.text.source import MappingNode, Span, SpecError
+from model.text.fields import check_problem
+from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import listing
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
@@ -305,7 +304,7 @@ class _Read:
 
 def _names_tensors(key: str) -> bool:
     """Whether a section may name tensors and rank variables of the workload."""
-    return key == "architecture" or holds_constraints(key)
+    return key == "architecture" or section_name(key) == "constraints"
 
 
 def _read_einsum(

@@ -23,10 +23,10 @@ from model.formats.timeloop.document import (
     FOREIGN_ARCHITECTURE,
     NETWORK_SECTIONS,
     SECTIONS,
-    holds_components,
-    holds_constraints,
+    section_name,
     with_entry,
     without,
+    without_section,
 )
 from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.overrides import AttributeSetting
@@ -34,9 +34,8 @@ from model.note import Note
 from model.sweep import Variant
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
-from model.text.notes import note_at
 from model.text.reader import read_files, unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean
+from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean, note_at
 from model.wording import listing
 
 MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
@@ -258,8 +257,8 @@ def _check_keys(top: MappingNode) -> None:
     """Refuse a file with keys that no part of a network has, or with two networks."""
     known = (*SECTIONS, *NETWORK_SECTIONS)
     for key, _ in top.entries:
-        name = key.text
-        if name in known or holds_constraints(name) or holds_components(name) or ANCHOR_MARK in name:
+        name = section_name(key.text)
+        if name in (*known, ANCHOR_MARK):
             continue
         hint = did_you_mean(name, known) or f"known are {listing(known)}"
         if name == ASSIGNED:
@@ -282,10 +281,9 @@ def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
     notes
         Gets a note that it is left out.
     """
-    if "mapping" not in top:
-        return top
-    notes.append(note_at(top.key("mapping").span, MAPPING_NOTE))
-    return without(top, ("mapping",))
+    keys = (key for key, _ in top.entries if section_name(key.text) == "mapping")
+    notes.extend(note_at(key.span, MAPPING_NOTE) for key in keys)
+    return without_section(top, "mapping")
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -311,7 +309,7 @@ MOST_VARIANTS = 10_000
 class LoadedVariant(Variant):
     """A variant with the documents that it was read from, the values of the attributes included.
 
-    `model.text.places` finds the places of the mapspaces in them.
+    `model.text.source` finds the places of the mapspaces in them.
     """
 
     documents: tuple[Node, ...] = ()

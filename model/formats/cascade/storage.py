@@ -17,8 +17,7 @@ from model.formats.cascade.constraints import dataspace_names, place_of
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.note import Note
 from model.problem import Problem
-from model.text.notes import note_at
-from model.text.source import SpecError
+from model.text.source import SpecError, note_at
 from model.workload import Einsum, TensorAccess, Workload
 
 

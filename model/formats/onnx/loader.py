@@ -11,8 +11,7 @@ from model.formats.onnx.operators import READERS, Node, Values
 from model.note import Note
 from model.text.files import display_name
 from model.text.limits import Limits
-from model.text.notes import note_at
-from model.text.source import SpecError
+from model.text.source import SpecError, note_at
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
 if TYPE_CHECKING:

@@ -22,10 +22,8 @@ from model.formats.timeloop.loops import (
 from model.formats.timeloop.storage import read_storage
 from model.formats.timeloop.tree import Leaf, Parallel
 from model.mapspace import KeepRules, ParallelGroup, SpatialRules
-from model.text.fields import as_fraction, given, means_all, name_list, source_ref
-from model.text.keys import check_keys
-from model.text.notes import note_at
-from model.text.source import MappingNode, Node, Span, SpecError
+from model.text.fields import as_fraction, check_keys, given, means_all, name_list
+from model.text.source import MappingNode, Node, Span, SpecError, note_at, source_ref
 from model.wording import listing
 
 _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")

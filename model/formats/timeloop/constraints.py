@@ -19,13 +19,13 @@ from model.text.fields import (
     as_name,
     as_scalar,
     as_sequence,
+    check_keys,
     given,
     kind_of,
     known_name,
     name_list,
-    source_ref,
+    one_of,
 )
-from model.text.keys import check_keys, one_of
 from model.text.source import (
     MappingNode,
     Node,
@@ -34,6 +34,7 @@ from model.text.source import (
     Span,
     SpecError,
     did_you_mean,
+    source_ref,
 )
 from model.wording import listing
 

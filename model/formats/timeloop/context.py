@@ -10,8 +10,7 @@ from model.formats.timeloop.tree import Leaf, Tree, values_of
 from model.problem import Problem
 from model.text.fields import Names
 from model.text.limits import DEFAULT_LIMITS, Limits
-from model.text.notes import TakeNote
-from model.text.source import Span
+from model.text.source import Span, TakeNote
 
 INSTANCE = "spec.problem.instance"
 """What expressions call the problem's instance, to ask how many keys it has."""

@@ -15,8 +15,7 @@ from model.formats.timeloop.context import Bounds, Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
 from model.numbers import divisors
 from model.problem import Dataspace
-from model.text.fields import source_ref
-from model.text.source import ConflictError, Span
+from model.text.source import ConflictError, Span, source_ref
 
 Part = TypeVar("Part")
 

@@ -23,11 +23,18 @@ from model.formats.timeloop.tree import Leaf
 from model.mapping import Axis
 from model.mapspace import SpatialRules, TemporalRules
 from model.numbers import divisors
-from model.text.fields import Names, as_int, as_sequence, given, known_name, means_all, name_list, source_ref
-from model.text.keys import check_keys
-from model.text.notes import note_at
-from model.text.sizes import check_count
-from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError
+from model.text.fields import (
+    Names,
+    as_int,
+    as_sequence,
+    check_count,
+    check_keys,
+    given,
+    known_name,
+    means_all,
+    name_list,
+)
+from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, note_at, source_ref
 from model.wording import listing
 
 CHOICES = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model.formats.timeloop.constraints import ADDRESS_KEYS, KINDS, SHORT_PARALLELISM
-from model.formats.timeloop.document import ANCHOR_MARK, holds_constraints, with_entry, with_leaves, without
+from model.formats.timeloop.document import ANCHOR_MARK, section_name, with_entry, with_leaves, without
 from model.formats.timeloop.loader import LoadedSpec
 from model.formats.timeloop.loops import CHOICES
 from model.text.fields import as_name
@@ -24,7 +24,7 @@ def mapped_spec(loaded: LoadedSpec) -> MappingNode:
     entries = tuple(
         (key, _section(key.text, value, loaded))
         for key, value in top.entries
-        if key.text != "mapping" and ANCHOR_MARK not in key.text
+        if section_name(key.text) not in ("mapping", ANCHOR_MARK)
     )
     return MappingNode(entries, top.span, top.tag)
 
@@ -34,7 +34,7 @@ def _section(name: str, value: Node, loaded: LoadedSpec) -> Node:
         return loaded.problem or value
     if name == "architecture":
         return with_leaves(value, _leaf)
-    return _targets(value) if holds_constraints(name) else value
+    return _targets(value) if section_name(name) == "constraints" else value
 
 
 def _leaf(node: MappingNode) -> MappingNode:

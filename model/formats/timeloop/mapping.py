@@ -151,6 +151,20 @@ def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None
     raise SpecError(message, span, related)
 
 
+def check_loop_limit(mapping: Mapping, most: tuple[int, Span] | None, span: Span) -> None:
+    """Check that a mapping has at most as many temporal loops as the mapper may use.
+
+    Raises
+    ------
+    SpecError
+        It has more.
+    """
+    if most is None or mapping.temporal_loops <= most[0]:
+        return
+    message = f"the mapping has {mapping.temporal_loops} temporal loops, and the mapper allows {most[0]}"
+    raise SpecError(message, span, ((most[1], "the limit"),))
+
+
 def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, context: Context) -> Mapping:
     """Return the mapping that some targets describe.
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from model.formats.timeloop.document import COMPONENT_TAGS, with_entry, with_leaves
 from model.formats.timeloop.storage import MODELLED_ATTRIBUTES
 from model.sweep import MESHES
-from model.text.documents import Document
+from model.text.composer import scalar_node
 from model.text.limits import Limits
-from model.text.scalars import scalar_node
-from model.text.source import MappingNode, ScalarNode, Span, SpecError, did_you_mean
+from model.text.source import Document, MappingNode, ScalarNode, Span, SpecError, did_you_mean
 from model.wording import listing
 
 

@@ -16,6 +16,7 @@ from model.architecture import (
 from model.energy import (
     AREA_SCALES,
     CompoundClasses,
+    EnergyError,
     EnergyRequest,
     EnergyTables,
     Prices,
@@ -30,10 +31,8 @@ from model.formats.timeloop.context import Context
 from model.formats.timeloop.storage import SYNONYMS
 from model.formats.timeloop.tree import Leaf, values_of
 from model.note import Note
-from model.text.fields import Names, as_fraction
-from model.text.keys import one_of
-from model.text.notes import note_at
-from model.text.source import MappingNode, Node, Span, SpecError
+from model.text.fields import Names, as_fraction, one_of
+from model.text.source import MappingNode, Node, Span, SpecError, note_at
 from model.wording import printable
 
 _WIRES = ("wire", "Wire")
@@ -121,6 +120,19 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
     for remark in prices.remarks:
         context.note(Note(printable(remark)))
     return prices
+
+
+def priced_or_free(
+    leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
+) -> Prices:
+    """Price one component; where that fails its energies count as 0, and a note says why."""
+    try:
+        return priced(leaf, lists, context, level)
+    except EnergyError as error:
+        place = leaf.span if error.span is None else error.span
+        sentence = "{}; its energies count as 0, since a latency needs none"
+        context.note(note_at(place, sentence, error.message))
+        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), "unknown"))
 
 
 def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses) -> dict[str, object]:

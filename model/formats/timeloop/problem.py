@@ -20,15 +20,25 @@ from model.text.fields import (
     as_name,
     as_scalar,
     as_sequence,
+    check_count,
+    check_keys,
+    check_problem,
     known_name,
+    one_of,
 )
 from model.text.files import SHIPPED_SPECS, SPEC_SUFFIXES, include_roots, is_file
-from model.text.keys import check_keys, one_of
 from model.text.limits import DEFAULT_LIMITS, Limits
-from model.text.notes import note_at
 from model.text.reader import read_files
-from model.text.sizes import check_count, check_problem
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    did_you_mean,
+    note_at,
+)
 from model.wording import listing
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")

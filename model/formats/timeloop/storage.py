@@ -15,9 +15,8 @@ from model.formats.timeloop.constraints import UPPER_UTILIZATION, no_upper_utili
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.tree import POWER_GATING, Attribute, Leaf
 from model.source_ref import SourceRef
-from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name, source_ref
-from model.text.notes import note_at
-from model.text.source import Node, ScalarNode, Span, SpecError, fold_name, values_in
+from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name
+from model.text.source import Node, ScalarNode, Span, SpecError, fold_name, note_at, source_ref, values_in
 from model.wording import listing
 
 SYNONYMS: dict[str, tuple[str, ...]] = {

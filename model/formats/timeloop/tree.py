@@ -11,13 +11,22 @@ from typing import Literal
 
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, dram_hint
 from model.formats.timeloop.document import COMPONENT_TAGS, NODE_TAGS, check_version, refused_tag
-from model.text.expressions import evaluate
-from model.text.fields import NO_NAMES, Names, as_bool, as_int, as_mapping, as_name, as_sequence, given
-from model.text.keys import check_keys
+from model.text.expressions import ExpressionText, evaluate
+from model.text.fields import (
+    NO_NAMES,
+    Names,
+    as_bool,
+    as_int,
+    as_mapping,
+    as_name,
+    as_sequence,
+    check_count,
+    check_keys,
+    check_points,
+    given,
+)
 from model.text.limits import DEFAULT_LIMITS, Limits
-from model.text.sizes import check_count, check_points
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
-from model.text.syntax import ExpressionText
 
 _WORD = re.compile(r"[.'\"]?(?!(?<=\d)[eE][-+]?\d+\b)[A-Za-z_]\w*")
 """A word of an expression, but no exponent; one behind a dot or a quotation mark is no name of its own."""

@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from model.energy import read_given
-from model.text.decimals import float_of
+from model.text.arithmetic import float_of
 from model.text.source import SpecError
 
 

@@ -6,9 +6,8 @@ from time import process_time
 import pytest
 
 from model.text.composer import compose
-from model.text.documents import Document
 from model.text.limits import Limits
-from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError
+from model.text.source import Document, MappingNode, Node, SequenceNode, Span, SpecError
 
 
 def place(span: Span) -> tuple[int, int, int, int]:

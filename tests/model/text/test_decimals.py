@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from model.text.decimals import LongFloat, calculated, float_of
+from model.text.arithmetic import LongFloat, calculated, float_of
 
 LONG = "1.2345678901234567891"
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model.text.expressions import evaluate
+from model.text.expressions import UNITS_HINT, evaluate
 from model.text.source import MappingNode, ScalarNode, SpecError
-from model.text.syntax import UNITS_HINT
 
 NAMES = {"depth": 64, "width": 8, "memory_width": 32, "depthscale": 0.5, "kind": "SRAM", "sizes": [1, 2, 4]}
 NAMES["glb"] = {"attributes": {"depth": 16, "banks": [2, 4]}, "idle": None}

@@ -291,7 +291,7 @@ class TestPlaces:
         ("a: {{ 1 / 0 }}\n", "division by zero", 1),
         ("a: {{ 'x' | nofilter }}\n", "No filter named 'nofilter'", 1),
         ("a: {{ [1][5] }}\n", "has no element 5", 1),
-        ("a: {{ range }}\n", "a method cannot be printed", 1),
+        ("a: {{ range }}\n", "cannot be printed", 1),
         ("a: {{ cwd(1) }}\n", "takes 1 positional argument", 1),
         ("a: 1\n{% include 'b.yaml' %}\n", "use `include_text`", 2),
         ("a: 1\n{% extends 'b.yaml' %}\n", "use `include_text`", 2),

@@ -7,10 +7,9 @@ import yaml
 
 from model.text import writing
 from model.text.composer import compose
-from model.text.documents import Document
 from model.text.limits import Limits
 from model.text.reader import is_template, read_files
-from model.text.source import MappingNode, SpecError, to_plain
+from model.text.source import Document, MappingNode, SpecError, to_plain
 from model.text.writing import spec_text
 from tests.conftest import REPOSITORY
 

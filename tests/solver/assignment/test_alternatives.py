@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from model.assignment import EdgeCosts, LayerCosts, build_network
 from solver.assignment import assign
-from solver.assignment.alternatives import MOST_SOLVED_AGAIN, Alternative, alternatives
+from solver.assignment.assigner import MOST_SOLVED_AGAIN, Alternative, alternatives
 from solver.result import Status
 from tests.solver.assignment.networks import networks
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from model.assignment import CostedLayer, CostedNetwork, Edge, EdgeCosts, LayerCosts, build_network
-from solver.assignment import AssignOptions, assign, assigner, kernel, reductions
-from solver.assignment.reductions import reduce_instance
+from solver.assignment import AssignOptions, assign, assigner, elimination, kernel
+from solver.assignment.elimination import reduce_instance
 from solver.result import Status, Termination
 from tests.model.assignment.dynamap import reference
 from tests.solver.assignment.networks import GENERAL, SERIES_PARALLEL, networks, totals
@@ -155,7 +155,7 @@ def test_narrow_graphs_are_eliminated_however_long():
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(SERIES_PARALLEL))
 def test_tables_are_folded_in_blocks(network, monkeypatch):
-    monkeypatch.setattr(reductions, "LARGEST_BLOCK", 1)
+    monkeypatch.setattr(elimination, "LARGEST_BLOCK", 1)
     assert_agrees_with_enumeration(network)
 
 

@@ -16,8 +16,8 @@ from model.cascade import Network
 from model.formats.assignment.methods import load_method_network
 from model.mapspace import Mapspace
 from solver.assignment import AssignOptions, assign, mapped
+from solver.assignment.assigner import CHEAPEST
 from solver.assignment.mapped import assign_mapped, searches_of
-from solver.assignment.policies import CHEAPEST
 from solver.network import map_network
 from solver.result import Options, Status, Termination
 from tests.bruteforce import enumerate_mappings, optimum

@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 
 from model.assignment import FORBIDDEN, EdgeCosts, LayerCosts, build_network
 from solver.assignment import AssignOptions, assign, conflicts, kernel
-from solver.assignment.answer import Request
-from solver.assignment.chain import find_paths
+from solver.assignment.assigner import CHEAPEST, naive_policies
 from solver.assignment.conflicts import find_conflicts
-from solver.assignment.exact_sum import ExactSum
+from solver.assignment.elimination import find_paths, reduce_instance, split_matrix
 from solver.assignment.instance import Instance, price
-from solver.assignment.kernel import solve_kernel
-from solver.assignment.policies import CHEAPEST, naive_policies
-from solver.assignment.potentials import Potentials
-from solver.assignment.reductions import reduce_instance, split_matrix
+from solver.assignment.kernel import Potentials, solve_kernel
+from solver.assignment.kernel_model import ExactSum, KernelRequest
 from solver.clock import Clock
 from solver.cpsat import CheckedModel, ModelError, Settings
 from solver.result import Status
@@ -142,18 +139,18 @@ def cp_sat_only(monkeypatch):
 @pytest.mark.parametrize("lie", WRONG)
 def test_wrong_answers_of_cp_sat_are_errors(unit, lie, monkeypatch):
     own = looped(unit)
-    assert solve_kernel(own, Request(), Clock(None)).is_proven
+    assert solve_kernel(own, KernelRequest(), Clock(None)).is_proven
     plant(monkeypatch, WRONG[lie])
     with pytest.raises(ModelError):
-        solve_kernel(own, Request(), Clock(None))
+        solve_kernel(own, KernelRequest(), Clock(None))
 
 
 @pytest.mark.usefixtures("cp_sat_only")
 def test_floating_point_is_read_as_the_whole_number_that_is_meant(monkeypatch):
     own = looped()
-    expected = solve_kernel(own, Request(), Clock(None))
+    expected = solve_kernel(own, KernelRequest(), Clock(None))
     plant(monkeypatch, in_floating_point)
-    assert solve_kernel(own, Request(), Clock(None)) == expected
+    assert solve_kernel(own, KernelRequest(), Clock(None)) == expected
 
 
 @pytest.mark.usefixtures("cp_sat_only")
@@ -161,8 +158,8 @@ def test_infeasible_is_not_believed_where_an_assignment_is_known(monkeypatch):
     plant(monkeypatch, infeasible)
     own = looped()
     with pytest.raises(ModelError, match="infeasible"):
-        solve_kernel(own, Request(), Clock(None))
-    assert solve_kernel(own, Request(limit=-1), Clock(None)).bound is None
+        solve_kernel(own, KernelRequest(), Clock(None))
+    assert solve_kernel(own, KernelRequest(limit=-1), Clock(None)).bound is None
 
 
 def assert_kernel_agrees_with_enumeration(network, jobs, data):
@@ -170,14 +167,14 @@ def assert_kernel_agrees_with_enumeration(network, jobs, data):
     assume(len(network.layers) > 1)
     own = Instance.of(network)
     best_first = totals(network)
-    answer = solve_kernel(own, Request(jobs=jobs), Clock(None))
+    answer = solve_kernel(own, KernelRequest(jobs=jobs), Clock(None))
     if not best_first:
         assert answer.choice is answer.bound is None
         return
     assert answer.is_proven
     assert answer.total == best_first[0]
     limit = data.draw(st.sampled_from(best_first)) + data.draw(st.integers(-1, 1))
-    other = solve_kernel(own, Request(limit=limit, excluded=answer.choice, jobs=jobs), Clock(None))
+    other = solve_kernel(own, KernelRequest(limit=limit, excluded=answer.choice, jobs=jobs), Clock(None))
     within = [total for total in best_first[1:] if total <= limit]
     assert other.total == (within[0] if within else None)
     assert other.is_proven

@@ -32,7 +32,7 @@ def test_limits_have_the_type_of_their_default():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "nothing to do: name SPEC files, or a command\nhelp: `python -m solver --help`"),
+        ([], "nothing to do: give SPEC files, or a command\nhelp: `python -m solver --help`"),
         (["--jobs", "2", "check", "a.yaml"], "the command 'check' must come first"),
         (["a.yaml", "explain"], "the command 'explain' must come first"),
         (["map"], "SPEC\nhelp: `python -m solver map --help`"),
@@ -44,7 +44,7 @@ def test_limits_have_the_type_of_their_default():
         (["a", "--objective", "delay"], "; did you mean 'latency'?"),
         (["a", "--objective", "EDP"], "; did you mean 'edp'?"),
         (["a", "--objective", "enrgy"], "; did you mean 'energy'?"),
-        (["a", "--objective", "last-level-accesses"], "; accesses are none"),
+        (["a", "--objective", "last-level-accesses"], "; `accesses` is not an objective"),
         (
             ["assign", "a", "--objective", "delay"],
             "'delay' is not energy or latency; did you mean 'latency'?",
@@ -69,10 +69,10 @@ def test_limits_have_the_type_of_their_default():
         (["a", "--allow-include", "absent"], "there is no directory 'absent'"),
         (["a", "--allow-include", ""], "there is no directory ''"),
         (["a", "--allow-include", "d" * 5000], "there is no directory"),
-        (["network", "a", "--cluster", "host"], "'host' is no address such as tcp://host:8786"),
-        (["network", "a", "--cluster", "tcp://host"], "'tcp://host' is no address"),
-        (["network", "a", "--cluster", ":8786"], "':8786' is no address"),
-        (["sweep", "a", "--cluster", "host:port"], "'host:port' is no address"),
+        (["network", "a", "--cluster", "host"], "'host' is not an address such as tcp://host:8786"),
+        (["network", "a", "--cluster", "tcp://host"], "'tcp://host' is not an address"),
+        (["network", "a", "--cluster", ":8786"], "':8786' is not an address"),
+        (["sweep", "a", "--cluster", "host:port"], "'host:port' is not an address"),
         (["a", "--bogus"], "error: unrecognized arguments: --bogus\nhelp: `python -m solver map --help`"),
         (["a", "--\x1b[2J"], "error: unrecognized arguments: --\ufffd[2J\nhelp: "),
         (["a", "--obj", "energy"], "help: did you mean '--objective'?"),

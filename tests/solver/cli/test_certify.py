@@ -80,7 +80,7 @@ def test_certificates_that_there_are_are_only_checked(working_directory, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["c.json", FILES[0]], "output_stationary.yaml is no certificate: certificates are checked without"),
+        (["c.json", FILES[0]], "output_stationary.yaml is not a certificate; certificates are checked without"),
         (["c.json", "--certificate", "x.json"], "certificates that are named are only checked"),
     ],
 )
@@ -253,7 +253,7 @@ def test_a_pipe_is_no_file_for_the_checker(tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     for name in (str(tmp_path / "pipe"), "/dev/null"):
         assert main(["prove", *FILES, "--certificate", name]) == 2
-        assert "the checker needs a file" in capsys.readouterr().err
+        assert "--certificate must name a file" in capsys.readouterr().err
 
 
 def test_the_name_of_a_certificate_moves_no_cursor(tmp_path, capfd):
@@ -268,4 +268,4 @@ def test_the_name_of_a_certificate_moves_no_cursor(tmp_path, capfd):
 
 def test_prove_needs_a_file(capsys):
     assert main(["prove", *FILES, "--certificate", "-"]) == 2
-    assert "must name one" in capsys.readouterr().err
+    assert "must name a file" in capsys.readouterr().err

@@ -84,7 +84,7 @@ def test_evaluate_takes_the_mapping_of_the_specs_unless_told_otherwise(tmp_path,
     assert main(["evaluate", SPEC, str(other), "--mapping", MAPPING]) == 0
     lines = capsys.readouterr().out.splitlines()
     (note,) = (line for line in lines if line.startswith("note:"))
-    assert "other.yaml:1:1: this `mapping` gives way to that of " in note
+    assert "other.yaml:1:1: this `mapping` is overridden by that of " in note
     assert main(["evaluate", SPEC, MAPPING, "--mapping", MAPPING]) == 0
     assert capsys.readouterr().out.splitlines() == [line for line in lines if line != note]
 
@@ -212,7 +212,7 @@ def test_a_file_without_the_mapping_is_named_alone(working_directory, capsys):
 def test_a_mapping_in_the_specs_is_not_passed_over_in_silence(answer, capsys):
     answer(UNKNOWN)
     main(["map", SPEC, MAPPING])
-    assert "note: the `mapping` in the specs is no constraint here" in capsys.readouterr().out
+    assert "note: the `mapping` in the specs is ignored here" in capsys.readouterr().out
     main(["map", SPEC])
     assert "`mapping`" not in capsys.readouterr().out
 

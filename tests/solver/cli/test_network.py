@@ -278,15 +278,25 @@ def test_results_are_kept_in_the_users_cache(arguments, capsys, monkeypatch):
     assert len(list(Path("mine/tilewright").glob("*.json"))) == 2
 
 
-def test_a_user_without_a_home_names_a_cache(arguments, capsys, monkeypatch):
+def test_a_user_without_a_home_gets_a_warning(arguments, capsys, monkeypatch):
     def homeless(_: Path) -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "expanduser", homeless)
-    assert main([*arguments[:3], "--quiet"]) == 2
-    assert "no home directory to keep results in; --cache DIR" in capsys.readouterr().err
-    assert main([*arguments, "--quiet"]) == 0
+    assert main([*arguments[:3], "--quiet"]) == 0
+    warning = "warning: results are not kept: there is no home directory; --cache DIR names another place\n"
+    assert capsys.readouterr().err == warning
+
+
+def test_a_default_cache_that_cannot_be_written_is_a_warning(arguments, capsys, monkeypatch):
+    Path("file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", "file")
+    assert main([*arguments[:3], "--quiet"]) == 0
+    message = "cannot keep results in file/tilewright: Not a directory; --cache DIR names another\n"
+    assert capsys.readouterr().err == f"warning: {message}"
+    assert main([*arguments[:3], "--quiet", "--cache", "file/tilewright"]) == 2
+    assert capsys.readouterr().err == f"error: {message}"
 
 
 def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatch):

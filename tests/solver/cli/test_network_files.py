@@ -8,7 +8,7 @@ import yaml
 
 from solver.cli import certify
 from solver.cli.main import main
-from solver.cli.network_files import file_names
+from solver.cli.network import file_names
 from tests.small_network import ARCHITECTURE, write_specs
 
 
@@ -99,8 +99,8 @@ def test_what_proves_nothing_has_no_certificate(arguments, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--certificates", "."], "cannot write to .: inputs lie there"),
-        (["--mappings", "../{here}"], "inputs lie there; name another directory"),
+        (["--certificates", "."], "cannot write to .: it holds inputs"),
+        (["--mappings", "../{here}"], "it holds inputs; name another directory"),
         (["--certificates", "w.yaml/x"], "cannot write to w.yaml/x: "),
         (["--check-time-limit", "1"], "it needs --check"),
     ],

@@ -27,9 +27,9 @@ def test_a_device_takes_several_outputs(tmp_path):
         (["."], "it is a directory"),
         (["missing/out.json"], "there is no directory"),
         (["o" * 5000], "File name too long"),
-        (["out", "out"], "same place"),
-        (["out", "folder/../out"], "same place"),
-        (["out", "link"], "same place"),
+        (["out", "out"], "the same path"),
+        (["out", "folder/../out"], "the same path"),
+        (["out", "link"], "the same path"),
         (["./spec.yaml"], "it is one of the inputs"),
     ],
 )
@@ -59,7 +59,7 @@ FULL, UNREAD, UNDRAWN = OutputError("full"), BrokenPipeError(), PlotError("undra
     [
         ([FULL], FULL, ""),
         ([UNREAD], UNREAD, ""),
-        ([UNREAD, FULL, UNDRAWN], FULL, "error: undrawn\n"),
+        ([UNREAD, FULL, UNDRAWN], UNDRAWN, "error: full\n"),
         ([UNDRAWN, UNREAD], UNDRAWN, ""),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from solver.cli.arguments import parse_arguments
 from solver.cli.main import main
-from solver.cli.running import load_mapspace
+from solver.cli.running import load_unmapped
 from solver.pareto import Front, OpenRange, pareto_front
 from solver.report.figures import energy_unit
 from solver.report.front import front_document, print_front
@@ -64,7 +64,7 @@ def test_the_documentation_shows_the_front_as_it_is():
 
 
 def test_the_keys_are_documented(small):
-    mapspace = load_mapspace(parse_arguments(["map", small]))
+    mapspace = load_unmapped(parse_arguments(["map", small])).mapspace
     document = front_document(mapspace, pareto_front(mapspace))
     text = (REPOSITORY / "docs" / "json.md").read_text(encoding="utf-8")
     part = text.split("## `map --pareto`")[1].split("\n## ")[0]
@@ -158,7 +158,7 @@ def test_what_is_infeasible_says_why(tmp_path, capsys):
 
 def partial_front() -> tuple[object, Front]:
     """The front of a small spec as a stopped search leaves it, built by hand."""
-    mapspace = load_mapspace(parse_arguments(["map", SPEC]))
+    mapspace = load_unmapped(parse_arguments(["map", SPEC])).mapspace
     (point,) = pareto_front(mapspace).points
     rest = OpenRange(point.evaluation.cycles + 1, None, 10 * mapspace.architecture.units_per_pj)
     return mapspace, Front(
@@ -197,11 +197,11 @@ def test_the_keys_do_not_depend_on_the_status():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--pareto", "--objective", "edp"], "--objective is of one best mapping"),
-        (["--pareto", "--mapping", "-"], "--mapping is of one best mapping"),
-        (["--pareto", "--mapped-spec", "-"], "--mapped-spec is of one best mapping"),
-        (["--pareto", "--sensitivity"], "--sensitivity is of one best mapping"),
-        (["--pareto", "--certificate", "out.json"], "--certificate is of one best mapping"),
+        (["--pareto", "--objective", "edp"], "--objective is about one best mapping"),
+        (["--pareto", "--mapping", "-"], "--mapping is about one best mapping"),
+        (["--pareto", "--mapped-spec", "-"], "--mapped-spec is about one best mapping"),
+        (["--pareto", "--sensitivity"], "--sensitivity is about one best mapping"),
+        (["--pareto", "--certificate", "out.json"], "--certificate is about one best mapping"),
         (["--plot", "out.svg"], "it needs --pareto"),
         (["--pareto", "--plot", "out.gif"], ".png, .svg, .pdf"),
         (["--pareto", "--plot", "-"], "not written to stdout"),

@@ -6,8 +6,8 @@ from model.formats.timeloop import LoadOptions
 from model.formats.timeloop.loader import load_node
 from model.mapspace import Mapspace
 from model.text.composer import compose
-from model.text.documents import Document
 from model.text.limits import Limits
+from model.text.source import Document
 from tests.conftest import REPOSITORY
 
 ROW = (REPOSITORY / "tests" / "solver" / "cli" / "data" / "row.yaml").read_text(encoding="utf-8")

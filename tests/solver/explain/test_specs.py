@@ -9,8 +9,8 @@ import pytest
 from model.formats.timeloop import LoadOptions
 from model.formats.timeloop.loader import load_node
 from model.text.composer import compose
-from model.text.documents import Document
 from model.text.limits import Limits
+from model.text.source import Document
 from solver.explain import Verdict, diagnose
 from solver.result import Options, Status
 from solver.search import map_einsum

@@ -12,17 +12,14 @@ from model.cost import evaluate
 from model.mapping import Mapping
 from model.mapspace import FactorRule, TemporalRules
 from solver.cpsat import ModelError
-from solver.heuristics import moves
-from solver.heuristics.annealing import Annealing
-from solver.heuristics.greedy import GreedyDescent
+from solver.heuristics import sampling
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
-from solver.heuristics.linear_pruned import LinearPruned
-from solver.heuristics.log_model import LogModel, Weights
-from solver.heuristics.log_relaxation import LogRelaxation
-from solver.heuristics.moves import valid_starts
+from solver.heuristics.local_search import Annealing, GreedyDescent
+from solver.heuristics.log_relaxation import LogModel, LogRelaxation, Weights
 from solver.heuristics.pricing import Pricing
-from solver.heuristics.random_search import RandomSearch
 from solver.heuristics.registry import BUILT_IN, named_mapper
+from solver.heuristics.sampling import valid_starts
+from solver.heuristics.timeloop_mappers import LinearPruned, RandomSearch
 from tests.bruteforce import objective_value, optimum
 from tests.mapspaces import free_mapspace, matmul
 from tests.rules import allows
@@ -178,20 +175,20 @@ def test_searches_begin_with_fewer_mappings_where_few_are_valid():
 
 
 def test_a_first_mapping_is_looked_for_until_it_is_found(monkeypatch):
-    monkeypatch.setattr(moves, "PATIENCE", 0)
-    monkeypatch.setattr(moves, "DRAWN_TOGETHER", 1)
+    monkeypatch.setattr(sampling, "PATIENCE", 0)
+    monkeypatch.setattr(sampling, "DRAWN_TOGETHER", 1)
     pricing = Pricing(filled(8, at=5), ("edp",), Budget(None))
     assert len(valid_starts(pricing, np.random.default_rng(0), 1000)) == 1000
     assert pricing.valid == 1
 
 
 def test_without_a_budget_it_is_given_up_where_nothing_fits(monkeypatch):
-    monkeypatch.setattr(moves, "MOST_VAIN", 3)
+    monkeypatch.setattr(sampling, "MOST_VAIN", 3)
     mapspace = free_mapspace(matmul(4, 2, 2), StorageLevel("dram"), StorageLevel("buffer", size_words=2))
     pricing = Pricing(mapspace, ("edp",), Budget(None))
     with pytest.raises(MapperError, match="none of 3072 mappings"):
         valid_starts(pricing, np.random.default_rng(0), 1)
-    assert pricing.evaluations == 3 * moves.DRAWN_TOGETHER
+    assert pricing.evaluations == 3 * sampling.DRAWN_TOGETHER
     with pytest.raises(BudgetSpent):
         valid_starts(Pricing(mapspace, ("edp",), Budget(None, 10_000)), np.random.default_rng(0), 1)
 

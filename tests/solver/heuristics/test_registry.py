@@ -7,10 +7,10 @@ import pytest
 
 import solver.heuristics.registry
 from solver.heuristics.interface import MapperError
-from solver.heuristics.random_search import RandomSearch
 from solver.heuristics.registry import BUILT_IN, imported_mapper, known_mappers, make_mapper, named_mapper
+from solver.heuristics.timeloop_mappers import RandomSearch
 
-RANDOM = "solver.heuristics.random_search:RandomSearch"
+RANDOM = "solver.heuristics.timeloop_mappers:RandomSearch"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -39,8 +39,8 @@ def test_an_entry_point_that_fails_is_named(monkeypatch):
         ("solver:", "not of the form"),
         (":Class", "not of the form"),
         ("no.such.module:Class", "ModuleNotFoundError"),
-        ("solver.heuristics.random_search:Nothing", "has no 'Nothing'"),
-        ("solver.heuristics.random_search:BATCH", "is no mapper"),
+        ("solver.heuristics.timeloop_mappers:Nothing", "has no 'Nothing'"),
+        ("solver.heuristics.timeloop_mappers:BATCH", "is no mapper"),
         ("solver.heuristics.sampling:Sampler", "needs a method find_mapping"),
     ],
 )

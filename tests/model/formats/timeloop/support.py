@@ -7,9 +7,8 @@ import pytest
 from model.formats.timeloop import LoadedSpec, LoadOptions
 from model.formats.timeloop.loader import load_node
 from model.text.composer import compose
-from model.text.documents import Document
 from model.text.limits import Limits
-from model.text.source import MappingNode, SpecError
+from model.text.source import Document, MappingNode, SpecError
 
 PROBLEM = """\
 problem:

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from model.formats.timeloop import LoadOptions
 from model.formats.timeloop.loader import load_node
 from model.text.composer import compose
-from model.text.documents import Document
 from model.text.limits import Limits
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError
+from model.text.source import Document, MappingNode, Node, ScalarNode, SequenceNode, SpecError
 from tests.model.formats.timeloop.support import DRAM, MAC, SPAD, architecture, constrained, spec
 
 Path = tuple[int, ...]

@@ -9,8 +9,8 @@ import pytest
 from model.architecture import Fanout, StorageLevel
 from model.formats.timeloop.tree import NO_ATTRIBUTES, read_attributes
 from model.text.composer import compose
-from model.text.documents import Document
 from model.text.limits import Limits
+from model.text.source import Document
 from tests.model.formats.timeloop.support import (
     ARRAY,
     BUFFER,

@@ -17,9 +17,7 @@ from model.tiling.operators import InnerProduct
 from solver import Options, map_einsum
 from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.pricing import Pricing
-from solver.heuristics.smaug.mapper import SmaugTiling
-from solver.heuristics.smaug.problems import find_operator
-from solver.heuristics.smaug.scratchpads import find_scratchpads
+from solver.heuristics.smaug.mapper import SmaugTiling, find_operator, find_scratchpads
 from tests.conftest import REPOSITORY
 
 SPECS = REPOSITORY / "specs"

@@ -8,8 +8,7 @@ from model.formats.backends import load_backend
 from model.tiling.operators import BatchNorm, Convolution, Eltwise, InnerProduct, Pooling, Softmax, Unary
 from model.tiling.tilings import Strategy
 from solver.heuristics.smaug import CannotTile, tile
-from solver.heuristics.smaug.enumeration import TileRule, best_strategy, tile_shapes
-from solver.heuristics.smaug.sizes import TileShape
+from solver.heuristics.smaug.tile_shapes import TileRule, TileShape, best_strategy, tile_shapes
 
 SMV = load_backend("smv")
 TENSOR = TileShape.aligned((2, 8, 8, 64), 8)  # 4096 elements an item, 64 a pixel

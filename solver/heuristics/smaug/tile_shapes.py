@@ -1,13 +1,66 @@
-"""What all optimizers share: the strategy of a tensor, its tile shapes, and the choice."""
+"""Tile shapes: strategies that fit, tiles that they allow, and the combination that fills scratchpads most.
+most.
+
+Weights of convolutions and inner products begin with the rank of output features and end with that of
+channels; outputs end with features.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from model.tiling.operators import AXES_OF_RANKS, Shape
-from model.tiling.tilings import Strategy
-from solver.heuristics.smaug.sizes import TileShape
+from model.tiling.tilings import Backend, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """A tile and the padding of its last rank.
+
+    SMAUG pads the last rank of a stored tensor to the alignment. When it derives a tile of weights or
+    outputs from the whole tensor, it keeps the whole tensor's padding: `counted` is the size that its
+    decisions rest on, `stored` is what the tile takes.
+
+    Parameters
+    ----------
+    dims
+        Elements of each rank.
+    alignment
+        Elements to a multiple of which the last rank is stored.
+    padding
+        Elements that are counted on top of the last rank.
+    """
+
+    dims: Shape
+    alignment: int
+    padding: int
+
+    @classmethod
+    def aligned(cls, dims: Shape, alignment: int) -> TileShape:
+        """A tensor, or a tile that is padded for itself."""
+        return cls(dims, alignment, -dims[-1] % alignment)
+
+    def shrunk(self, dims: Shape) -> TileShape:
+        """A tile of this tensor that keeps the tensor's padding."""
+        return replace(self, dims=dims)
+
+    @property
+    def counted(self) -> int:
+        """Elements that the tile counts for."""
+        return math.prod(self.dims[:-1]) * (self.dims[-1] + self.padding)
+
+    @property
+    def stored(self) -> int:
+        """Elements that the tile takes in a scratchpad."""
+        return math.prod(self.dims[:-1]) * (self.dims[-1] + -self.dims[-1] % self.alignment)
+
+    def fits(self, capacity: int) -> bool:
+        """Whether a scratchpad of `capacity` elements holds the tile, by either count."""
+        return max(self.counted, self.stored) <= capacity
+
 
 ENUMERATION_ORDER = "NCHW"
 """Outermost to innermost; of several equally large configurations the first one is taken."""
@@ -146,3 +199,64 @@ def _positions_within(factors: Sequence[Sequence[int]], room: int) -> Iterator[t
             return
         for tail in _positions_within(factors[1:], room // factor):
             yield (position, *tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Strategies:
+    """One strategy per tensor."""
+
+    inputs: Strategy
+    weights: Strategy
+    outputs: Strategy
+
+
+def feature_combinations(
+    tiles: Iterable[TileShape], weights: TileShape, chosen: Strategies, backend: Backend, repad: bool
+) -> Iterator[tuple[TileShape, TileShape, int]]:
+    """Yield each tile of inputs with each tile of `weights` that goes with it, and features of outputs.
+
+    `repad` says whether weights that are cut along features alone are padded for themselves.
+    """
+    for inputs in tiles:
+        for tile in _weight_tiles(weights, inputs, chosen, backend, repad):
+            yield from ((inputs, tile, count) for count in _output_features(tile, weights, chosen, backend))
+
+
+def _weight_tiles(
+    weights: TileShape, inputs: TileShape, chosen: Strategies, backend: Backend, repad: bool
+) -> Iterator[TileShape]:
+    """Yield the tiles of `weights` that fit and go with the tile `inputs`.
+
+    Features grow by the number of PEs. Channels are those of the inputs' tile, unless the weights are cut
+    along them and the inputs are not: then they grow by what a PE reduces at a time.
+    """
+    channels: Sequence[int] = (inputs.dims[-1],)
+    if chosen.weights.cuts("C") and not chosen.inputs.cuts("C"):
+        channels = growing(weights.dims[-1], backend.num_maccs_per_pe)
+    features: Sequence[int] = (weights.dims[0],)
+    if chosen.weights is not Strategy.NONE:
+        features = growing(weights.dims[0], backend.num_pes)
+    for feature_count in features:
+        sizes = ((feature_count, *weights.dims[1:-1], channel_count) for channel_count in channels)
+        tiles = (_weight_tile(weights, size, chosen, repad) for size in sizes)
+        fitting = list(takewhile(lambda tile: tile.fits(backend.capacity), tiles))
+        if not fitting:
+            return
+        yield from fitting
+
+
+def _output_features(
+    tile: TileShape, weights: TileShape, chosen: Strategies, backend: Backend
+) -> Sequence[int]:
+    """Return how many features a tile of outputs may have beside the tile of `weights`."""
+    if chosen.outputs is Strategy.NONE:
+        return (weights.dims[0],)
+    if chosen.weights is not Strategy.NONE or chosen.outputs.cuts("H"):
+        return (tile.dims[0],)
+    return growing(weights.dims[0], backend.num_pes)
+
+
+def _weight_tile(weights: TileShape, dims: Shape, chosen: Strategies, repad: bool) -> TileShape:
+    if repad and chosen.weights is Strategy.N:
+        return TileShape.aligned(dims, weights.alignment)
+    return weights.shrunk(dims)
