@@ -382,7 +382,12 @@ def _label_points(panel: _Panel, styles: Mapping[str, tuple[str, str]]) -> None:
     for (place, _), spot in sorted(different.items(), key=lambda item: not item[1].is_on_front):
         colour, _ = styles[spot.line]
         text = axes.annotate(
-            verbatim(spot.label), place, textcoords="offset points", fontsize=LABEL_SIZE, color=colour
+            verbatim(spot.label),
+            place,
+            xytext=(0, 0),
+            textcoords="offset points",
+            fontsize=LABEL_SIZE,
+            color=colour,
         )
         text.set_in_layout(False)
         if not _placed(text, axes.bbox, taken):

@@ -177,7 +177,7 @@ def test_the_document_has_the_documented_keys(comparison):
     page = (REPOSITORY / "docs" / "compare.md").read_text(encoding="utf-8")
     tables = page.split("## The JSON document")[1].split("An element of `mappers`:")
     document = comparison_document(comparison)
-    for text, keys in zip(tables, (document, document["mappers"][0]), strict=True):
+    for text, keys in zip(tables, (["version", *document], document["mappers"][0]), strict=True):
         documented = [
             key for cell in re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE) for key in cell.split(", ")
         ]

@@ -80,7 +80,7 @@ def test_certificates_that_there_are_are_only_checked(working_directory, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["c.json", FILES[0]], "output_stationary.yaml is not a certificate; certificates are checked without"),
+        (["c.json", FILES[0]], "output_stationary.yaml is not a certificate; certificates are checked"),
         (["c.json", "--certificate", "x.json"], "certificates that are named are only checked"),
     ],
 )
