@@ -146,7 +146,8 @@ def _mark(is_chosen: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    lines = map(printable, text.split("\n"))
+    escaped = "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
@@ -170,7 +171,7 @@ def draw(graph: LayeredGraph, path: Path) -> None:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
-    layout = _Layout(graph)
+    layout = Layout(graph)
     labels = {node: _shortened(graph.label(node)) for node in layout.points}
     box_inches = INCHES_PER_CHARACTER * max(map(len, (*labels.values(), SOURCE)))
     pitch = box_inches + GAP_INCHES
@@ -200,7 +201,7 @@ def draw(graph: LayeredGraph, path: Path) -> None:
     save_figure(figure, path, DOTS_PER_INCH)
 
 
-class _Layout:
+class Layout:
     """Places of the nodes: layers of one depth in one column, their methods below each other.
 
     An edge that spans several columns, also one to the sink, has a free row in each column between. A layer
@@ -213,9 +214,10 @@ class _Layout:
         self.columns = 1 + max(self._depths)
         self._lanes: dict[tuple[int, int | None], list[Point]] = {}
         self.points = self._placed()
-        ends = [y for _, y in (*self.points.values(), *(lane[-1] for lane in self._lanes.values() if lane))]
-        self.rows = 1 - min(ends)
-        self.middle = min(y for _, y in self.points.values()) / 2
+        lowest = min((y for _, y in self.points.values()), default=0.0)
+        self.middle = lowest / 2
+        lanes = (y for lane in self._lanes.values() for _, y in lane)
+        self.rows = 1 - min(lowest, min(lanes, default=lowest))
 
     def _placed(self) -> dict[Place, Point]:
         graph, depths = self._graph, self._depths

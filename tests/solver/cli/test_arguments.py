@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from solver.cli.arguments import parse_arguments
+from tests.conftest import REPOSITORY
 from tests.solver.golden import assert_golden
 
 
@@ -120,3 +121,32 @@ def test_help_is_an_option(capsys):
         parse_arguments(["help"])
     assert stopped.value.code == 2
     assert "did you mean --help?" in capsys.readouterr().err
+
+
+def test_shipped_specs_are_found_from_everywhere(working_directory):
+    name = "specs/architectures/eyeriss_like.yaml"
+    words = ["sweep", name, "specs/absent.yaml", "--architectures", name, "--workloads", "specs"]
+    parsed = parse_arguments(words)
+    shipped = REPOSITORY / name
+    assert parsed.specs == [shipped, Path("specs/absent.yaml")]
+    assert (parsed.architectures, parsed.workloads) == ([shipped], [REPOSITORY / "specs"])
+    Path("specs").mkdir()
+    assert parse_arguments(["map", "specs"]).specs == [Path("specs")]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["map", "a.yaml", "--objective", "energy", "latency"],
+            "objectives by commas: --objective energy,latency",
+        ),
+        (["tile", "--operator", "conv"], "; did you mean 'convolution'?"),
+        (["tile", "--operator", "sofmax"], "; did you mean 'softmax'?"),
+        (["tile", "--operator", ""], "'' is not one of convolution, "),
+    ],
+)
+def test_slips_get_a_suggestion(words, message, capsys):
+    with pytest.raises(SystemExit):
+        parse_arguments(words)
+    assert message in capsys.readouterr().err

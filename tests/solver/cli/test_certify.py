@@ -269,3 +269,28 @@ def test_the_name_of_a_certificate_moves_no_cursor(tmp_path, capfd):
 def test_prove_needs_a_file(capsys):
     assert main(["prove", *FILES, "--certificate", "-"]) == 2
     assert "must name a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["map", "check"])
+def test_outputs_are_not_specs(command, tmp_path, capsys):
+    certificate, result = str(tmp_path / "proof.json"), str(tmp_path / "result.json")
+    words = [
+        "--objective",
+        "energy",
+        "--jobs",
+        "1",
+        "--quiet",
+        "--certificate",
+        certificate,
+        "--json",
+        result,
+    ]
+    assert main(["map", *FILES, *words]) == 0
+    capsys.readouterr()
+    assert main([command, certificate]) == 2
+    message = (
+        f"error: {certificate} is a certificate, not a spec\nhelp: `python -m solver prove {certificate}`"
+    )
+    assert capsys.readouterr().err.startswith(message)
+    assert main([command, FILES[0], result]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {result} is a result that --json wrote, not a spec\n")

@@ -1,6 +1,8 @@
 """Certificates and mappings of whole networks, and the check of the certificates."""
 
 import json
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import yaml
 from solver.cli import certify
 from solver.cli.main import main
 from solver.cli.network import file_names
+from solver.network import map_network
 from tests.small_network import ARCHITECTURE, write_specs
 
 
@@ -126,3 +129,30 @@ def test_names_of_files_differ_and_are_plain():
         "x" * 100,
         "a_b_2_2",
     ]
+
+
+def test_an_interrupted_network_is_not_checked(arguments, capfd, monkeypatch):
+    stop = threading.Event()
+
+    def interrupted(network, options, run):
+        stop.set()
+        return map_network(network, options, run)
+
+    monkeypatch.setattr("solver.cli.network.interruptible", lambda: nullcontext(stop))
+    monkeypatch.setattr("solver.network.map_network", interrupted)
+    assert main([*arguments, "--check", "--certificates", "proofs"]) == 6
+    output = capfd.readouterr()
+    assert output.err.endswith("note: no certificate is checked: interrupted\n")
+    assert "VALID" not in output.out
+
+
+def test_files_that_fail_are_all_reported(arguments, capfd):
+    Path("maps").mkdir()
+    Path("proofs").mkdir()
+    for name in ("maps/T.yaml", "proofs/Z.json"):
+        Path(name).mkdir()
+    assert main([*arguments, "--mappings", "maps", "--certificates", "proofs"]) == 2
+    errors = capfd.readouterr().err
+    assert errors.count("error: cannot write ") == 2
+    assert files("maps") == ["T.yaml", "Y.yaml", "Z.yaml"]
+    assert files("proofs") == ["T.json", "Z.json"]

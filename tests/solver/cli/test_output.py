@@ -105,3 +105,11 @@ def test_names_that_are_no_text_are_escaped_in_files(tmp_path):
 def test_a_failing_write_is_an_output_error(tmp_path):
     with pytest.raises(OutputError, match="cannot write"):
         write_output(tmp_path / "missing" / "out", "text")
+
+
+def test_every_output_that_cannot_be_written_is_reported(tmp_path, capsys):
+    with pytest.raises(OutputError, match="it is a directory"):
+        check_outputs([tmp_path / "one", tmp_path / "x" / "two", tmp_path], [tmp_path / "one"])
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"error: cannot write {tmp_path / 'one'}: it is one of the inputs"
+    assert second.startswith(f"error: cannot write {tmp_path / 'x' / 'two'}: there is no directory")

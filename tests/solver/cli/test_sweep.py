@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -268,3 +269,44 @@ def test_a_long_list_is_cut_off(arguments, capsys, monkeypatch):
     text = capsys.readouterr().out
     assert text.count("Conflict") == 1
     assert "1 more conflict of other lines; --json has them all\n" in text
+
+
+@pytest.fixture
+def figure(arguments, monkeypatch):
+    """Draws a sweep of many points, and returns its figure as it is saved."""
+    pytest.importorskip("matplotlib")
+    figures = []
+    monkeypatch.setattr(pictures, "save", lambda *_: None)
+    blank = pictures.blank_figure
+
+    def remembered(*size):
+        figures.append(blank(*size))
+        return figures[-1]
+
+    monkeypatch.setattr(pictures, "blank_figure", remembered)
+    monkeypatch.setattr(pictures, "DOTS_PER_INCH", 50)
+    depths = ("--set-attribute", "buffer.depth=6,7,8,9,10,12")
+    words = ["--set-attribute", "DRAM.shared_bandwidth=1,2,3,400", *depths]
+    assert main([*arguments, *words, "--quiet", "--plot", "out.svg"]) == 0
+    return figures[0][0]
+
+
+def test_labels_of_a_picture_lie_on_no_other_and_inside(figure):
+    (axes,) = figure.axes
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) > 2
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert all(axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max) for box in boxes)
+
+
+def test_a_picture_names_its_varied_attribute(figure):
+    assert figure.legends[0].get_title().get_text() == "labels: buffer.depth"
+
+
+def test_ticks_of_a_picture_do_not_overlap(figure):
+    (axes,) = figure.axes
+    for axis in (axes.xaxis, axes.yaxis):
+        labels = [*axis.get_majorticklabels(), *axis.get_minorticklabels()]
+        shown = [own.get_window_extent() for own in labels if own.get_visible() and own.get_text()]
+        assert len(shown) > 1
+        assert not any(one.overlaps(other) for one, other in combinations(shown, 2))
