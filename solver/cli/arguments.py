@@ -475,9 +475,7 @@ def _add_searches(parser: argparse.ArgumentParser) -> None:
         help="where proven results are kept (default: tilewright in the user's cache directory)",
     )
     group.add_argument(
-        "--resume",
-        action="store_true",
-        help="reuse kept results, for instance of a run that was interrupted",
+        "--resume", action="store_true", help="reuse kept results, for instance of a run that was interrupted"
     )
     group.add_argument(
         "--cluster",

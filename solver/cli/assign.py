@@ -100,8 +100,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
     searches = searches_of(problem)
     network = Network(problem.shaped.name, tuple(searches.values()))
     answers, _ = run_searches(
-        arguments,
-        lambda options, run: map_network(network, replace(options, objectives=(objective,)), run),
+        arguments, lambda options, run: map_network(network, replace(options, objectives=(objective,)), run)
     )
     # By identity: names are for people, and an interrupted run answers only some.
     found = {id(answer.layer): answer.result for answer in answers.layers if answer.result is not None}

@@ -25,7 +25,7 @@ from solver.cli.output import (
     write_document,
     write_stderr,
 )
-from solver.cli.progress import interruptible, live_progress
+from solver.cli.progress import watched
 from solver.cli.running import (
     load_checked,
     load_empty,
@@ -149,9 +149,8 @@ def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
     """Find the energy-latency front with live progress; an interrupt ends the search early."""
     from solver.guided import front_or_explain
 
-    units = mapspace.architecture.units_per_pj
-    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        return front_or_explain(mapspace, search_options(arguments), on_progress, stop.is_set)
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return front_or_explain(mapspace, search_options(arguments), *callbacks)
 
 
 def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> None:
@@ -243,21 +242,18 @@ def _explain(
     from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible, reasons_time_s
     from solver.guided import map_from, map_within_limit
 
-    with (
-        interruptible() as stop,
-        live_progress(mapspace.architecture.units_per_pj, quiet=False) as on_progress,
-    ):
+    with watched(mapspace) as (on_progress, should_stop):
         if on_progress is not None:
             on_progress(Progress(Phase.EXPLANATION, 0.0, mapspace.objectives[0]))
         time_s = reasons_time_s(arguments.time_limit)
-        diagnosis = diagnose(mapspace, stop.is_set, time_s)
+        diagnosis = diagnose(mapspace, should_stop, time_s)
         if diagnosis.verdict is Verdict.INFEASIBLE:
             return diagnosis.reasons, None
         options = search_options(arguments)
         if options.time_limit_s is None:
             options = replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
-        report = constraint_costs(mapspace, options, map_within_limit, on_progress, stop.is_set, map_from)
+        report = constraint_costs(mapspace, options, map_within_limit, on_progress, should_stop, map_from)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proved what the diagnosis could not decide in its time.
-        return explain_infeasible(mapspace, stop.is_set, time_s), None
+        return explain_infeasible(mapspace, should_stop, time_s), None

@@ -20,7 +20,7 @@ from solver.cli.output import (
     write_output,
     write_stderr,
 )
-from solver.cli.progress import interruptible, live_progress
+from solver.cli.progress import watched
 from solver.cli.running import load_unmapped, refuse, refused_reasons, refused_result, search_options
 from solver.report.pictures import check_plot
 from solver.result import Status
@@ -102,10 +102,9 @@ def _compare(
     """Compare with live progress; an interrupt ends it early."""
     from solver.comparison import compare
 
-    units = mapspace.architecture.units_per_pj
     options, budget = search_options(arguments), _budget(arguments)
-    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        return compare(mapspace, mappers, options, budget, on_progress, stop.is_set, _case(arguments))
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return compare(mapspace, mappers, options, budget, *callbacks, _case(arguments))
 
 
 def _refused(arguments: argparse.Namespace) -> Comparison:

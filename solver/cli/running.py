@@ -16,7 +16,7 @@ from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError
 from solver.cli.output import Step, deliver, write_stderr
-from solver.cli.progress import interruptible, live_progress
+from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_INFEASIBLE
 from solver.reasons import Reason
 from solver.result import Options, Result, Status, Termination
@@ -127,9 +127,8 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
     """Map an Einsum with live progress; an interrupt ends the search early."""
     from solver.guided import map_or_explain
 
-    units = mapspace.architecture.units_per_pj
-    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        return map_or_explain(mapspace, search_options(arguments), on_progress, stop.is_set)
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return map_or_explain(mapspace, search_options(arguments), *callbacks)
 
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
@@ -139,8 +138,6 @@ def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namesp
 
     if result.mapping is None:
         return ()
-    units = mapspace.architecture.units_per_pj
-    options = search_options(arguments)
-    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        search = partial(map_or_explain, reasons=False)
-        return sensitivity(mapspace, result, options, search, on_progress, stop.is_set, map_from)
+    search = partial(map_or_explain, reasons=False)
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return sensitivity(mapspace, result, search_options(arguments), search, *callbacks, map_from)

@@ -343,10 +343,7 @@ def _layers(result: AssignResult, best: Assignment) -> list[Document]:
             "transition": _number(result, transition),
             "runner_up": other,
             "alternative": alternative
-            and {
-                "method": layer.methods[alternative.method],
-                "margin": _number(result, alternative.margin),
-            },
+            and {"method": layer.methods[alternative.method], "margin": _number(result, alternative.margin)},
         }
         for layer, method, execution, transition, other, alternative in rows
     ]

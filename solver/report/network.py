@@ -17,13 +17,7 @@ from model.text.source import Places
 from model.wording import listing
 from solver.network.result import LayerResult, NetworkResult
 from solver.reasons import Reason
-from solver.report.document import (
-    Document,
-    plain,
-    reason_document,
-    result_document,
-    violation_document,
-)
+from solver.report.document import Document, plain, reason_document, result_document, violation_document
 from solver.report.figures import (
     NOTHING,
     count_text,

@@ -143,7 +143,7 @@ def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, mon
         stop.set()
         return map_einsum(mapspace, options)
 
-    monkeypatch.setattr("solver.cli.commands.interruptible", lambda: nullcontext(stop))
+    monkeypatch.setattr("solver.cli.progress.interruptible", lambda: nullcontext(stop))
     monkeypatch.setattr("solver.guided.map_within_limit", once)
     assert main(["explain", row()]) == 0
     assert re.search(r"\nInterrupted: \d+ constraints left untried", capsys.readouterr().out)
