@@ -98,16 +98,25 @@ def read_each(
 
 
 def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[Note]:
-    """Return a note for every variable that no template uses.
+    """Return a note for every variable that nothing uses.
 
     Parameters
     ----------
     variables
         Names that have values.
     names
-        Those that templates use, see `read_files`.
+        Those that templates use, see `read_files`, or that a model has.
+
+    Raises
+    ------
+    SpecError
+        A variable that nothing uses, and no template could: its name is no identifier.
     """
     known = sorted(names)
+    for name in variables:
+        if name not in known and not name.isidentifier():
+            hint = did_you_mean(name, known) or "write NAME=VALUE"
+            raise SpecError(f"`{name}` is not the name of a variable", hint=hint)
     return [_unused(name, known) for name in variables if name not in known]
 
 
@@ -123,8 +132,9 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     Parameters
     ----------
     assignments
-        ``NAME=VALUE`` each; the last one of a name counts. A value that is a YAML boolean or float, or an
-        integer in its usual form, becomes one; anything else stays text (``01`` is a name, not a number).
+        ``NAME=VALUE`` each; the last one of a name counts. What no template could use, such as the names
+        of sizes in ONNX models, is refused later, by `unused_notes`. A YAML boolean or float, or an
+        integer in its usual form, becomes one; other values stay text (``01`` is a name, not a number).
 
     Raises
     ------
@@ -134,7 +144,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     variables: dict[str, object] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
-        if not equals or not name.isidentifier():
+        if not equals or not name.strip():
             raise SpecError(f"`{assignment}` does not set a variable", hint="write NAME=VALUE")
         value = plain_value(text)
         is_text = value is None or (isinstance(value, int) and str(value).lower() != text.lower())

@@ -430,7 +430,8 @@ def _add_network(commands: Commands) -> argparse.ArgumentParser:
 Map every Einsum of a network to its proven optimum: an AccelForge workload, an
 ONNX model, or layer files in Timeloop's form (each with `problem`; a directory
 means its files), on the architecture in the other files. Identical Einsums are
-searched once. --time-limit applies to each search."""
+searched once. --time-limit applies to each search. --set also gives the sizes
+that an ONNX model leaves open."""
     _add_run_options(parser)
     add_json(parser)
     group = parser.add_argument_group("files per Einsum")

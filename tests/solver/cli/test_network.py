@@ -103,7 +103,7 @@ def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
     ("changes", "message"),
     [
         ({"w.yaml": "workload: {}\n"}, "lacks the key `einsums`"),
-        ({"w.yaml": WORKLOAD.replace("weight: Inputs", "weigth: Inputs")}, "`weight` is no tensor"),
+        ({"w.yaml": WORKLOAD.replace("weight: Inputs", "weigth: Inputs")}, "`weight` is not a tensor"),
         ({"w.yaml": WORKLOAD.replace("{M: 4", "{M: {{M}}")}, "--set M=VALUE"),
         (
             {

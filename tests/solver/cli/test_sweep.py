@@ -73,8 +73,8 @@ def test_alternatives_that_are_named_again_count_once(arguments, capsys):
     ]
     repeated = [note for note in document["notes"] if "more than once" in note]
     assert repeated == [
-        "the workload w.yaml is named more than once, and counts once",
-        "the architecture b.yaml is named more than once, and counts once",
+        "the workload w.yaml is given more than once and counts once",
+        "the architecture b.yaml is given more than once and counts once",
     ]
 
 

@@ -71,8 +71,8 @@ def test_what_waits_may_leave_too_little():
 def test_a_note_says_what_waits_where():
     notes = [*map(str, mapped(TWO, 64).network.notes)]
     assert [note for note in notes if "waits" in note] == [
-        "T waits at `buffer`, and takes room there, while `U` and `X` run",
-        "U waits at `buffer`, and takes room there, while `X` runs",
+        "T waits at `buffer`, and takes space there, while `U` and `X` run",
+        "U waits at `buffer`, and takes space there, while `X` runs",
     ]
     chain = SKIP.replace("T[m, n] * U", "C[m, n] * U")
     assert not any("waits" in note.text for note in mapped(chain, 64).network.notes)

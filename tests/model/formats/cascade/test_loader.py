@@ -200,7 +200,7 @@ def test_a_name_of_several_rank_variables_may_be_left_free(load: Load):
 
 
 def test_an_unknown_tensor_is_an_error(load: Load):
-    with pytest.raises(SpecError, match="`weigth` is no tensor") as caught:
+    with pytest.raises(SpecError, match="`weigth` is not a tensor") as caught:
         load("{dataspace: {keep: [weigth]}}")
     assert caught.value.hint == "did you mean `weight`?"
     assert "^^^^^^" in caught.value.render()

@@ -113,3 +113,14 @@ def test_too_many_points_are_refused_before_any_is_read(files: Path, monkeypatch
     settings = [parse_setting("buffer.depth=6,7"), parse_setting("PE.meshX=2,4")]
     with pytest.raises(SpecError, match="a sweep over 4 points; at most 3"):
         load_variants([files / "absent.yaml"], settings=settings)
+
+
+def test_names_of_files_that_a_terminal_would_act_upon(files: Path):
+    """Two of them look alike once they are printable."""
+    workloads = [files / "w\x1b[31m.yaml", files / "w\x9b[31m.yaml"]
+    for path in workloads:
+        path.write_text(WORKLOAD, encoding="utf-8")
+    variants = load_variants([files / "a.yaml"], workloads)
+    names = [variant.workload for variant in variants]
+    assert names == ["w\N{REPLACEMENT CHARACTER}[31m#1", "w\N{REPLACEMENT CHARACTER}[31m#2"]
+    assert all(variant.network.name.isprintable() for variant in variants)
