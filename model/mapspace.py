@@ -177,7 +177,7 @@ class Mapspace:
         Where `min_parallelism` is written.
     max_temporal_loops
         Most temporal loops with a bound above 1 in all levels together; None for no limit. Searches do
-        not know it: their results are checked (`solver.guided.within_loop_limit`).
+        not know it: their results are checked (`solver.result.within_loop_limit`).
     """
 
     problem: Problem

@@ -1,9 +1,9 @@
-"""The energy-latency front of one Einsum: every mapping that no other beats in both, each proven.
+"""The energy-latency front of one Einsum: every mapping that no other dominates, each proven.
 
-The front is walked from its slow end, by the epsilon constraint: the least energy, then the least
-latency at that energy, then the same again below that latency, until the least latency of all is
-reached. That one is proven before the walk, with the mapping of least energy as incumbent: with a known
-end no search has to prove that nothing is left, and each starts from a mapping within its cap.
+The front is walked from its slow end, by the epsilon-constraint method: the least energy, then the least
+latency at that energy, then the same below that latency, until the least latency of all is reached. That one
+is proven before the walk, with the mapping of least energy as incumbent: with a known end no search has to
+prove that nothing is left, and each starts from a mapping within its cap.
 """
 
 from __future__ import annotations
@@ -15,8 +15,16 @@ from typing import final
 from model.cost import Evaluation
 from model.mapping import Mapping
 from model.mapspace import Mapspace
-from solver.reasons import Reason
-from solver.result import Options, ProgressCallback, Result, Statistics, Status, StopCallback, Termination
+from solver.result import (
+    Options,
+    ProgressCallback,
+    Reason,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Termination,
+)
 from solver.search.branching.skeleton import Priced
 from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch
@@ -25,11 +33,7 @@ from solver.search.trivial import trivial_bound
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A mapping, and its costs by the plain cost model.
-
-    A `proven` one belongs to the front: no mapping has at most its energy and at most its cycles, and
-    less of one. Of the others it is only known that no mapping found is like that.
-    """
+    """A mapping and its costs: if `proven`, no mapping dominates it, otherwise none that was found."""
 
     mapping: Mapping
     evaluation: Evaluation
@@ -38,15 +42,11 @@ class FrontPoint:
 
 @dataclass(frozen=True, slots=True)
 class OpenRange:
-    """Cycles at which mappings may exist that belong to the front and were not found.
-
-    Such a mapping takes `least_cycles` or more, `most_cycles` or fewer (None: any number), and
-    `least_energy` energy units or more.
-    """
+    """Where points of the front may exist that were not found."""
 
     least_cycles: int
-    most_cycles: int | None
-    least_energy: int
+    most_cycles: int | None  # None: any number
+    least_energy: int  # in the architecture's energy units
 
 
 @final
@@ -66,7 +66,7 @@ class Front:
     points
         By rising cycles, and so by falling energy. Costs are exact integers.
     open_ranges
-        Where the front is not known, by rising cycles; nothing if it is complete.
+        Where the front is not known, by rising cycles; empty if it is complete.
     statistics
         Work of all searches together.
     reasons
@@ -105,12 +105,12 @@ def pareto_front(
     Returns
     -------
     Front
-        When stopped, the points that were proven so far, what was found besides them, and what is open.
+        When stopped, the points that were proven so far, other mappings that were found, and open ranges.
 
     Raises
     ------
     TooLargeError
-        As of `solver.map_einsum`.
+        As for `solver.map_einsum`.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return _Walk(search).run(known)
@@ -174,10 +174,7 @@ class _Walk:
 
 
 def undominated(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
-    """Return the points that no other one equals or beats in both costs, by rising cycles.
-
-    Of points with equal costs the first one stays.
-    """
+    """Return the points that no other one dominates, by rising cycles; of equal ones the first."""
     front: list[FrontPoint] = []
     for point in sorted(points, key=lambda own: (own.evaluation.cycles, own.evaluation.energy)):
         if not front or point.evaluation.energy < front[-1].evaluation.energy:

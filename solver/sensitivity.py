@@ -12,28 +12,19 @@ from model.architecture import Architecture, StorageLevel
 from model.cost import Evaluation, evaluate
 from model.cost.slack import CAPACITY, RESOURCES, Resource
 from model.mapspace import Mapspace
-from solver.result import Options, ProgressCallback, Result, Status, StopCallback
+from solver.result import Options, ProgressCallback, Result, Search, Status, StopCallback
 from solver.search.branching.skeleton import Priced
-from solver.searches import Search, SearchFrom, beginning_with
 
 FACTORS = (Fraction(1, 2), Fraction(2))
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """One limit of one storage level, times `factor`; `resource` as in `model.cost.slack.Slack`.
-
-    Parameters
-    ----------
-    level
-        Its name.
-    factor
-        Out of `FACTORS`.
-    """
+    """One limit of one storage level, times `factor`."""
 
     level: str
-    resource: Resource
-    factor: Fraction
+    resource: Resource  # as in `model.cost.slack.Slack`
+    factor: Fraction  # out of `FACTORS`
 
 
 @dataclass(frozen=True)
@@ -49,13 +40,13 @@ class Effect:
     result
         The best mapping of the varied architecture.
     ratio
-        Value of the first objective over that of the unvaried architecture; None where either has no
-        mapping, or the unvaried value is 0.
+        Value of the first objective over that of the unvaried architecture; None if either has no mapping, or
+        the unvaried value is 0.
     searched
-        False where no search was needed: the limit was tightened, and the best mapping still holds at
-        the same value.
+        False if no search was needed: the limit was tightened, and the best mapping still fits at the same
+        value.
     later_ratios
-        The same as `ratio` for the second and later objectives, in order.
+        The same as `ratio` for the second and later objectives.
     """
 
     variation: Variation
@@ -80,7 +71,7 @@ def variations(architecture: Architecture) -> Iterator[Variation]:
 
 
 def limit_of(level: StorageLevel, resource: Resource) -> Fraction | None:
-    """Return a limit of `level`: words of one instance, or words per cycle; None where there is none."""
+    """Return a limit of `level`: words of one instance, or words per cycle; None if it has none."""
     limit = level.size_words if resource == CAPACITY else level.bandwidth(resource)
     return None if limit is None else Fraction(limit)
 
@@ -115,7 +106,6 @@ def sensitivity(
     search: Search,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-    search_from: SearchFrom | None = None,
 ) -> tuple[Effect, ...]:
     """Map the problem once more for each of `variations`.
 
@@ -126,21 +116,20 @@ def sensitivity(
     options
         Of every search; a time limit holds for each of them.
     search
-        `solver.map_einsum`, or what stands for it.
+        `solver.fallback.map_from`, or another search with its parameters; where `base` still fits, it is the
+        known mapping.
     on_progress, should_stop
-        As for `search`. Once `should_stop` is true, no further variation is begun.
-    search_from
-        The same with an incumbent to begin with, `solver.guided.map_from`; used where `base` still fits.
+        As for `search`. Once `should_stop` returns True, no further variation is begun.
 
     Returns
     -------
     tuple of Effect
-        In the order of `variations`; shorter than these if stopped.
+        In the order of `variations`; fewer if stopped.
 
     Raises
     ------
     TooLargeError
-        As of `search`.
+        As for `search`.
     """
     effects: list[Effect] = []
     for variation in variations(mapspace.architecture):
@@ -149,8 +138,7 @@ def sensitivity(
         changed = replace(mapspace, architecture=varied(mapspace.architecture, variation))
         known = _known(changed, base)
         kept = None if known is None else _kept(changed, base, known, variation)
-        anew = beginning_with(known, search, search_from)
-        result = kept or anew(changed, options, on_progress, should_stop)
+        result = kept or search(changed, options, on_progress, should_stop, known)
         level = next(level for level in changed.architecture.levels if level.name == variation.level)
         limit = limit_of(level, variation.resource)
         assert limit is not None
@@ -160,7 +148,7 @@ def sensitivity(
 
 
 def _known(changed: Mapspace, base: Result) -> Priced | None:
-    """Return the best mapping of the unvaried mapspace if it still fits, priced anew."""
+    """Return the best mapping of the unvaried mapspace if it still fits, with its costs now."""
     if base.mapping is None:
         return None
     evaluation = evaluate(changed.problem, changed.architecture, base.mapping)
@@ -170,9 +158,8 @@ def _known(changed: Mapspace, base: Result) -> Priced | None:
 def _kept(changed: Mapspace, base: Result, known: Priced, variation: Variation) -> Result | None:
     """Return the result if the best mapping is known to stay the best one, None if that takes a search.
 
-    A tighter limit allows no mapping more and makes none cheaper, so that a proven optimum which
-    still holds at the same values is still optimal. A least utilization is the exception: half of a
-    capacity is filled more easily.
+    A tighter limit allows no further mapping and makes none cheaper, so a proven optimum that still fits at
+    the same values stays optimal. A least utilization is the exception: half a capacity is easier to fill.
     """
     if base.status is not Status.OPTIMAL or variation.factor > 1:
         return None

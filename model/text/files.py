@@ -20,42 +20,25 @@ SPEC_SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
 class IncludeRoots:
     """The directory trees that specs may include files from, resolved.
 
-    Parameters
-    ----------
-    directories
-        Trees of which everything may be included.
-    collections
-        Trees of which shared fragments may be: files named as specs whose name, or a folder of theirs
-        inside of the tree, begins with an underscore.
+    From `collections`, only shared fragments may be included: spec files whose name, or a folder's in the
+    tree, begins with an underscore.
     """
 
     directories: tuple[Path, ...]
     collections: tuple[Path, ...] = ()
 
     def permits(self, path: Path) -> bool:
-        """Whether a file may be included: it lies in one of the trees once its symbolic links are followed.
-
-        Raises
-        ------
-        SpecError
-            Its links run in a circle.
-        """
+        """Whether a file may be included: its resolved path lies in one of the trees."""
         target = resolved(path)
         if any(target.is_relative_to(directory) for directory in self.directories):
             return True
         return any(_may_share(target, tree) for tree in self.collections if target.is_relative_to(tree))
 
     def check(self, path: Path) -> None:
-        """Check that a file may be included.
-
-        Raises
-        ------
-        SpecError
-            It may not, as `permits` says.
-        """
+        """Check that a file may be included; SpecError otherwise."""
         if self.permits(path):
             return
-        hint = f"if that is meant, allow it: --allow-include {display_name(path.parent)}"
+        hint = f"`--allow-include {display_name(path.parent)}` permits it"
         raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
 
 
@@ -67,14 +50,9 @@ def _may_share(target: Path, tree: Path) -> bool:
 
 
 def is_fragment(path: Path, levels_above: int) -> bool:
-    """Whether a file is a part of others: its name, or one of the folders next to it, is marked as shared.
+    """Whether a file is part of others: its name, or a folder's in its collection, is marked as shared.
 
-    Parameters
-    ----------
-    path
-        The file.
-    levels_above
-        How many directories above the file's own its collection begins, as for `include_roots`.
+    The collection begins so many directories above the file's own, as for `include_roots`.
     """
     return _is_marked(resolved(path).parts[-levels_above - 1 :])
 
@@ -89,30 +67,14 @@ def include_roots(
     allow_include: Iterable[Path],
     levels_above: int = 0,
 ) -> IncludeRoots:
-    """Return the directories that may be included from.
+    """Return the directories that files may be included from.
 
-    These are the directories of the spec files themselves, the specs that ship with this package,
-    what `allow_include` names, and for every variable that names an existing file (relative to the
-    working directory or to a spec file) outside of them the directory of that file and the directory
-    above, because layer files share a base file beside their folder. A symbolic link that such a file
-    is does not count: whoever wrote the specs may have put it there. The root of the file system is
-    never one of them unless `allow_include` names it.
-
-    Parameters
-    ----------
-    paths
-        The spec files that the user named.
-    variables
-        Template variables; values that are no path of a file do not matter.
-    allow_include
-        Directories that the user named.
-    levels_above
-        How many directories above a spec file shared fragments may come from, too.
-
-    Raises
-    ------
-    SpecError
-        Symbolic links run in a circle.
+    These are the directories of the spec files, the shipped specs, those of `allow_include`, and for each
+    variable that names an existing file (relative to the working directory or to a spec file) outside of them
+    its directory and the one above: layer files share a base file beside their folder. If that file is a
+    symbolic link, its own location counts: the author of the specs may have planted it. The root of the file
+    system is excluded unless `allow_include` names it. `levels_above` directories above the spec files are
+    collections.
     """
     homes = [home for path in paths for home in (resolved(path.parent), resolved(path).parent)]
     trees = [*homes, SHIPPED_SPECS]
@@ -134,7 +96,7 @@ def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file, and nothing keeps from looking."""
+    """Whether there is such a file that can be looked at."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -142,7 +104,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """Whether there is such a directory, and nothing keeps from looking."""
+    """Whether there is such a directory that can be looked at."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -150,7 +112,7 @@ def is_directory(path: Path) -> bool:
 
 
 def resolved(path: Path) -> Path:
-    """Return a path without symbolic links; SpecError where they run in a circle, or none can be."""
+    """Return a path without symbolic links; SpecError if they form a cycle."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
@@ -160,12 +122,7 @@ def resolved(path: Path) -> Path:
 def find(wanted: str, directories: Iterable[Path], roots: IncludeRoots) -> Path | None:
     """Return the first existing path: `wanted` itself if absolute, else below each directory.
 
-    Nothing is told about what lies outside of `roots`, not even whether it exists.
-
-    Raises
-    ------
-    SpecError
-        Where a place outside of `roots` is left after all others.
+    If none exists and some lie outside of `roots`, that is a SpecError: whether these exist stays secret.
     """
     outside: list[Path] = []
     for directory in directories:
@@ -187,13 +144,7 @@ def _exists(path: Path) -> bool:
 
 
 def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> Path:
-    """Return what `find` returns, whose parameters it takes, if there is a path.
-
-    Raises
-    ------
-    SpecError
-        There is none, with the places where it was looked for; or as for `find`.
-    """
+    """Return the path that `find` returns; SpecError with the searched places if there is none."""
     path = find(wanted, directories, roots)
     if path is not None:
         return path
@@ -204,13 +155,7 @@ def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> 
 
 
 def files_of(directory: Path) -> list[Path]:
-    """Return what a directory holds, subdirectories included, by name.
-
-    Raises
-    ------
-    SpecError
-        It is no directory or cannot be read.
-    """
+    """Return the entries of a directory by name; SpecError if it is none or cannot be read."""
     if not directory.is_dir():
         raise SpecError(f"{display_name(directory)} is not a directory")
     try:
@@ -225,7 +170,7 @@ def read_text(path: Path, limits: Limits) -> str:
     Raises
     ------
     SpecError
-        If it is missing, a directory or device, unreadable, too large, empty, or not UTF-8.
+        It is missing, a directory or device, unreadable, too large, empty, or not UTF-8.
     """
     name = display_name(path)
     try:
@@ -260,16 +205,16 @@ def _read_bytes(path: Path, name: str, limits: Limits) -> bytes:
 
 
 def _working_directory_hint(wanted: str, home: Path, roots: IncludeRoots) -> str | None:
-    """Say how a file that lies in the working directory is called from the one that includes it."""
+    """Return a hint for a path relative to the working directory instead of the including file."""
     path = Path.cwd() / wanted
     if not roots.permits(path) or not is_file(path):
         return None
     called = os.path.relpath(resolved(path.parent) / path.name, resolved(home))
-    return f"paths are relative to the file that includes them: from there it is `{printable(called)}`"
+    return f"paths are relative to the including file: from there it is `{printable(called)}`"
 
 
 def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
-    """Name a file that is called almost as the one that is missing."""
+    """Return a hint with a file whose name is close to that of the missing one."""
     parents = {(directory / wanted).parent for directory in directories}
     try:
         names = [entry.name for parent in sorted(parents) if parent.is_dir() for entry in parent.iterdir()]
@@ -279,17 +224,14 @@ def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
 
 
 def _shipped_hint(path: Path) -> str | None:
-    """Name the shipped file that a path beginning with ``specs`` means: once installed it lies elsewhere."""
+    """Return a hint with the shipped file that a path below ``specs`` means: it is installed elsewhere."""
     shipped = SHIPPED_SPECS.parent / path
     is_shipped = path.parts[:1] == (SHIPPED_SPECS.name,) and resolved(shipped).is_relative_to(SHIPPED_SPECS)
     return f"the shipped one is {display_name(shipped)}" if is_shipped and _exists(shipped) else None
 
 
 def display_name(path: Path) -> str:
-    """Return the shorter of the absolute path and the one relative to the working directory.
-
-    Characters that a terminal would act upon are replaced.
-    """
+    """Return the shorter of the absolute path and the one relative to the working directory, printable."""
     absolute = os.path.abspath(path)  # noqa: PTH100 (keeps symbolic links as the user wrote them)
     try:
         relative = os.path.relpath(absolute)
@@ -300,47 +242,18 @@ def display_name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Scope:
-    """The file that is read, and what its includes see.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    home : Path
-        The directory of the top file.
-    variables : mapping
-        Template variables.
-    added : tuple of Path
-        Directories that templates added to the search path.
-    environment : mapping
-        What ``$NAME`` means in the paths of templates.
-    chain : tuple of Path
-        The files that included one another down to this one, resolved, this one last.
-    """
+    """The file that is read, and what its includes see."""
 
     path: Path
-    home: Path
-    variables: Mapping[str, object] = field(default_factory=dict)
-    added: tuple[Path, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    chain: tuple[Path, ...] = ()
+    home: Path  # the directory of the top file
+    variables: Mapping[str, object] = field(default_factory=dict)  # of templates
+    added: tuple[Path, ...] = ()  # directories that templates added to the search path
+    environment: Mapping[str, str] = field(default_factory=dict)  # of `$NAME` in the paths of templates
+    chain: tuple[Path, ...] = ()  # files that included one another, resolved, this one last
 
     @classmethod
     def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
-        """Return the scope of a file that the user named.
-
-        Parameters
-        ----------
-        path
-            The file.
-        variables
-            Template variables.
-
-        Raises
-        ------
-        SpecError
-            Its symbolic links run in a circle.
-        """
+        """Return the scope of a file that the user named."""
         return cls(path, path.parent, variables, chain=(resolved(path),))
 
     @property
@@ -349,13 +262,7 @@ class Scope:
         return tuple(dict.fromkeys((self.path.parent, *self.added, self.home)))
 
     def enter(self, path: Path, limits: Limits) -> Scope:
-        """Return the scope of a file that this one includes.
-
-        Raises
-        ------
-        SpecError
-            If that file is being read already, or the includes are nested too deep.
-        """
+        """Return the scope of an included file; SpecError if it is being read already, or nested too deep."""
         target = resolved(path)
         if target in self.chain:
             cycle = [*self.chain[self.chain.index(target) :], target]
@@ -411,13 +318,7 @@ class Session:
         return text
 
     def locate(self, wanted: str, scope: Scope) -> Path:
-        """Return the file that a spec names.
-
-        Raises
-        ------
-        SpecError
-            There is none, it may not be read, or too many are included.
-        """
+        """Return the file that a spec names; SpecError if there is none, or it may not be included."""
         self.used.includes += 1
         if self.used.includes > self.limits.includes:
             message = f"more than {self.limits.includes} files are included"

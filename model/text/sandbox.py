@@ -37,7 +37,11 @@ _FRAME = re.compile(rb'File "' + CODE_NAME.encode() + rb'([^"\n]*)", line (\d+)'
 _ADDRESS_SPACE = Path("/proc/self/statm")
 _PATIENCE_S = 10.0
 _PATIENCE = 20.0
-"""A child may wait for a processor for so long, and so many times its processor time on top."""
+"""A child may take this long on the clock, plus so many times its processor time."""
+
+_LEAST_S, _MOST_S = 1e-3, 1e6
+_MOST_BYTES = 2**60
+"""What the system calls take: 0 s would be no limit."""
 
 _FORKING = threading.Lock()
 """Held from a pipe's making until only one child can write to it."""
@@ -101,7 +105,7 @@ def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int)
         raise
     finally:
         status, spent_s = _reap(child)
-    if status != 0:
+    if status != 0 or not answer:
         frames = tuple((name.decode(), int(line)) for name, line in _FRAME.findall(answer))
         raise StoppedError(status & 0x7F, frames)
     done, result = pickle.loads(answer)
@@ -160,7 +164,7 @@ def _answer(work: Callable[[], object]) -> bytes:
 
 
 def _limit(sender: int, seconds: float, memory_bytes: int) -> None:
-    """Set the limits of this process. What ends it for its time shows the place, even within C code."""
+    """Set the limits of this process; at the end of its time it writes where it is, even within C code."""
     import resource  # noqa: PLC0415 (not on Windows)
 
     gc.freeze()
@@ -169,13 +173,14 @@ def _limit(sender: int, seconds: float, memory_bytes: int) -> None:
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the child
     faulthandler.register(signal.SIGPROF, sender, all_threads=False, chain=True)
+    seconds = min(max(seconds, _LEAST_S), _MOST_S)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S + _PATIENCE * seconds)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0}
     with suppress(OSError):
         pages = int(_ADDRESS_SPACE.read_text().split()[0])
-        limits[resource.RLIMIT_AS] = pages * resource.getpagesize() + memory_bytes
+        limits[resource.RLIMIT_AS] = pages * resource.getpagesize() + min(memory_bytes, _MOST_BYTES)
     for kind, most in limits.items():
         _, hard = resource.getrlimit(kind)
         resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -18,9 +18,8 @@ from model.assignment import (
 )
 from solver.assignment.assigner import assign
 from solver.assignment.result import AssignOptions, AssignResult
-from solver.clock import Clock
 from solver.criteria import LAYERS, TOTAL
-from solver.result import Status, StopCallback, Termination
+from solver.result import Clock, Status, StopCallback, Termination
 
 BOUND_S = 1.0
 """Seconds that the bound on all transitions may take at most: all that it does is to save assignments."""

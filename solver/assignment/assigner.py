@@ -25,8 +25,7 @@ from solver.assignment.instance import CHAIN, Choice, Instance, graph_structure,
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.kernel_model import CP_SAT, KernelRequest, KernelResult
 from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition, Policy
-from solver.clock import Clock
-from solver.result import Status, StopCallback, Termination
+from solver.result import Clock, Status, StopCallback, Termination
 
 CHEAPEST = "best method per layer, transitions ignored"
 

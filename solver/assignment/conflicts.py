@@ -13,9 +13,7 @@ from solver.assignment.elimination import least_total, reduce_instance
 from solver.assignment.instance import Instance, part_of
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.kernel_model import KernelRequest
-from solver.clock import Clock
-from solver.reasons import Lever, Reason, Statement
-from solver.result import StopCallback
+from solver.result import Clock, Lever, Reason, Statement, StopCallback
 
 TIME_LIMIT_S = 10.0
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from model.assignment import LARGEST_TOTAL, CostArray
 from solver.assignment.instance import Choice, Instance, Pair, best_neighbour, descend, price
 from solver.assignment.kernel_model import CP_SAT, KernelModel, KernelRequest, KernelResult
-from solver.clock import Clock
+from solver.result import Clock
 
 
 @dataclass(eq=False)

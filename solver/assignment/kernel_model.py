@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from model.assignment import CostArray
 from solver.assignment.instance import Choice, Instance, Pair, price
-from solver.clock import Clock
 from solver.cpsat import (
     LARGEST_ACTIVITY,
     Answer,
@@ -23,6 +22,7 @@ from solver.cpsat import (
     Settings,
     Variable,
 )
+from solver.result import Clock
 
 BRANCH_AND_BOUND, CP_SAT = "branch-and-bound", "cp-sat"
 

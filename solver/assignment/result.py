@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from model.assignment import CostedNetwork
-from solver.reasons import Reason
-from solver.result import Status, Termination, relative_gap
+from solver.result import Reason, Status, Termination, relative_gap
 
 RULES = ("split", "R0", "RI", "RII", "bucket")
 """How a graph is taken apart: matrices that couple nothing, and layers by the number of neighbours, where

@@ -469,12 +469,14 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 def _add_searches(parser: argparse.ArgumentParser) -> None:
     """Add the options on where results of many searches are kept, and where the searches run."""
     group = parser.add_argument_group("many searches")
-    group.add_argument(
+    cache = group.add_mutually_exclusive_group()
+    cache.add_argument(
         "--cache",
         type=file_path,
         metavar="DIR",
         help="where proven results are kept (default: tilewright in the user's cache directory)",
     )
+    cache.add_argument("--no-cache", action="store_true", help="keep no results")
     group.add_argument(
         "--resume", action="store_true", help="reuse kept results, for instance of a run that was interrupted"
     )

@@ -60,8 +60,8 @@ class _Solved:
 
 def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
     """Assign by the costs of the specs, or of their cost model on the array that is given or chosen."""
-    for name in ("objective", "cache", "resume", "cluster"):
-        if getattr(arguments, name):
+    for name in ("objective", "cache", "no-cache", "resume", "cluster"):
+        if getattr(arguments, name.replace("-", "_")):
             raise SpecError(f"--{name} needs --methods: without it nothing is mapped")
     from model.formats.assignment import load_assignment
 

@@ -22,7 +22,7 @@ from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, 
 from solver.cli.progress import interruptible
 from solver.cli.running import load_unmapped, search
 from solver.exit_codes import EXIT_UNCHECKED
-from solver.result import Result, Status
+from solver.result import Result, Status, Termination
 
 POLL_S = 0.1
 """Seconds between two looks of the checker's parent at whether to stop."""
@@ -34,6 +34,9 @@ del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 """Runs a script that ends once the other end of its stdin is closed, as when its parent is killed."""
+
+MOST_BYTES = 1 << 26
+"""The checker reads no more of a file."""
 
 CERTIFICATE_MARK = b'"tilewright certificate '
 """In every certificate, whatever the order of its keys."""
@@ -67,6 +70,9 @@ def prove_command(arguments: argparse.Namespace) -> int:
         path = arguments.certificate or Path(folder) / "certificate.json"
         if not write_certificate(path, mapspace, result, arguments):
             return EXIT_OF_STATUS[result.status]
+        if result.termination is Termination.INTERRUPTED:
+            write_stderr("note: interrupted: the certificate is not checked\n")
+            return EXIT_UNCHECKED
         code, verdict = checked([path], arguments.check_time_limit)
     # A temporary file is gone by now.
     named = f"{printable(str(path))}: " if arguments.certificate else ""
@@ -79,7 +85,8 @@ def is_certificate(path: Path) -> bool:
     if not is_file(path):
         return False
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES)
     except OSError:  # the reader of specs reports it
         return False
     return content.lstrip().startswith(b"{") and CERTIFICATE_MARK in content

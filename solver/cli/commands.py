@@ -39,9 +39,8 @@ from solver.cli.running import (
     sensitivities,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.reasons import Reason
 from solver.report.pictures import check_plot
-from solver.result import Phase, Progress, Status, Termination
+from solver.result import Phase, Progress, Reason, Status, Termination
 
 if TYPE_CHECKING:
     from solver.explain import CostReport
@@ -147,7 +146,7 @@ def _refused_front(arguments: argparse.Namespace) -> Iterator[Step]:
 
 def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
     """Find the energy-latency front with live progress; an interrupt ends the search early."""
-    from solver.guided import front_or_explain
+    from solver.fallback import front_or_explain
 
     with watched(mapspace, arguments.quiet) as callbacks:
         return front_or_explain(mapspace, search_options(arguments), *callbacks)
@@ -240,7 +239,7 @@ def _explain(
 ) -> tuple[tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
     from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible, reasons_time_s
-    from solver.guided import map_from, map_within_limit
+    from solver.fallback import map_from
 
     with watched(mapspace) as (on_progress, should_stop):
         if on_progress is not None:
@@ -252,7 +251,7 @@ def _explain(
         options = search_options(arguments)
         if options.time_limit_s is None:
             options = replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
-        report = constraint_costs(mapspace, options, map_within_limit, on_progress, should_stop, map_from)
+        report = constraint_costs(mapspace, options, map_from, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proved what the diagnosis could not decide in its time.

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from model.sweep import Variant
     from solver.network.cache import ResultCache
     from solver.network.executors import Executor
-    from solver.network.result import LayerResult, NetworkResult
-    from solver.network.run import NetworkProgress, ProgressCallback, Run
+    from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
     from solver.network.sweep import SweepResult
     from solver.result import Options
 
@@ -54,6 +53,9 @@ Outcome = TypeVar("Outcome")
 
 LONGEST_NAME = 100
 """Characters of a file's name; file systems allow some 250 bytes."""
+
+UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those that are written"
+OTHER = "--cache DIR names another directory"
 
 
 def network_command(arguments: argparse.Namespace) -> int:
@@ -168,7 +170,7 @@ def _uncertifiable(outcome: LayerResult) -> str:
 def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namespace, silent: bool) -> int:
     """Have certificates checked, print the verdicts, and return the exit code."""
     if interrupted:
-        write_stderr("note: no certificate is checked: interrupted\n")
+        write_stderr(f"note: {UNCHECKED}\n")
         return EXIT_UNCHECKED
     code, verdicts = EXIT_OPTIMAL, "No certificate to check\n"
     if files:
@@ -264,7 +266,7 @@ def run_searches(
     from solver.network import Run
     from solver.network.executors import ExecutorError
 
-    cache, options = _opened_cache(arguments.cache), search_options(arguments)
+    cache, options = _opened_cache(arguments), search_options(arguments)
     try:
         executor = _executor(arguments)
         with interruptible() as stop, _progress_bar(arguments.quiet) as on_progress:
@@ -276,10 +278,15 @@ def run_searches(
     return outcome, stop.is_set()
 
 
-def _opened_cache(directory: Path | None) -> ResultCache | None:
-    """Return the cache in a directory, by default the user's; None if the default one cannot be used."""
+def _opened_cache(arguments: argparse.Namespace) -> ResultCache | None:
+    """Return where results are kept, if anywhere; a default directory that cannot be used is a warning."""
     from solver.network import ResultCache
 
+    directory = arguments.cache
+    if arguments.no_cache and arguments.resume:
+        raise OutputError("--resume uses the results that are kept: it conflicts with --no-cache")
+    if arguments.no_cache:
+        return None
     try:
         place = directory or _default_cache()
         _check_cache(place)
@@ -298,7 +305,7 @@ def _default_cache() -> Path:
     try:
         return Path(base).expanduser() / "tilewright"
     except RuntimeError:
-        message = "results are not kept: there is no home directory; --cache DIR names another place"
+        message = f"there is no home directory to keep results in; {OTHER}"
         raise OutputError(message) from None
 
 
@@ -308,11 +315,11 @@ def _check_cache(directory: Path) -> None:
     except OSError as error:
         raise _unwritable(directory, error) from error
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot keep results in {directory}: permission denied; --cache DIR names another")
+        raise OutputError(f"cannot keep results in {directory}: permission denied; {OTHER}")
 
 
 def _unwritable(directory: Path, error: OSError) -> OutputError:
-    return OutputError(f"cannot keep results in {directory}: {error.strerror}; --cache DIR names another")
+    return OutputError(f"cannot keep results in {directory}: {error.strerror}; {OTHER}")
 
 
 def _warn(error: OutputError) -> None:
@@ -321,7 +328,7 @@ def _warn(error: OutputError) -> None:
 
 def _executor(arguments: argparse.Namespace) -> Executor:
     from solver.network import Processes, Serial
-    from solver.network.cluster import Cluster, silence_logs
+    from solver.network.executors import Cluster, silence_logs
 
     if arguments.cluster is not None:
         silence_logs()

@@ -18,8 +18,7 @@ from model.text.source import ConflictError
 from solver.cli.output import Step, deliver, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_INFEASIBLE
-from solver.reasons import Reason
-from solver.result import Options, Result, Status, Termination
+from solver.result import Options, Reason, Result, Status, Termination
 
 if TYPE_CHECKING:
     from solver.sensitivity import Effect
@@ -125,7 +124,7 @@ def search_options(arguments: argparse.Namespace) -> Options:
 
 def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
     """Map an Einsum with live progress; an interrupt ends the search early."""
-    from solver.guided import map_or_explain
+    from solver.fallback import map_or_explain
 
     with watched(mapspace, arguments.quiet) as callbacks:
         return map_or_explain(mapspace, search_options(arguments), *callbacks)
@@ -133,11 +132,11 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
     """Map again with other limits of the architecture; an interrupt ends that with what is known."""
-    from solver.guided import map_from, map_or_explain
+    from solver.fallback import map_or_explain
     from solver.sensitivity import sensitivity
 
     if result.mapping is None:
         return ()
     search = partial(map_or_explain, reasons=False)
     with watched(mapspace, arguments.quiet) as callbacks:
-        return sensitivity(mapspace, result, search_options(arguments), search, *callbacks, map_from)
+        return sensitivity(mapspace, result, search_options(arguments), search, *callbacks)

@@ -18,19 +18,19 @@ from solver.explain.constraints import (
 )
 from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
-from solver.reasons import Statement
 from solver.result import (
     ContradictionError,
     Options,
     Progress,
     ProgressCallback,
     Result,
+    Search,
+    Statement,
     Status,
     StopCallback,
     Termination,
 )
 from solver.search.branching.skeleton import Priced
-from solver.searches import Search, SearchFrom, beginning_with
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,6 @@ def constraint_costs(
     search: Search,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-    search_from: SearchFrom | None = None,
 ) -> CostReport:
     """Search the optimum with all constraints, then without each clause.
 
@@ -123,10 +122,8 @@ def constraint_costs(
     options
         Of each search; the time limit holds for each of them alone.
     search
-        The search, `solver.search.map_einsum`.
-    search_from
-        The same with an incumbent to begin with, `solver.guided.map_from`: without a constraint, today's
-        best mapping is still allowed.
+        `solver.fallback.map_from`, or another search with its parameters. Today's best mapping is the known
+        one, as it is still allowed without a constraint.
 
     Raises
     ------
@@ -135,7 +132,7 @@ def constraint_costs(
     TooLargeError
         As of `search`.
     """
-    baseline = search(mapspace, options, on_progress, should_stop)
+    baseline = search(mapspace, options, on_progress, should_stop, None)
     if baseline.mapping is None:
         return CostReport(baseline)
     answers: list[tuple[Statement, list[Result]]] = []
@@ -149,8 +146,8 @@ def constraint_costs(
         spaces = () if clause.idle(mapspace) else without(mapspace, clause.constraints, clause.orders)
         results: list[Result] = []
         for space in spaces:
-            improve = beginning_with(_best(baseline, results), search, search_from)
-            results.append(improve(space, options, report, should_stop))
+            known = _best(baseline, results)
+            results.append(search(space, options, report, should_stop, known))
         answers.append((_statement(clause, mapspace), results))
     baseline = _bounded(baseline, [results for _, results in answers])
     costs = [_cost(statement, baseline, results) for statement, results in answers]

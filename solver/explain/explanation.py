@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from model.mapspace import Mapspace
 from model.source_ref import SourceRef
-from solver.clock import Clock
 from solver.explain.conflict import Conflict, find_conflicts
 from solver.explain.constraints import (
     Capacity,
@@ -26,8 +25,7 @@ from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import levers
 from solver.explain.nearest import Nearest, nearest
 from solver.explain.wording import shortfall, statement_text
-from solver.reasons import Reason, Shortfall, Statement
-from solver.result import ContradictionError, StopCallback
+from solver.result import Clock, ContradictionError, Reason, Shortfall, Statement, StopCallback
 
 MOST_CONFLICTS = 3
 """Conflicts that share no constraint, of which as many are looked for."""

@@ -8,7 +8,6 @@ from typing import assert_never
 
 from model.mapping import FanoutMapping
 from model.mapspace import Mapspace
-from solver.clock import Clock
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -36,7 +35,7 @@ from solver.explain.shares import (
     unit_words,
 )
 from solver.explain.wording import also_text, change_text, order_text, without_text
-from solver.reasons import Lever
+from solver.result import Clock, Lever
 
 Search = Callable[[Feasibility, Collection[Constraint], Sized], int | None]
 

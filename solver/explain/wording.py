@@ -26,7 +26,7 @@ from solver.explain.constraints import (
     Whole,
 )
 from solver.explain.nearest import Nearest
-from solver.reasons import Shortfall
+from solver.result import Shortfall
 
 
 def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:

@@ -14,13 +14,12 @@ from solver.assignment.assigner import Alternatives, alternatives
 from solver.assignment.mapped import Gain, MappedAssignment, MethodCost
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
 from solver.criteria import LAYERS, METHODS, TOTAL
-from solver.reasons import Reason
 from solver.report.document import Document, picked, plain, reason_document
 from solver.report.figures import NOTHING, cost_text, count_text, counted, percent, seconds_text
 from solver.report.reasons import INDENT, change_lines, others_left, placed_text, titled
 from solver.report.tables import ReportTable, plain_grid, plain_table
 from solver.report.text import ENDINGS, print_notes, status_line
-from solver.result import Status
+from solver.result import Reason, Status
 
 SHORT_DECOMPOSITION = 12
 """Steps up to which a decomposition is always printed in full."""

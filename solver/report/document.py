@@ -17,9 +17,8 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import UNITS, in_reported_unit
 from model.source_ref import SourceRef
-from solver.reasons import Reason
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Result
+from solver.result import Reason, Result
 from solver.sensitivity import Effect
 
 Document = dict[str, object]

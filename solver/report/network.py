@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
@@ -15,8 +15,7 @@ from model.problem import Problem
 from model.source_ref import SourceRef
 from model.text.source import Places
 from model.wording import listing
-from solver.network.result import LayerResult, NetworkResult
-from solver.reasons import Reason
+from solver.network.run import LayerResult, NetworkResult
 from solver.report.document import Document, plain, reason_document, result_document, violation_document
 from solver.report.figures import (
     NOTHING,
@@ -32,9 +31,12 @@ from solver.report.reasons import INDENT, reason_lines
 from solver.report.tables import ReportTable, plain_grid, plain_table
 from solver.report.text import ENDINGS, brief_notes, print_notes, violation_text
 from solver.report.text import status_line as common_status_line
-from solver.result import Result, Status, Termination
+from solver.result import Reason, Result, Status, Termination
 
 ARITHMETIC = "arithmetic"
+
+MOST_ROWS = 1000
+"""Layers up to which each has a row; a row takes a millisecond or two."""
 
 MOST_CONFLICTS = 10
 """Conflicts that are shown with their lines."""
@@ -50,6 +52,9 @@ def print_network(console: Console, result: NetworkResult, places: Places | None
     """
     console.print(Text.assemble(("Network", "bold"), f" {result.network.name}"))
     console.print(layers_table(result))
+    unlisted = len(result.layers) - len(_listed(result))
+    if unlisted:
+        console.print(f"{unlisted:,} Einsums identical to these are not listed; `--json` has all of them.")
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(totals_table(result))
     print_notes(console, brief_notes(result.network.notes))
@@ -65,7 +70,7 @@ def layers_table(result: NetworkResult) -> ReportTable:
 
     The bound of a layer is shown if it differs from the value.
     """
-    rows = [(outcome, _figures(outcome)) for outcome in result.layers]
+    rows = [(outcome, _figures(outcome)) for outcome in _listed(result)]
     bounded = any(bound for _, (_, bound, *_) in rows)
     bound_heading = (">Bound",) if bounded else ()
     table = plain_table(
@@ -85,6 +90,13 @@ def layers_table(result: NetworkResult) -> ReportTable:
             _origin(outcome),
         )
     return table
+
+
+def _listed(result: NetworkResult) -> Sequence[LayerResult]:
+    """Return the layers that have rows; of very many, identical ones only once."""
+    if len(result.layers) <= MOST_ROWS:
+        return result.layers
+    return [outcome for outcome in result.layers if outcome.origin != "identical"]
 
 
 def _status(outcome: LayerResult) -> str:
@@ -203,6 +215,9 @@ def status_line(result: NetworkResult) -> Text:
 def network_document(result: NetworkResult) -> Document:
     """Return the JSON document of a network; docs/network.md lists the keys."""
     energy, edp, units = result.energy, result.edp, result.units_per_pj
+    originals = [outcome for outcome in result.layers if outcome.origin != "identical"]
+    named = Counter(outcome.layer.name for outcome in originals)
+    first = {outcome.layer.name: outcome for outcome in originals if named[outcome.layer.name] == 1}
     return {
         "network": result.network.name,
         "status": result.status.value,
@@ -213,17 +228,19 @@ def network_document(result: NetworkResult) -> Document:
         "proven": result.proven,
         "einsums": len(result.network.layers),
         "seconds": result.seconds,
-        "layers": list(map(_layer_document, result.layers)),
+        "layers": [_layer_document(outcome, first) for outcome in result.layers],
         "notes": plain(result.network.notes),
     }
 
 
-def _layer_document(outcome: LayerResult) -> Document:
+def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> Document:
+    """Return what is known of a layer; one that repeats another, names included, refers to it."""
     result, transfer = outcome.result, outcome.layer.transfer
     if result is None:
         limited = None if transfer is None else transfer.limited_by
     else:
         limited = None if result.evaluation is None else bottleneck(result.evaluation)
+    repeats = outcome.same_as in first and _names(outcome) == _names(first[outcome.same_as])
     return {
         "name": outcome.layer.name,
         "shape": outcome.layer.mapspace.problem.bound,
@@ -232,9 +249,14 @@ def _layer_document(outcome: LayerResult) -> Document:
         "same_as": outcome.same_as or None,
         "status": outcome.status.value,
         "limited_by": limited,
-        "result": None if result is None else result_document(outcome.layer.mapspace, result),
+        "result": None if result is None or repeats else result_document(outcome.layer.mapspace, result),
         "transfer": None if result is not None else _transfer_document(outcome),
     }
+
+
+def _names(outcome: LayerResult) -> tuple[str, ...]:
+    problem = outcome.layer.mapspace.problem
+    return (*problem.dims, *(space.name for space in problem.dataspaces))
 
 
 def _transfer_document(outcome: LayerResult) -> Document | None:

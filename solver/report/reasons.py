@@ -12,11 +12,10 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import UNITS
 from model.text.source import Places, excerpts
-from solver.reasons import Lever, Reason, Statement
 from solver.report.document import FIGURES, Document, picked, plain, reason_document
 from solver.report.figures import NOTHING, count_text, counted, energy_text, percent, significant
 from solver.report.tables import ReportTable, plain_table
-from solver.result import Result, Status
+from solver.result import Lever, Reason, Result, Statement, Status
 
 if TYPE_CHECKING:
     from solver.explain import CostReport

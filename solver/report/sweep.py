@@ -16,8 +16,7 @@ from model.objective import UNITS
 from model.sweep import Variant
 from model.text.source import Places
 from model.wording import listing
-from solver.network.sweep import SweepPoint, SweepResult
-from solver.network.swept_energies import energy_remarks
+from solver.network.sweep import SweepPoint, SweepResult, energy_remarks
 from solver.report.document import Document, picked, plain
 from solver.report.figures import NOTHING, count_text, counted, energy_text, seconds_text, significant
 from solver.report.network import (

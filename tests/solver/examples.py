@@ -17,8 +17,8 @@ from model.mapspace import (
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.source_ref import SourceRef
-from solver.reasons import Lever, Reason, Shortfall, Statement
-from solver.result import Result, Statistics, Status, Termination
+from solver.result import Lever, Reason, Result, Shortfall, Statement, Statistics, Status, Termination
+from solver.search import map_einsum
 
 WEIGHTS = Dataspace("Weights", ((Term("C"),), (Term("M"),), (Term("R"),)))
 INPUTS = Dataspace("Inputs", ((Term("C"),), (Term("R"), Term("P", 2))))
@@ -138,3 +138,8 @@ INFEASIBLE = Result(
     ),
 )
 UNKNOWN = Result(Status.UNKNOWN, Termination.INTERRUPTED, ("latency",), ARCHITECTURE.units_per_pj, bound=48)
+
+
+def unaided(mapspace, options, on_progress=None, should_stop=None, _known=None):
+    """A search that makes nothing of a known mapping."""
+    return map_einsum(mapspace, options, on_progress, should_stop)

@@ -1,5 +1,6 @@
 """Hostile templates end in an error, soon and without memory."""
 
+import math
 import os
 import resource
 import signal
@@ -173,6 +174,15 @@ class TestChild:
         with pytest.raises(StoppedError) as caught:
             self.confined(lambda: os.kill(os.getpid(), number))
         assert caught.value.number == number
+
+    @pytest.mark.parametrize("seconds", [1e-9, 0.05])
+    def test_its_time_is_limited(self, seconds: float):
+        with pytest.raises(StoppedError) as caught:
+            self.confined(lambda: [None for _ in iter(int, 1)], seconds)
+        assert caught.value.number == signal.SIGPROF
+
+    def test_limits_beyond_all_bounds_are_none(self):
+        assert run_confined(lambda: 1, math.inf, 10**30)[0] == 1
 
     def test_it_writes_no_files(self, tmp_path: Path):
         with pytest.raises(OSError, match="File too large"):

@@ -121,7 +121,7 @@ def test_keys_that_are_merged_over_and_over_come_to_a_limit(monkeypatch):
 @pytest.mark.parametrize("mark", ["{{", "{%", "{#"])
 def test_the_text_is_no_template(mark, tmp_path):
     node = read(f"a: ['{mark} x']")
-    with pytest.raises(SpecError, match="would make a template") as caught:
+    with pytest.raises(SpecError, match="would make the text a template") as caught:
         spec_text(node)
     assert (caught.value.span.line, caught.value.span.column) == (1, 5)
     nested = spec_text(read("{a: {b: {c: {d: 1}}}}"))

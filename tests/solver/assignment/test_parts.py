@@ -16,9 +16,8 @@ from solver.assignment.elimination import find_paths, reduce_instance, split_mat
 from solver.assignment.instance import Instance, price
 from solver.assignment.kernel import Potentials, solve_kernel
 from solver.assignment.kernel_model import ExactSum, KernelRequest
-from solver.clock import Clock
 from solver.cpsat import CheckedModel, ModelError, Settings
-from solver.result import Status
+from solver.result import Clock, Status
 from tests.solver.assignment.networks import GENERAL, networks, totals
 from tests.solver.planted import WRONG, in_floating_point, infeasible, plant
 

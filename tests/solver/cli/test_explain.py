@@ -144,7 +144,7 @@ def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, mon
         return map_einsum(mapspace, options)
 
     monkeypatch.setattr("solver.cli.progress.interruptible", lambda: nullcontext(stop))
-    monkeypatch.setattr("solver.guided.map_within_limit", once)
+    monkeypatch.setattr("solver.fallback.map_from", once)
     assert main(["explain", row()]) == 0
     assert re.search(r"\nInterrupted: \d+ constraints left untried", capsys.readouterr().out)
 

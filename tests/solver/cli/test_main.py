@@ -38,13 +38,12 @@ def answer(monkeypatch):
     calls = []
 
     def install(result):
-        def fake(mapspace, options, on_progress, should_stop, reasons=True):
+        def fake(mapspace, options, on_progress, should_stop, known=None, reasons=True):
             assert not should_stop()
             calls.append(options)
             return result
 
-        monkeypatch.setattr("solver.guided.map_or_explain", fake)
-        monkeypatch.setattr("solver.guided.map_from", lambda known, *rest: fake(*rest))
+        monkeypatch.setattr("solver.fallback.map_or_explain", fake)
         return calls
 
     return install

@@ -137,7 +137,7 @@ def test_a_cache_that_cannot_be_written(arguments, capsys):
 
 def test_a_cluster_that_does_not_answer(arguments, capsys, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("solver.network.cluster.CONNECT_S", 1)
+    monkeypatch.setattr("solver.network.executors.CONNECT_S", 1)
     assert main([*arguments, "--cluster", "tcp://127.0.0.1:1"]) == 2
     assert "no Dask scheduler answers" in capsys.readouterr().err
 
@@ -285,18 +285,30 @@ def test_a_user_without_a_home_gets_a_warning(arguments, capsys, monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "expanduser", homeless)
     assert main([*arguments[:3], "--quiet"]) == 0
-    warning = "warning: results are not kept: there is no home directory; --cache DIR names another place\n"
-    assert capsys.readouterr().err == warning
+    message = "warning: there is no home directory to keep results in; --cache DIR names another directory\n"
+    assert capsys.readouterr().err == message
+    assert main([*arguments, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
 
 
-def test_a_default_cache_that_cannot_be_written_is_a_warning(arguments, capsys, monkeypatch):
-    Path("file").write_text("")
+@pytest.mark.parametrize("command", ["network", "sweep"])
+def test_a_default_cache_that_cannot_be_written_is_a_warning(arguments, capsys, monkeypatch, command):
+    Path("file").write_text("", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", "file")
-    assert main([*arguments[:3], "--quiet"]) == 0
-    message = "cannot keep results in file/tilewright: Not a directory; --cache DIR names another\n"
-    assert capsys.readouterr().err == f"warning: {message}"
-    assert main([*arguments[:3], "--quiet", "--cache", "file/tilewright"]) == 2
-    assert capsys.readouterr().err == f"error: {message}"
+    assert main([command, *arguments[1:3], "--quiet", "--resume"]) == 0
+    message = "warning: cannot keep results in file/tilewright: Not a directory; --cache DIR names another"
+    assert capsys.readouterr().err.startswith(message)
+    assert main([command, *arguments[1:3], "--quiet", "--cache", "file"]) == 2
+
+
+def test_no_results_are_kept_without_a_cache(arguments, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "mine")
+    assert main([*arguments[:3], "--quiet", "--no-cache"]) == 0
+    assert not Path("mine").exists()
+    assert main([*arguments[:3], "--no-cache", "--resume"]) == 2
+    assert "--resume uses the results that are kept: it conflicts with --no-cache" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*arguments, "--no-cache"])
 
 
 def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatch):
@@ -307,9 +319,9 @@ def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatc
     assert main([*arguments, "--json", "-"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["status"] == "OPTIMAL"
-    message = "cannot keep results in cache: No space left on device; --cache DIR names another"
+    message = "cannot keep results in cache: No space left on device; --cache DIR names another directory"
     assert output.err == f"warning: {message}\n"
-    assert list(Path("cache").iterdir()) == []
+    assert [path.name for path in Path("cache").iterdir()] == [".key"]
 
 
 def test_processes_that_cannot_be_started(arguments, capsys, monkeypatch):

@@ -11,7 +11,7 @@ import yaml
 from solver.cli import certify
 from solver.cli.main import main
 from solver.cli.network import file_names
-from solver.network import map_network
+from solver.search import map_einsum
 from tests.small_network import ARCHITECTURE, write_specs
 
 
@@ -115,6 +115,22 @@ def test_directories_and_options_are_looked_at_before_the_search(arguments, caps
     assert not Path("cache").exists()
 
 
+def test_an_interrupted_run_checks_nothing(arguments, capsys, monkeypatch):
+    """The first search is stopped; what is known by then is written."""
+    stop = threading.Event()
+
+    def interrupted(mapspace, options, on_progress, should_stop, **_):
+        stop.set()
+        return map_einsum(mapspace, options)
+
+    monkeypatch.setattr("solver.cli.network.interruptible", lambda: nullcontext(stop))
+    monkeypatch.setattr("solver.network.executors.map_or_explain", interrupted)
+    monkeypatch.setattr("solver.cli.network.checked", pytest.fail)
+    assert main([*arguments, "--quiet", "--check", "--certificates", "proofs"]) == 6
+    assert "note: interrupted: certificates are not checked" in capsys.readouterr().err
+    assert len(list(Path("proofs").iterdir())) == 1
+
+
 def test_names_of_files_differ_and_are_plain():
     names = ["conv1", "Conv1", "a/b", "a b", "../..", "", "\u00fc.1", "x" * 300, "a_b_2"]
     found = list(file_names(names))
@@ -129,21 +145,6 @@ def test_names_of_files_differ_and_are_plain():
         "x" * 100,
         "a_b_2_2",
     ]
-
-
-def test_an_interrupted_network_is_not_checked(arguments, capfd, monkeypatch):
-    stop = threading.Event()
-
-    def interrupted(network, options, run):
-        stop.set()
-        return map_network(network, options, run)
-
-    monkeypatch.setattr("solver.cli.network.interruptible", lambda: nullcontext(stop))
-    monkeypatch.setattr("solver.network.map_network", interrupted)
-    assert main([*arguments, "--check", "--certificates", "proofs"]) == 6
-    output = capfd.readouterr()
-    assert output.err.endswith("note: no certificate is checked: interrupted\n")
-    assert "VALID" not in output.out
 
 
 def test_files_that_fail_are_all_reported(arguments, capfd):

@@ -41,7 +41,7 @@ def test_the_table(arguments, capsys):
     assert [row[:4] for row in rows] == [["w", "PE", "6", "OPTIMAL"], ["w", "PE", "12", "OPTIMAL"]]
     assert [row[-2:] for row in rows] in ([["4/4", "*"], ["-", "4/4"]], [["-", "4/4"], ["4/4", "*"]])
     note = next(line for line in lines if line.startswith("note: buffer.depth"))
-    assert "(read, fill, update, leak) are given, and the same for each value" in note
+    assert "(read, fill, update, leak) are given, and do not change" in note
     assert lines[-1].startswith("OPTIMAL 2 points; 8 of 8 Einsums proven; 4 searches")
 
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 import pytest
 
 from model.mapspace import FactorRule
-from solver.clock import Clock
 from solver.explain import Verdict, conflict, diagnose
 from solver.explain import levers as levers_module
 from solver.explain.conflict import Conflict, find_conflicts
@@ -15,6 +14,7 @@ from solver.explain.feasibility import Feasibility
 from solver.explain.levers import levers
 from solver.explain.nearest import nearest
 from solver.explain.wording import change_text
+from solver.result import Clock
 from tests.mapspaces import copies
 from tests.solver.explain.row import PE_FACTORS, SPAD, factors, mapspace_of, pe, share, spad
 

@@ -15,10 +15,9 @@ from model.mapspace import Mapspace
 from solver.explain import constraint_costs
 from solver.explain.constraints import Capacity, Constraint, Whole, constraints_of
 from solver.explain.relaxing import without
+from solver.fallback import map_from
 from solver.network import NetworkResult, map_network
-from solver.reasons import Reason
-from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.result import Options, Reason, Status
 from tests.bruteforce import count_mappings, enumerate_mappings, optimum
 from tests.small_network import HOMES, write_specs
 
@@ -234,7 +233,7 @@ def test_without_it_all_that_was_added_is_gone():
 
 def test_bypassing_has_the_price_of_what_follows_from_it():
     mapspace = loaded(inner="{keep_only: [T, A]}", depth=20).layers[0].mapspace
-    report = constraint_costs(mapspace, ENERGY, map_einsum)
+    report = constraint_costs(mapspace, ENERGY, map_from)
     texts = {cost.statement.text: cost for cost in report.clauses}
     line = texts["`DRAM` bypasses T; `buffer` stores T as a whole, as `DRAM` bypasses it"]
     assert line.proven

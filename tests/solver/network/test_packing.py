@@ -16,7 +16,7 @@ from model.mapspace import Mapspace
 from solver.explain import explain_infeasible
 from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.cache import cache_key
-from solver.network.naming import by_position
+from solver.network.tasks import by_position
 from solver.result import Options, Status
 from solver.search import map_einsum
 from tests.bruteforce import optimum

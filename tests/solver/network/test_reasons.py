@@ -10,12 +10,9 @@ from model.cascade import Network
 from model.formats.cascade import load_network
 from model.mapspace import Mapspace
 from solver.explain import explain_infeasible
-from solver.network import ResultCache, Run, map_network, reasons
-from solver.network.reasons import with_reasons
-from solver.network.result import LayerResult
-from solver.network.run import NetworkProgress, map_networks
-from solver.reasons import Reason
-from solver.result import Options, Phase, Status, StopCallback
+from solver.network import ResultCache, Run, map_network
+from solver.network.run import LayerResult, NetworkProgress, map_networks, with_reasons
+from solver.result import Options, Phase, Reason, Status, StopCallback
 from tests.small_network import too_tight
 
 ENERGY = Options(objectives=("energy",))
@@ -45,7 +42,7 @@ def test_the_reasons_of_a_layer_have_what_its_search_left(network: Network, monk
         times.append(time_limit_s)
         return explain_infeasible(mapspace, should_stop, time_limit_s)
 
-    monkeypatch.setattr(reasons, "explain_infeasible", listen)
+    monkeypatch.setattr("solver.network.run.explain_infeasible", listen)
     told: list[NetworkProgress] = []
     run = Run(on_progress=told.append)
     for limit_s in (None, 20.0, 0.5):
@@ -94,7 +91,7 @@ def explained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(mapspace.architecture.levels[1].size_words)
         return explain_infeasible(mapspace, *rest)
 
-    monkeypatch.setattr(reasons, "explain_infeasible", listen)
+    monkeypatch.setattr("solver.network.run.explain_infeasible", listen)
     return found
 
 

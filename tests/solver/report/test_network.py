@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 
 from model.cascade import Layer, Network
-from solver.network.result import LayerResult, NetworkResult
+from solver.network.run import LayerResult, NetworkResult
 from solver.report.console import ReportConsole
 from solver.report.network import (
     bottleneck,

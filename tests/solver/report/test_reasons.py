@@ -8,8 +8,8 @@ from rich.console import Console
 
 from solver.explain import CostReport
 from solver.explain.costs import ClauseCost
-from solver.reasons import Statement
 from solver.report.reasons import costs_table, explanation_document, print_costs
+from solver.result import Statement
 from tests.solver.examples import MAPSPACE, OPTIMAL
 
 
