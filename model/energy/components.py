@@ -23,10 +23,22 @@ from model.energy.estimator import (
 )
 from model.energy.figures import items_of, keyed_mapping
 from model.energy.request import CLASS, EnergyError
+from model.note import Note
 from model.text.composer import plain_value
 from model.text.expressions import evaluate
 from model.text.fields import as_name, flat_items, one_of
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    TakeNote,
+    did_you_mean,
+    note_at,
+    source_ref,
+)
 
 _LIBRARY_KEYS = frozenset({"version", "classes"})
 _CLASS_KEYS = frozenset({"name", "attributes", "subcomponents", "actions"})
@@ -188,26 +200,35 @@ class CompoundClasses:
     built: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
 
-def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:
-    """Read compound classes.
+def load_compound_classes(nodes: Iterable[Node], note: TakeNote) -> CompoundClasses:
+    """Read compound classes; of two with one name the later counts, as in Accelergy.
 
     Parameters
     ----------
     nodes
         The values of the top-level keys ``components`` and ``compound_components``.
+    note
+        Takes a note for each class that is defined again.
 
     Raises
     ------
     SpecError
-        A malformed class, or two classes, subcomponents or actions of one name.
+        A malformed class, or two subcomponents or actions of one name.
     """
     classes: dict[str, CompoundClass] = {}
     for compound in map(_load_class, _class_nodes(nodes)):
-        first = classes.setdefault(compound.name, compound)
-        if first is not compound:
-            related = ((first.span, "the first one is here"),)
-            raise SpecError(f"two component classes are named `{compound.name}`", compound.span, related)
+        earlier = classes.get(compound.name)
+        if earlier is not None:
+            note(_redefined(earlier, compound))
+        classes[compound.name] = compound
     return CompoundClasses(classes)
+
+
+def _redefined(earlier: CompoundClass, later: CompoundClass) -> Note:
+    if earlier.span == later.span:  # an alias, or a file that is included twice
+        return note_at(later.span, "component class `{}` is listed twice", later.name)
+    sentence = "component class `{}` is defined twice: this definition counts, not that at {}"
+    return note_at(later.span, sentence, later.name, str(source_ref(earlier.span)))
 
 
 def _class_nodes(nodes: Iterable[Node]) -> Iterator[Node]:

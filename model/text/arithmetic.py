@@ -77,7 +77,7 @@ _EXACT_OPERATORS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 
 
 def calculate(symbol: str, left: object, right: object) -> object:
-    """Return ``left symbol right`` for numbers; ``+`` also joins two texts, or two lists.
+    """Return ``left symbol right`` for numbers; ``+`` also joins two texts or lists, ``*`` repeats a list.
 
     If a number has more digits than a double, sums, differences, products and quotients are exact unless that
     takes more than 100 digits.
@@ -92,6 +92,10 @@ def calculate(symbol: str, left: object, right: object) -> object:
     """
     if symbol == "+" and isinstance(left, (str, list, tuple)):
         return _joined(left, right)
+    if symbol == "*" and isinstance(left, (list, tuple)):
+        return _repeated(left, right)
+    if symbol == "*" and isinstance(right, (list, tuple)):
+        return _repeated(right, left)
     if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
         raise TypeError(f"`{symbol}` does not take {type_name(left)} and {type_name(right)}")
     result = _power(left, right) if symbol == "**" else _OPERATORS[symbol](left, right)
@@ -201,6 +205,14 @@ def type_name(value: object) -> str:
         return "a mapping"
     described: str = getattr(value, "described", f"a {type(value).__name__}")
     return described
+
+
+def _repeated(items: list[object] | tuple[object, ...], times: object) -> object:
+    if not isinstance(times, int):
+        raise TypeError(f"a list is repeated a whole number of times, not {type_name(times)}")
+    if len(items) * times > _TEXT_LENGTH:
+        raise OverflowError(f"the result is longer than {_TEXT_LENGTH}")
+    return items * times
 
 
 def _joined(left: str | list[object] | tuple[object, ...], right: object) -> object:

@@ -105,6 +105,23 @@ def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float
     return Evaluator(node.value, node.span, names).result()
 
 
+def evaluate_any(node: ScalarNode, names: Mapping[str, object]) -> object:
+    """Return the value of an expression as `evaluate` does, which may be a list or a mapping as well.
+
+    Raises
+    ------
+    SpecError
+        As of `evaluate`, and for a list of more than `LONGEST` items.
+    """
+    if not isinstance(node.value, str):
+        return node.value
+    evaluator = Evaluator(node.value, node.span, names)
+    value = evaluator.value()
+    if isinstance(value, (list, tuple)) and len(value) <= LONGEST:
+        return list(value)
+    return value if isinstance(value, Mapping) else evaluator.checked(value)
+
+
 def _has_caret(node: ast.expr) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
 
@@ -118,7 +135,17 @@ class Evaluator:
 
     def result(self) -> int | float | str | bool:
         """Return the value of the expression; SpecError at the part that is wrong."""
-        value, span = self._value(self._text.parse(), 0), self._text.span
+        return self.checked(self.value())
+
+    def value(self) -> object:
+        """Return the value of the expression, of any type."""
+        return self._value(self._text.parse(), 0)
+
+    def checked(self, value: object) -> int | float | str | bool:
+        """Return a value that is a number or a text of bounded length; SpecError otherwise."""
+        span = self._text.span
+        if isinstance(value, (list, tuple)) and len(value) > LONGEST:
+            raise SpecError(f"the expression gives a list of more than {LONGEST} items", span)
         if not isinstance(value, (int, float, str)):
             raise SpecError(f"the expression gives {type_name(value)}, not a number or a text", span)
         if isinstance(value, str) and len(value) > LONGEST:
@@ -298,7 +325,8 @@ class ExpressionText:
         """Return the error for a common slip, for which Python's own message would be misleading."""
         followed = _WITH_UNIT.fullmatch(self.text)
         if _MESH.fullmatch(self.text):
-            problem, hint = "it is two numbers", "a mesh is written `{meshX: ..., meshY: ...}`"
+            product = re.sub(" ?[xX] ?", " * ", self.text)
+            problem, hint = "it is two numbers", f"their product is written `{product}`"
         elif followed:
             problem, hint = f"a number is followed by `{followed[1]}`", UNITS_HINT
         elif _IN_GROUPS.fullmatch(self.text):

@@ -27,6 +27,7 @@ from solver.cli.output import (
 )
 from solver.cli.progress import watched
 from solver.cli.running import (
+    link_transfer_notes,
     load_checked,
     load_empty,
     load_mapped,
@@ -65,6 +66,8 @@ def map_command(arguments: argparse.Namespace) -> int:
     spec_text = mapped_spec_text(loaded, arguments)
     mapspace = loaded.mapspace
     result = search(mapspace, arguments)
+    loaded = loaded.noted(link_transfer_notes(mapspace, result))
+    mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
     from solver.report.document import result_document
     from solver.report.text import print_result

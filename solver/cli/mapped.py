@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
 
-LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's own programs read names of one letter\n"
+LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read names of one letter\n"
 """Said beside a mapping that this product reads and Timeloop does not."""
 
 
@@ -30,7 +30,7 @@ def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
         type=file_path,
         metavar="OUT",
         help=f"{condition}write all specs as one Timeloop v4 YAML file, with the mapping in place of the "
-        "constraints that it settles (- is stdout)",
+        "constraints that it meets (- is stdout)",
     )
 
 

@@ -36,13 +36,7 @@ VERSION = Decimal("0.4")
 
 
 def check_version(node: MappingNode) -> None:
-    """Check the optional key ``version`` of a section.
-
-    Raises
-    ------
-    SpecError
-        It is another one than 0.4.
-    """
+    """Check the optional key ``version`` of a section."""
     version = node.get("version")
     if version is None:
         return
@@ -73,14 +67,8 @@ _EXTENSIONS = {
 """Nodes of other dialects: what they are, and what to write instead."""
 
 
-def check_tags(section: str, value: Node) -> None:
-    """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read.
-
-    Raises
-    ------
-    SpecError
-        A value that is no node of the architecture carries a tag.
-    """
+def _check_tags(section: str, value: Node) -> None:
+    """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read."""
     for key, node in _children(value) if section == "architecture" else ((None, value),):
         _check(node, key)
 
@@ -121,22 +109,7 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
 
 
 def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:
-    """Check that what stands under `key` says that all data is dense.
-
-    Parameters
-    ----------
-    key, value
-        The entry.
-    ignore_sparse
-        Note other data instead of refusing it.
-    note
-        Takes the note.
-
-    Raises
-    ------
-    SpecError
-        Data that is not dense, unless it is to be ignored.
-    """
+    """Check that a density is 1; with `ignore_sparse` another one is noted instead of refused."""
     if _is_dense(value):
         return
     if not ignore_sparse:
@@ -173,9 +146,9 @@ NETWORK_SECTIONS = ("workload", "renames")
 ASSIGNED = "network"
 ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
-FOREIGN_ARCHITECTURE = (
-    "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
-)
+LEFT_OUT = "ignore_left_out_for_the_mapping"
+"""What a file with a mapping in it lists here: the constraints that the mapping meets, which it lacks."""
+FOREIGN_ARCHITECTURE = "AccelForge's workloads are read; write the `architecture` in Timeloop's format"
 _HINTS = {
     **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
     ASSIGNED: ASSIGNED_HINT,
@@ -229,14 +202,7 @@ def sections_of(top: MappingNode, name: str) -> list[tuple[ScalarNode, Node]]:
 
 
 def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
-    """Check the keys of a joined spec, and the sections that nothing else reads.
-
-    Raises
-    ------
-    SpecError
-        A key that is unknown or lacking, a tag outside of the architecture, sparse optimizations, or a
-        template of mapspaces with imperfect factors.
-    """
+    """Check the keys of a joined spec, and the sections that nothing else reads."""
     _refuse_extensions(top)
     required = ("architecture",) if has_problem else ("problem", "architecture")
     missing = [key for key in required if key not in top]
@@ -245,11 +211,11 @@ def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, not
         name = section_name(key.text)
         if name == ANCHOR_MARK:
             continue
-        check_tags(key.text, value)
+        _check_tags(key.text, value)
         if name not in SECTIONS:
             raise _unknown_section(key, lacking)
         if name == "globals":
-            note(note_at(key.span, "`{}` steers Timeloop's own programs; it is not used here", key.text))
+            note(note_at(key.span, "`{}` controls Timeloop's programs; it is not used here", key.text))
             _note_counting(value, note)
     check_no_sparsity(top, ignore_sparse, note)
     if missing:
@@ -290,13 +256,7 @@ def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
 
 
 def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) -> None:
-    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored.
-
-    Raises
-    ------
-    SpecError
-        There are some, and they are not to be ignored.
-    """
+    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored."""
     if section_of(node, "sparse_optimizations") is None:
         return
     key = node.key("sparse_optimizations")
@@ -370,13 +330,7 @@ class MapperSection:
 
 
 def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSection:
-    """Read the ``mapper`` section; a proof needs none of a sampling search's keys.
-
-    Raises
-    ------
-    SpecError
-        An unknown key, or a metric that is not supported.
-    """
+    """Read the ``mapper`` section; a proof needs none of a sampling search's keys."""
     if node is None:
         return MapperSection()
     section = as_mapping(node, "`mapper`")
@@ -420,17 +374,7 @@ _LEAF_TAGS = (*COMPONENT_TAGS, "!Container")
 
 
 def with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
-    """Return a mapping with a value replaced, or added at the end.
-
-    Parameters
-    ----------
-    node
-        The mapping.
-    name
-        The key's text.
-    value
-        What stands under it; a new key has its place.
-    """
+    """Return a mapping with the value of one key replaced, or the key added at the end."""
     if name in node:
         entries = tuple((key, value if key.text == name else old) for key, old in node.entries)
     else:

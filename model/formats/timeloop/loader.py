@@ -12,6 +12,7 @@ from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism,
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import (
+    LEFT_OUT,
     MapperSection,
     check_no_sparsity,
     check_sections,
@@ -44,7 +45,17 @@ from model.text.files import display_name
 from model.text.limits import Limits
 from model.text.merging import join_specs
 from model.text.reader import read_each, unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, note_at, source_ref
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    note_at,
+    source_ref,
+)
+from model.wording import listing
 
 SEVERAL = "where these are several layers, the command `network` maps them"
 
@@ -194,11 +205,6 @@ def load_node(
     problem
         Goes in the place of the section of that name. It may lack dataspaces that the architecture has
         levels for, so a level may keep nothing.
-
-    Raises
-    ------
-    SpecError
-        For every kind of bad input, with its place; a ConflictError where constraints conflict plainly.
     """
     notes: list[Note] = []
     top = with_settings(top, options.settings)
@@ -232,6 +238,9 @@ def load_node(
         mapping = read_mapping(targets, with_mapping, span, context)
         check_parallelism(mapping, *parallelism, span)
         check_loop_limit(mapping, mapper.most_loops, span)
+    context.note_lacking()
+    if not sections:
+        notes.extend(_left_out(top))
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -241,6 +250,15 @@ def load_node(
         document=top,
         problem=context.loaded.section,
     )
+
+
+def _left_out(top: MappingNode) -> Iterator[Note]:
+    """Note the constraints that a spec lacks since a mapping was written into it."""
+    gone = top.get(LEFT_OUT)
+    if isinstance(gone, SequenceNode):
+        constraints = listing(item.text for item in gone.items if isinstance(item, ScalarNode))
+        sentence = "`--mapped-spec` left out constraints, which are not searched with: {}"
+        yield note_at(top.key(LEFT_OUT).span, sentence, constraints)
 
 
 def _context(
@@ -310,7 +328,7 @@ def _mapspace(
     """Return the mapspace; where `objectives` are about latency alone, energies may be unknown."""
     least, place = parallelism
     components = [value for _, value in sections_of(top, "components")]
-    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components)
+    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components, context.note)
     refuse_wires(lists.tables, context)
     note_unread(top, lists.classes, context)
     needs_energy = any(objective != LATENCY for objective in objectives)

@@ -144,7 +144,7 @@ def test_other_values_have_no_fanout(text: str):
         ("16KB", UNITS_HINT),
         ("1.5 GHz", UNITS_HINT),
         ("10%", UNITS_HINT),
-        ("8x8", "a mesh is written `{meshX: ..., meshY: ...}`"),
+        ("8x8", "their product is written `8 * 8`"),
         ("1,024", "write 1024"),
         ("1 048 576", "write 1048576"),
     ],

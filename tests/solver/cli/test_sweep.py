@@ -121,7 +121,7 @@ def test_a_time_limit_leaves_points_unproven(arguments, capsys):
     ("words", "message"),
     [
         (("--set-attribute", "bufer.depth=1"), "did you mean `buffer`?"),
-        (("--set-attribute", "buffer.depth"), "sets no attribute"),
+        (("--set-attribute", "buffer.depth"), "does not set an attribute"),
         (("--set-attribute", "buffer.depth=0"), "buffer.depth=0"),
         (("--set-attribute", "buffer.depth=1,1"), "twice"),
         (("--workloads", "absent.yaml"), "absent.yaml"),

@@ -176,7 +176,7 @@ def test_onto_an_architecture(tmp_path, capsys):
 
 @pytest.mark.parametrize("architecture", ["smv_like", "tpu_like"])
 def test_the_specs_with_the_mapping_price_the_same(architecture, tmp_path, capsys):
-    """Also where the mapping breaks constraints: those that it settles are not in the file."""
+    """Also where the mapping breaks constraints: those that it meets are not in the file."""
     path = tmp_path / "mapped.yaml"
     code, text = _run(_onto(architecture), capsys, "--mapped-spec", str(path))
     assert code == 0

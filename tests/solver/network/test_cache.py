@@ -29,10 +29,11 @@ def test_what_is_not_the_same_problem_has_another_key(network: Network):
     changed = [
         replace(own, architecture=replace(own.architecture, nodes=(levels[0], larger, *levels[2:]))),
         replace(own, problem=replace(own.problem, bounds=(4, 6, 2))),
+        replace(own, max_temporal_loops=3),
         replace(own, keep=(own.keep[0], replace(own.keep[1], keep=frozenset()))),
     ]
     keys = {cache_key(mapspace, ("energy",)) for mapspace in (own, *changed)}
-    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 6
+    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 7
     other = network.layers[3].mapspace
     assert cache_key(by_position(other.problem).mapspace(other), ("energy",)) in keys
 

@@ -238,7 +238,7 @@ PLACE = SourceRef("a.yaml", 3, 5)
 
 
 def test_notes_on_one_place_that_differ_in_names_and_figures():
-    comes, leaves = "maximize_dims of `{}` comes to {}", "the permutation leaves out {}; {} of them"
+    comes, leaves = "maximize_dims of `{}` gives {}", "the permutation leaves out {}; {} of them"
     notes = [
         Note(comes, ("lane", "k1=32"), PLACE),
         Note(comes, ("lane", "k2=16, m2=4"), PLACE),
@@ -247,7 +247,7 @@ def test_notes_on_one_place_that_differ_in_names_and_figures():
         Note(leaves, ("`n`, `p2` and `q2`", 10), PLACE),
     ]
     assert list(brief_notes(notes)) == [
-        "a.yaml:3:5: maximize_dims of `lane` comes to k1=32 (and 2 more like it)",
+        "a.yaml:3:5: maximize_dims of `lane` gives k1=32 (and 2 more like it)",
         "a.yaml:3:5: the permutation leaves out `n` and `p1`; 3 of them (and 1 more like it)",
     ]
 

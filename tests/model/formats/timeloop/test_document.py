@@ -121,7 +121,7 @@ MAPPING = "[{target: DRAM, type: temporal, factors: [R=3, P=16, C=4, K=8], permu
 def test_globals_are_known_by_a_part_of_their_key(key):
     section = f"{key}: {{version: 0.4, environment_variables: {{TIMELOOP_OUTPUT_STAT_SCIENTIFIC: 1}}}}\n"
     (note,) = map(str, load(spec(section)).notes)
-    assert f"`{key}` steers Timeloop's own programs" in note
+    assert f"`{key}` controls Timeloop's programs" in note
 
 
 def test_mappings_are_known_by_a_part_of_their_key_and_add_up():
