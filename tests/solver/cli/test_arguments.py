@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from solver.cli.arguments import parse_arguments
+from tests.conftest import REPOSITORY
 from tests.solver.golden import assert_golden
 
 SEEDED = [[*words, "--seed", "1"] for words in (["a"], ["explain", "a"], ["prove", "a"], ["network", "a"])]
@@ -34,7 +35,7 @@ def test_limits_have_the_type_of_their_default():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "nothing to do: name SPEC files, or a command\nhelp: `python -m solver --help`"),
+        ([], "nothing to do: give SPEC files, or a command\nhelp: `python -m solver --help`"),
         (["--jobs", "2", "check", "a.yaml"], "the command 'check' must come first"),
         (["a.yaml", "explain"], "the command 'explain' must come first"),
         (["map"], "SPEC\nhelp: `python -m solver map --help`"),
@@ -46,7 +47,7 @@ def test_limits_have_the_type_of_their_default():
         (["a", "--objective", "delay"], "; did you mean 'latency'?"),
         (["a", "--objective", "EDP"], "; did you mean 'edp'?"),
         (["a", "--objective", "enrgy"], "; did you mean 'energy'?"),
-        (["a", "--objective", "last-level-accesses"], "; accesses are none"),
+        (["a", "--objective", "last-level-accesses"], "; `accesses` is not an objective"),
         (
             ["assign", "a", "--objective", "delay"],
             "'delay' is not energy or latency; did you mean 'latency'?",
@@ -59,11 +60,6 @@ def test_limits_have_the_type_of_their_default():
         (["a", "--jobs", "9" * 5000], f"'{'9' * 60}'... has more than 18 digits"),
         (["compare", "a", "--seed", "9" * 5000], "'... is not an integer from 0 to 2147483647"),
         *((own, "this search draws no random numbers, so a seed has no effect") for own in SEEDED),
-        (["tile", "--operator", "conv"], "'conv' is not an operator; did you mean 'convolution'?"),
-        (["tile", "--operator", "Inner-Product"], "did you mean 'inner_product'?"),
-        (["tile", "--operator", "relu"], "did you mean 'unary'?"),
-        (["tile", "--operator", "max_pool"], "did you mean 'pooling'?"),
-        (["tile", "--operator", "lstm"], "'lstm' is not an operator; known are convolution, inner_product, "),
         ([""], "argument SPEC: the path is empty"),
         (["a", "--json", ""], "argument --json: the path is empty"),
         (["network", "a", "--cache", ""], "argument --cache: the path is empty"),
@@ -77,10 +73,10 @@ def test_limits_have_the_type_of_their_default():
         (["a", "--allow-include", "absent"], "there is no directory 'absent'"),
         (["a", "--allow-include", ""], "there is no directory ''"),
         (["a", "--allow-include", "d" * 5000], "there is no directory"),
-        (["network", "a", "--cluster", "host"], "'host' is no address such as tcp://host:8786"),
-        (["network", "a", "--cluster", "tcp://host"], "'tcp://host' is no address"),
-        (["network", "a", "--cluster", ":8786"], "':8786' is no address"),
-        (["sweep", "a", "--cluster", "host:port"], "'host:port' is no address"),
+        (["network", "a", "--cluster", "host"], "'host' is not an address such as tcp://host:8786"),
+        (["network", "a", "--cluster", "tcp://host"], "'tcp://host' is not an address"),
+        (["network", "a", "--cluster", ":8786"], "':8786' is not an address"),
+        (["sweep", "a", "--cluster", "host:port"], "'host:port' is not an address"),
         (["a", "--bogus"], "error: unrecognized arguments: --bogus\nhelp: `python -m solver map --help`"),
         (["a", "--\x1b[2J"], "error: unrecognized arguments: --\ufffd[2J\nhelp: "),
         (["a", "--obj", "energy"], "help: did you mean '--objective'?"),
@@ -128,3 +124,32 @@ def test_help_is_an_option(capsys):
         parse_arguments(["help"])
     assert stopped.value.code == 2
     assert "did you mean --help?" in capsys.readouterr().err
+
+
+def test_shipped_specs_are_found_from_everywhere(working_directory):
+    name = "specs/architectures/eyeriss_like.yaml"
+    words = ["sweep", name, "specs/absent.yaml", "--architectures", name, "--workloads", "specs"]
+    parsed = parse_arguments(words)
+    shipped = REPOSITORY / name
+    assert parsed.specs == [shipped, Path("specs/absent.yaml")]
+    assert (parsed.architectures, parsed.workloads) == ([shipped], [REPOSITORY / "specs"])
+    Path("specs").mkdir()
+    assert parse_arguments(["map", "specs"]).specs == [Path("specs")]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["map", "a.yaml", "--objective", "energy", "latency"],
+            "objectives by commas: --objective energy,latency",
+        ),
+        (["tile", "--operator", "conv"], "; did you mean 'convolution'?"),
+        (["tile", "--operator", "sofmax"], "; did you mean 'softmax'?"),
+        (["tile", "--operator", ""], "'' is not one of convolution, "),
+    ],
+)
+def test_slips_get_a_suggestion(words, message, capsys):
+    with pytest.raises(SystemExit):
+        parse_arguments(words)
+    assert message in capsys.readouterr().err

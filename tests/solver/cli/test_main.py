@@ -211,7 +211,7 @@ def test_a_file_without_the_mapping_is_named_alone(working_directory, capsys):
 def test_a_mapping_in_the_specs_is_not_passed_over_in_silence(answer, capsys):
     answer(UNKNOWN)
     main(["map", SPEC, MAPPING])
-    assert "note: the `mapping` in the specs is no constraint here" in capsys.readouterr().out
+    assert "note: the `mapping` in the specs is ignored here" in capsys.readouterr().out
     main(["map", SPEC])
     assert "`mapping`" not in capsys.readouterr().out
 
