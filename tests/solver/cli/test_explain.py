@@ -143,10 +143,10 @@ def test_an_interrupt_is_said_with_what_it_kept_from_being_done(row, capsys, mon
         stop.set()
         return map_einsum(mapspace, options)
 
-    monkeypatch.setattr("solver.cli.explain.interruptible", lambda: nullcontext(stop))
+    monkeypatch.setattr("solver.cli.progress.interruptible", lambda: nullcontext(stop))
     monkeypatch.setattr("solver.fallback.map_from", once)
     assert main(["explain", row()]) == 0
-    assert re.search(r"\nInterrupted before \d+ more constraints were looked", capsys.readouterr().out)
+    assert re.search(r"\nInterrupted: \d+ constraints left untried", capsys.readouterr().out)
 
 
 def test_errors_of_the_text_stay_errors(row, capsys):

@@ -192,7 +192,7 @@ def test_without_a_mapping_nothing_is_written_and_that_is_said_once(tmp_path, ca
     ("words", "message"),
     [
         (["--mapped-spec", "{spec}"], "it is one of the inputs"),
-        (["--mapped-spec", "-", "--mapping", "-"], "two outputs are to be written to the same place"),
+        (["--mapped-spec", "-", "--mapping", "-"], "two outputs have the same path"),
         (["--mapped-spec", "{spec}.out", "--json", "{spec}.out"], "two outputs"),
         (["--mapped-spec", "no/such/out.yaml"], "there is no directory"),
     ],

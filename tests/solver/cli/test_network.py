@@ -278,7 +278,7 @@ def test_results_are_kept_in_the_users_cache(arguments, capsys, monkeypatch):
     assert len(list(Path("mine/tilewright").glob("*.json"))) == 2
 
 
-def test_a_user_without_a_home_names_a_cache(arguments, capsys, monkeypatch):
+def test_a_user_without_a_home_gets_a_warning(arguments, capsys, monkeypatch):
     def homeless(_: Path) -> Path:
         raise RuntimeError("Could not determine home directory.")
 

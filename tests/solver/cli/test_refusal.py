@@ -132,4 +132,4 @@ def test_a_mapping_in_the_specs_is_looked_at_by_evaluate_and_check(working_direc
         assert main([command, spec, "wrong.yaml"]) == 2
         assert "wrong.yaml" in capsys.readouterr().err
     assert main(["map", spec, "wrong.yaml", "--jobs", "1"]) == 0
-    assert "note: the `mapping` in the specs is no constraint here" in capsys.readouterr().out
+    assert "note: the `mapping` in the specs is ignored here" in capsys.readouterr().out
