@@ -229,7 +229,7 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
 
 def _add_compare(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "compare", "run heuristic mappers against the proven optimum")
-    add_search_options(parser)
+    add_search_options(parser, "the mappers")
     add_mapper_options(parser)
     add_json(parser)
     add_csv_and_plot(parser, "best value against time")
@@ -348,7 +348,7 @@ together cost the least, and prove it."""
         metavar="NAME",
         help=f"with --methods: what costs are, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
     )
-    add_effort(search, "assignment")
+    add_effort(search, "assignment", seeded="CP-SAT")
     add_memory_limit(search)
     _add_searches(parser)
     add_json(parser)

@@ -218,7 +218,7 @@ def reproducing_command(result: Result, arguments: argparse.Namespace, command: 
     words += ["--timeloop-padding"] if arguments.timeloop_padding else []
     if arguments.memory_limit != DEFAULTS.memory_limit_mib:  # it affects what is proven
         words += ["--memory-limit", str(arguments.memory_limit)]
-    return [*words, "--objective", ",".join(result.objectives), "--seed", str(arguments.seed)]
+    return [*words, "--objective", ",".join(result.objectives)]
 
 
 def checker_path() -> Path:

@@ -136,8 +136,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command that searches: objective, limits, workers, seed."""
+def add_search_options(parser: argparse.ArgumentParser, seeded: str | None = None) -> None:
+    """Add the options of every command that searches: objective, limits, workers, seed (of `seeded`)."""
     group = parser.add_argument_group("search")
     group.add_argument(
         "--objective",
@@ -146,7 +146,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         help=f"one of {', '.join(OBJECTIVES)}, or a comma-separated list, most important first "
         "(default: the spec's optimization_metrics, or edp)",
     )
-    add_effort(group, "mapping", "; explaining why nothing fits takes what is left, or 2 seconds")
+    add_effort(group, "mapping", "; explaining why nothing fits takes what is left, or 2 seconds", seeded)
     add_memory_limit(group)
 
 
@@ -161,8 +161,11 @@ def add_memory_limit(group: Group) -> None:
     )
 
 
-def add_effort(group: Group, sought: str, more: str = "") -> None:
-    """Add time limit, workers and seed; `sought` is what is searched, `more` extends the help."""
+def add_effort(group: Group, sought: str, more: str = "", seeded: str | None = None) -> None:
+    """Add time limit, workers and seed; `sought` is what is searched, `more` extends the help.
+
+    Unless `seeded` says what the seed is of, it is refused, as it would have no effect.
+    """
     group.add_argument(
         "--time-limit",
         type=seconds,
@@ -176,7 +179,13 @@ def add_effort(group: Group, sought: str, more: str = "") -> None:
         metavar="N",
         help="number of workers (default: all cores)",
     )
-    group.add_argument("--seed", type=seed, default=DEFAULTS.seed, metavar="N", help="seed of CP-SAT")
+    group.add_argument(
+        "--seed",
+        type=seed if seeded else _refused_seed,
+        default=DEFAULTS.seed,
+        metavar="N",
+        help=f"seed of {seeded}" if seeded else argparse.SUPPRESS,
+    )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -337,6 +346,10 @@ def seed(text: str) -> int:
     if value is None or value > LARGEST_SEED:
         raise _wrong(f"{shown(text)} is not an integer from 0 to {LARGEST_SEED}")
     return value
+
+
+def _refused_seed(_text: str) -> int:
+    raise _wrong("this search draws no random numbers, so a seed has no effect")
 
 
 def positive(text: str) -> int:

@@ -108,11 +108,11 @@ def _tiled_problem(mapspace: Mapspace, backend: Backend) -> TilingReport:
     name = mapspace.problem.name
     try:
         tiled = SmaugTiling(backend.num_pes, backend.num_maccs_per_pe).tile(mapspace)
-        broken = Pricing(mapspace, mapspace.objectives).offer(tiled.mapped.mapping)
+        broken = Pricing(mapspace, mapspace.objectives).offer(tiled.mapping)
     except MapperError as error:
         return TilingReport(name, mapspace.architecture.name, reason=str(error))
-    remarks = tuple(map(str, tiled.mapped.roundings))
-    mapped = MappedReport(mapspace, tiled.mapped.mapping, remarks, broken)
+    remarks = tuple(map(str, tiled.roundings))
+    mapped = MappedReport(mapspace, tiled.mapping, remarks, broken)
     return TilingReport(name, mapspace.architecture.name, tiled.tiling, mapped=mapped)
 
 

@@ -175,13 +175,7 @@ def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> M
 
 
 def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
-    """Put batches one after the other.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
+    """Put batches one after the other."""
     return MappingBatch(
         np.concatenate([batch.factors for batch in batches]),
         np.concatenate([batch.order for batch in batches]),

@@ -21,6 +21,15 @@ from solver.report.tables import ReportTable, plain_grid, plain_table
 from solver.report.text import ENDINGS, print_notes, status_line
 from solver.result import Reason, Status
 
+RULES_TEXT = {
+    "split": ("edge", "split into costs of the two layers"),
+    "R0": ("layer", "without a neighbour"),
+    "RI": ("layer", "folded into one neighbour"),
+    "RII": ("layer", "folded into the edge between two neighbours"),
+    "bucket": ("layer", "folded into a table over three or more neighbours"),
+}
+"""What each of `solver.assignment.result.RULES` is applied to, and what it does."""
+
 SHORT_DECOMPOSITION = 12
 """Steps up to which a decomposition is always printed in full."""
 
@@ -146,13 +155,15 @@ def _policies_table(result: AssignResult) -> ReportTable:
 
 
 def _decomposition_lines(decomposition: Decomposition, all_steps: bool) -> Iterator[str]:
-    counts = [(rule, decomposition.count(rule)) for rule in RULES]
-    shown = ", ".join(f"{count_text(count)} {rule}" for rule, count in counts if count)
-    yield f"{decomposition.structure}: {shown}" if shown else decomposition.structure
-    if all_steps or len(decomposition.steps) <= SHORT_DECOMPOSITION:
+    yield decomposition.structure
+    for rule, (what, done) in RULES_TEXT.items():
+        if count := decomposition.count(rule):
+            yield f"  {rule:6} {counted(count, what)} {done}"
+    if decomposition.steps and (all_steps or len(decomposition.steps) <= SHORT_DECOMPOSITION):
+        yield "step by step:"
         for rule, layer, *others in decomposition.steps:
             word = "from" if rule == RULES[0] else "into"
-            yield f"  {rule:5} {layer}" + (f" {word} {', '.join(others)}" if others else "")
+            yield f"  {rule:6} {layer}" + (f" {word} {', '.join(others)}" if others else "")
     for kernel in decomposition.kernels:
         yield f"  left to search: {', '.join(kernel)}"
 

@@ -179,7 +179,7 @@ def test_classes_that_cannot_be_expanded_are_refused(parse, old, new, message):
             "two subcomponents are named `adder`",
         ),
         ("- name: write", "- name: read", "two actions are named `read`"),
-        ("adder[1..half]", "adder[1..half", "is no name of a subcomponent"),
+        ("adder[1..half]", "adder[1..half", "is not a name of a subcomponent"),
         ("attributes: {width: width}", "attributes: [width]", "`attributes` must be a mapping"),
         ("energy_scale: share", "energy_scale: [share]", "`energy_scale` must be a number"),
     ],
