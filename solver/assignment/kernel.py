@@ -253,12 +253,6 @@ MOST_SWEEPS = 200
 LEAST_GAIN = 1 / 500
 """Part of the gap that two sweeps must close for more of them to be worth it."""
 
-FIRST_ENTRIES = 50_000_000
-"""Entries of matrices in the first turn of branch and bound: a few seconds."""
-
-FIRST_DETERMINISTIC_S = 4.0
-"""CP-SAT's first turn, in its own seconds."""
-
 GROWTH = 4
 
 
@@ -272,7 +266,7 @@ def solve_kernel(instance: Instance, request: KernelRequest, clock: Clock) -> Ke
     if start is not None:
         branching.accept(start, price(instance, start))
     answer = KernelResult(None, None, floor)
-    entries, seconds = FIRST_ENTRIES, FIRST_DETERMINISTIC_S
+    entries, seconds = request.first_entries, request.first_deterministic_s
     while True:
         branching.run(entries, clock.stop)
         answer = _told(branching, answer)

@@ -43,6 +43,13 @@ class KernelResult:
         return self.total == self.bound
 
 
+FIRST_ENTRIES = 50_000_000
+"""Entries of matrices in the first turn of branch and bound: a few seconds."""
+
+FIRST_DETERMINISTIC_S = 4.0
+"""CP-SAT's first turn, in its own seconds."""
+
+
 @dataclass(frozen=True)
 class KernelRequest:
     """Which assignments are asked for, and how."""
@@ -52,6 +59,8 @@ class KernelRequest:
     # Workers and seed of CP-SAT.
     jobs: int = 1
     seed: int = 0
+    first_entries: int = FIRST_ENTRIES
+    first_deterministic_s: float = FIRST_DETERMINISTIC_S
 
 
 LARGEST_PLACE = 1 << 28

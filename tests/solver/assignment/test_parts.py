@@ -5,11 +5,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from model.assignment import FORBIDDEN, EdgeCosts, LayerCosts, build_network
-from solver.assignment import AssignOptions, assign, conflicts, kernel
+from solver.assignment import AssignOptions, assign, conflicts
 from solver.assignment.assigner import CHEAPEST, naive_policies
 from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import find_paths, reduce_instance, split_matrix
@@ -127,53 +127,49 @@ def looped(unit=1):
     return Instance(vectors, dict.fromkeys([(0, 1), (1, 2), (0, 2)], matrix), 1000 * unit)
 
 
-@pytest.fixture
-def cp_sat_only(monkeypatch):
-    """Branch and bound gets no turn."""
-    monkeypatch.setattr(kernel, "FIRST_ENTRIES", 0)
+ALL_DEFAULTS = KernelRequest()
+CP_SAT_ONLY = KernelRequest(first_entries=0)
+"""Branch and bound gets no turn."""
 
 
-@pytest.mark.usefixtures("cp_sat_only")
 @pytest.mark.parametrize("unit", [1, 10**20 + 1], ids=["one digit", "several"])
 @pytest.mark.parametrize("lie", WRONG)
 def test_wrong_answers_of_cp_sat_are_errors(unit, lie, monkeypatch):
     own = looped(unit)
-    assert solve_kernel(own, KernelRequest(), Clock(None)).is_proven
+    assert solve_kernel(own, CP_SAT_ONLY, Clock(None)).is_proven
     plant(monkeypatch, WRONG[lie])
     with pytest.raises(ModelError):
-        solve_kernel(own, KernelRequest(), Clock(None))
+        solve_kernel(own, CP_SAT_ONLY, Clock(None))
 
 
-@pytest.mark.usefixtures("cp_sat_only")
 def test_floating_point_is_read_as_the_whole_number_that_is_meant(monkeypatch):
     own = looped()
-    expected = solve_kernel(own, KernelRequest(), Clock(None))
+    expected = solve_kernel(own, CP_SAT_ONLY, Clock(None))
     plant(monkeypatch, in_floating_point)
-    assert solve_kernel(own, KernelRequest(), Clock(None)) == expected
+    assert solve_kernel(own, CP_SAT_ONLY, Clock(None)) == expected
 
 
-@pytest.mark.usefixtures("cp_sat_only")
 def test_infeasible_is_not_believed_where_an_assignment_is_known(monkeypatch):
     plant(monkeypatch, infeasible)
     own = looped()
     with pytest.raises(ModelError, match="infeasible"):
-        solve_kernel(own, KernelRequest(), Clock(None))
-    assert solve_kernel(own, KernelRequest(limit=-1), Clock(None)).bound is None
+        solve_kernel(own, CP_SAT_ONLY, Clock(None))
+    assert solve_kernel(own, replace(CP_SAT_ONLY, limit=-1), Clock(None)).bound is None
 
 
-def assert_kernel_agrees_with_enumeration(network, jobs, data):
+def assert_kernel_agrees_with_enumeration(network, data, request=ALL_DEFAULTS):
     """Whole instances instead of kernels; then the best assignment but one, with a limit on it."""
     assume(len(network.layers) > 1)
     own = Instance.of(network)
     best_first = totals(network)
-    answer = solve_kernel(own, KernelRequest(jobs=jobs), Clock(None))
+    answer = solve_kernel(own, request, Clock(None))
     if not best_first:
         assert answer.choice is answer.bound is None
         return
     assert answer.is_proven
     assert answer.total == best_first[0]
     limit = data.draw(st.sampled_from(best_first)) + data.draw(st.integers(-1, 1))
-    other = solve_kernel(own, KernelRequest(limit=limit, excluded=answer.choice, jobs=jobs), Clock(None))
+    other = solve_kernel(own, replace(request, limit=limit, excluded=answer.choice), Clock(None))
     within = [total for total in best_first[1:] if total <= limit]
     assert other.total == (within[0] if within else None)
     assert other.is_proven
@@ -182,15 +178,14 @@ def assert_kernel_agrees_with_enumeration(network, jobs, data):
 @settings(max_examples=200)
 @given(networks(GENERAL, most_layers=6), st.data())
 def test_branch_and_bound_agrees_with_enumeration(network, data):
-    assert_kernel_agrees_with_enumeration(network, 1, data)
+    assert_kernel_agrees_with_enumeration(network, data)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(network=networks(GENERAL, most_layers=6), data=st.data())
-def test_searches_in_turns_agree_with_enumeration(network, data, monkeypatch):
-    monkeypatch.setattr(kernel, "FIRST_ENTRIES", 1)
-    monkeypatch.setattr(kernel, "FIRST_DETERMINISTIC_S", 1e-9)
-    assert_kernel_agrees_with_enumeration(network, 1, data)
+@settings(max_examples=60)
+@given(networks(GENERAL, most_layers=6), st.data())
+def test_searches_in_turns_agree_with_enumeration(network, data):
+    in_turns = KernelRequest(first_entries=1, first_deterministic_s=1e-9)
+    assert_kernel_agrees_with_enumeration(network, data, in_turns)
 
 
 def test_the_best_assignment_stays_in_the_model():
@@ -201,10 +196,10 @@ def test_the_best_assignment_stays_in_the_model():
     assert price(potentials.as_instance(own, 12), (0, 0)) == 12
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(network=networks(GENERAL, most_layers=5), jobs=st.integers(1, 2), data=st.data())
-def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data, cp_sat_only):
-    assert_kernel_agrees_with_enumeration(network, jobs, data)
+@settings(max_examples=30)
+@given(networks(GENERAL, most_layers=5), st.integers(1, 2), st.data())
+def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data):
+    assert_kernel_agrees_with_enumeration(network, data, replace(CP_SAT_ONLY, jobs=jobs))
 
 
 @settings(max_examples=100)

@@ -13,8 +13,10 @@ from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.cli.main import main
 from solver.network.sweep import SweepResult, sweep
-from solver.report import network, pictures
+from solver.report import pictures
 from solver.report import sweep as sweep_report
+from solver.report.network import Failure, likewise_lines
+from solver.result import Reason
 from tests.conftest import REPOSITORY
 from tests.small_network import ARCHITECTURE, WORKLOAD, write_specs
 
@@ -255,20 +257,19 @@ def test_points_that_are_no_range_are_named_one_by_one(arguments):
     assert head(4) == f"No mapping of `T` and `Y` at {listed} and 1 more"
 
 
-def test_a_long_list_is_cut_off(arguments, capsys, monkeypatch):
-    monkeypatch.setattr(network, "MOST_LIKE_IT", 1)
-    Path("a.yaml").write_text(TIGHT, encoding="utf-8")
-    Path("b.yaml").write_text(TIGHT, encoding="utf-8")
-    given = [*arguments[:2], *arguments[3:], "--architectures", "a.yaml", "b.yaml"]
-    depths = ("--set-attribute", "buffer.depth=1,2,50")
-    assert main([*given, *depths]) == 0
-    assert capsys.readouterr().out.count("\nLikewise 2 more; --json has them all\n") == 2
-    for module in (network, sweep_report):
-        monkeypatch.setattr(module, "MOST_CONFLICTS", 1)
-    assert main([*given, *depths]) == 0
+def test_a_long_list_is_cut_off(arguments, capsys):
+    names = [f"a{number}.yaml" for number in range(12)]
+    for name in names:
+        Path(name).write_text(TIGHT, encoding="utf-8")
+    given = [*arguments[:2], *arguments[3:], "--architectures", *names]
+    assert main([*given, "--set-attribute", "buffer.depth=1,50"]) == 0
     text = capsys.readouterr().out
-    assert text.count("Conflict") == 1
-    assert "1 more conflict of other lines; --json has them all\n" in text
+    assert text.count("Conflict") == 10
+    assert "2 more conflicts of other lines; --json has them all\n" in text
+    failure = Failure(("A",), (Reason("too large"),))
+    *listed, rest, _ = likewise_lines([(failure, f" at depth={depth}") for depth in range(12)])
+    assert listed[::2] == [f"Likewise `A` at depth={depth}" for depth in range(10)]
+    assert rest == "Likewise 2 more; --json has them all"
 
 
 @pytest.fixture
