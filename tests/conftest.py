@@ -1,11 +1,14 @@
 """What all test modules share."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+os.environ.pop("COLUMNS", None)  # reports would fit their tables to it
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"

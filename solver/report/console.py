@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TextIO
 
@@ -32,7 +33,7 @@ class ReportConsole(Console):
             markup=False,
             emoji=False,
         )
-        self._table_width = shutil.get_terminal_size().columns if on_terminal else WIDTH
+        self._table_width = _table_width(on_terminal)
 
     def print(self, *objects: object, **options: object) -> None:
         """Print texts on one line, or a table."""
@@ -43,6 +44,13 @@ class ReportConsole(Console):
         super().print(fitting)
         if left_out:
             super().print(f"(left out to fit the terminal: {', '.join(left_out)})")
+
+
+def _table_width(on_terminal: bool) -> int:
+    """Return the width of the terminal, or that of the variable ``COLUMNS``, also in a pipe."""
+    columns = os.environ.get("COLUMNS", "")
+    is_set = columns.isascii() and columns.isdecimal() and int(columns) > 0
+    return shutil.get_terminal_size().columns if on_terminal or is_set else WIDTH
 
 
 def _one_line(text: object) -> str | Text | Table:

@@ -76,7 +76,7 @@ def layers_table(result: NetworkResult) -> ReportTable:
     table = plain_table(
         *("Einsum", "Shape", ">Runs", "Status", ">Value", *bound_heading, ">Energy", ">Cycles"),
         *("Limited by", ">Utilization", ">Time", "From"),
-        optional=("Shape", "Energy", "Cycles", "From", "Limited by", "Utilization", "Time"),
+        optional=("Energy", "Cycles", "Limited by", "Shape", "Utilization", "From", "Time"),
     )
     for outcome, (value, bound, *others) in rows:
         table.add_row(

@@ -69,7 +69,7 @@ def points_table(result: SweepResult) -> ReportTable:
     """Return a row per point: workload, architecture, attributes, and the totals of its network."""
     attributes = (f">{name}" for name in result.attributes)
     figures = ("Status", ">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Area", ">Proven", "Front")
-    optional = ("Area", "EDP (pJ*cycles)", "Status", "Proven")
+    optional = ("Status", "Proven", "Area", "EDP (pJ*cycles)")
     table = plain_table("Workload", "Architecture", *attributes, *figures, optional=optional)
     front = result.front
     for place, point in enumerate(result.points):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
@@ -33,7 +34,8 @@ from solver.sensitivity import FACTORS, Effect
 
 LONG_TEXT = 60
 NARROWEST = 12
-"""Width to which a column of text shrinks on a narrow terminal."""
+LONGEST_WORD = 24
+"""Widths of a column of text on a narrow terminal: the least, and the longest word that is kept whole."""
 
 GAP = 2
 """Blanks between columns."""
@@ -51,56 +53,87 @@ class ReportTable(Table):
     def fitted(self, width: int) -> tuple[ReportTable, list[str]]:
         """Return the table for a terminal of some width, and the headings of the columns left out.
 
-        Columns of text shrink first, then optional columns go, the last one first. Figures are never cut
-        off: what still does not fit is wider than the terminal.
+        Optional columns go, the last one first, if breaking headings and folding texts between words does
+        not suffice. Figures are never cut off: what still does not fit is wider than the terminal.
         """
         if not self.show_header:
             return self, []
-        columns, left_out = list(self.columns), []
-        widths = {id(column): _width(column) for column in columns}
-        candidates = [column for column in columns if column.header in self.optional]
-        while self._least_width(columns, widths) > width and candidates:
-            column = candidates.pop()
-            columns.remove(column)
-            left_out.append(str(column.header))
-        excess = sum(widths[id(column)] + GAP for column in columns) - GAP - width
-        if excess <= 0 and not left_out:
+        columns = list(self.columns)
+        natural, least = {id(c): _width(c) for c in columns}, {id(c): _least_width(c) for c in columns}
+        if _total(columns, natural) <= width:
             return self, []
-        shrunk = self._shrunk(columns, widths, excess)
+        headings = list(self.optional)
+        while _total(columns, least) > width and headings:
+            dropped = headings.pop()
+            columns = [column for column in columns if column.header != dropped]
+        widths = _shrunk(columns, natural, least, _total(columns, natural) - width)
         table = plain_table(*(column.copy() for column in columns))
-        for column, share in zip(table.columns, shrunk, strict=True):
-            if share is not None:
-                column.no_wrap, column.overflow, column.width = False, "fold", share
+        for column, original in zip(table.columns, columns, strict=True):
+            column.width = widths[id(original)]
+            column.header = _broken(str(column.header), column.width)
+            column.no_wrap, column.overflow = not _is_text(original), "fold"
         for row in zip(*(column.cells for column in columns), strict=True):
             table.add_row(*map(str, row))
-        return table, left_out[::-1]
-
-    @staticmethod
-    def _least_width(columns: Sequence[Column], widths: Mapping[int, int]) -> int:
-        least = (
-            min(widths[id(column)], NARROWEST) if _is_text(column) else widths[id(column)]
-            for column in columns
-        )
-        return sum(width + GAP for width in least) - GAP
-
-    @staticmethod
-    def _shrunk(columns: Sequence[Column], widths: Mapping[int, int], excess: int) -> list[int | None]:
-        """Return the widths of text columns that shrink, the widest first; None for the others."""
-        shrunk = {id(column): widths[id(column)] for column in columns if _is_text(column)}
-        while excess > 0 and shrunk and max(shrunk.values()) > NARROWEST:
-            widest = max(shrunk, key=shrunk.__getitem__)
-            shrunk[widest] -= 1
-            excess -= 1
-        return [shrunk.get(id(column)) for column in columns]
+        kept = set(map(id, columns))
+        left_out = (str(column.header) for column in self.columns if id(column) not in kept)
+        return table, list(dict.fromkeys(left_out))
 
 
 def _is_text(column: Column) -> bool:
     return column.justify == "left" and column.header != ""
 
 
+def _widest(texts: Iterable[object]) -> int:
+    return max((cell_len(str(text)) for text in texts), default=0)
+
+
 def _width(column: Column) -> int:
-    widest = max(cell_len(str(text)) for text in (column.header, *column.cells))
+    widest = _widest((column.header, *column.cells))
     return min(widest, column.max_width or widest)
+
+
+def _least_width(column: Column) -> int:
+    """Return the width to which a column shrinks: headings are broken, texts are folded between words."""
+    words = (word for text in column.cells for word in str(text).split())
+    body = max(NARROWEST, min(_widest(words), LONGEST_WORD)) if _is_text(column) else _widest(column.cells)
+    return min(_width(column), max(body, _widest(_pieces(str(column.header)))))
+
+
+def _total(columns: Sequence[Column], widths: Mapping[int, int]) -> int:
+    return sum(widths[id(column)] + GAP for column in columns) - GAP
+
+
+def _shrunk(
+    columns: Sequence[Column], natural: Mapping[int, int], least: Mapping[int, int], excess: int
+) -> dict[int, int]:
+    """Return widths that are smaller by `excess`, if possible; headings are broken before texts."""
+    widths = dict(natural)
+    for column in columns:
+        if not _is_text(column):
+            saved = max(0, min(excess, widths[id(column)] - least[id(column)]))
+            widths[id(column)] -= saved
+            excess -= saved
+    for narrowest in (least, dict.fromkeys(least, NARROWEST)):
+        texts = [id(column) for column in columns if _is_text(column)]
+        while excess > 0 and (wide := [key for key in texts if widths[key] > narrowest[key]]):
+            widths[max(wide, key=widths.__getitem__)] -= 1
+            excess -= 1
+    return widths
+
+
+def _pieces(heading: str) -> list[str]:
+    """Return the parts of a heading between which it may be broken."""
+    return re.findall(r"[^ ._]+[._]*|[._]+", heading)
+
+
+def _broken(heading: str, width: int) -> str:
+    """Break a heading into lines of some width, if possible."""
+    lines = [""]
+    for piece in re.findall(r"[^ ._]+[._]* ?|[._ ]+", heading):
+        if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(map(str.rstrip, lines))
 
 
 def plain_table(*columns: str | Column, optional: Sequence[str] = ()) -> ReportTable:
@@ -148,7 +181,7 @@ def levels_table(architecture: Architecture, evaluation: Evaluation) -> ReportTa
     takes if that is not one; energies are of all instances together.
     """
     headings = (">Instances", ">Tile", ">Of level", ">Reads", ">Fills", ">Updates", ">Energy", ">Of total")
-    table = plain_table("Level", "Dataspace", *headings)
+    table = plain_table("Level", "Dataspace", *headings, optional=("Instances", "Of level", "Of total"))
     positions = architecture.storage_indices
     for position, level, cost in zip(positions, architecture.levels, evaluation.levels, strict=True):
         head = (level.name, _used(cost.instances, architecture.instances_above(position)))
@@ -199,7 +232,16 @@ def areas_table(architecture: Architecture) -> ReportTable:
 
 def prices_table(architecture: Architecture) -> ReportTable:
     """Return the energy of every access, the words it moves, and where the figures come from."""
-    table = plain_table("Component", ">Read", ">Fill", ">Update", ">Leak/cycle", ">Words", "...Source")
+    table = plain_table(
+        "Component",
+        ">Read",
+        ">Fill",
+        ">Update",
+        ">Leak/cycle",
+        ">Words",
+        "...Source",
+        optional=("Leak/cycle", "Words"),
+    )
     units = architecture.units_per_pj
     for level in architecture.levels:
         price = level.energy
@@ -404,7 +446,9 @@ UNCHANGED = "unchanged"
 
 def slack_table(slacks: Iterable[Slack]) -> ReportTable:
     """Return a row per limit of one instance: its size, and what the mapping uses and leaves of it."""
-    table = plain_table("Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Of limit")
+    table = plain_table(
+        "Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Of limit", optional=("Unit", "Unused")
+    )
     previous = ""
     for slack in slacks:
         figures = (amount_text(slack.resource, part) for part in (slack.limit, slack.used, slack.unused))
@@ -423,7 +467,7 @@ def slack_table(slacks: Iterable[Slack]) -> ReportTable:
 def sensitivity_table(base: Result, effects: Iterable[Effect]) -> ReportTable:
     """Return a row per limit: the optimum if it is halved and doubled, and by how much it moves."""
     figures = (f">{heading}" for name in HEADINGS.values() for heading in (name, "Optimum", "Change"))
-    table = plain_table("Level", "Resource", "Unit", *figures)
+    table = plain_table("Level", "Resource", "Unit", *figures, optional=("Unit", "Optimum"))
     rows: dict[tuple[str, Resource], dict[Fraction, Effect]] = {}
     for effect in effects:
         key = (effect.variation.level, effect.variation.resource)
