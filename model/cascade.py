@@ -82,5 +82,5 @@ class Network:
     notes: tuple[Note, ...] = ()
 
     def noted(self, further: Iterable[Note]) -> Network:
-        """Return the network with `further` notes after its own."""
+        """Return the network with `further` notes added."""
         return replace(self, notes=(*self.notes, *further))

@@ -60,3 +60,9 @@ class Mapping:
     """
 
     nodes: tuple[NodeMapping, ...]
+
+    @property
+    def temporal_loops(self) -> int:
+        """Number of temporal loops with a bound above 1."""
+        levels = (node.temporal for node in self.nodes if isinstance(node, StorageMapping))
+        return sum(loop.bound > 1 for loops in levels for loop in loops)

@@ -181,6 +181,9 @@ class Mapspace:
         Remarks for people from the reading of the spec.
     min_parallelism_source
         Where `min_parallelism` is written.
+    max_temporal_loops
+        Most temporal loops with a bound above 1 in all levels together; None for no limit. Searches do
+        not know it: their results are checked (`solver.result.within_loop_limit`).
     counting
         How moved words and cycles are counted, out of `COUNTINGS`.
     """
@@ -195,4 +198,5 @@ class Mapspace:
     objectives: tuple[str, ...] = ("edp",)
     notes: tuple[Note, ...] = ()
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)
+    max_temporal_loops: int | None = None
     counting: Counting = EXACT

@@ -85,7 +85,7 @@ class Einsum:
     is_copy_operation
         Whether the input's values are moved to the outputs as they are.
     n_instances
-        How often the Einsum runs in all; the workload's own instances are counted in.
+        How often the Einsum runs in all, over all instances of the workload.
     tensor_renames, rank_variable_renames
         Further names, each for a set of tensors or of rank variables.
     is_box
@@ -152,7 +152,7 @@ class Einsum:
         Parameters
         ----------
         access
-            One of the Einsum's own; where several access one tensor, each has its own box.
+            One of the Einsum's accesses; several of one tensor have a box each.
         """
         return math.prod(len(self.extent(index)) for index in access.indices)
 

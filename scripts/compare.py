@@ -18,7 +18,7 @@ from rich.console import Console
 
 from model.formats.timeloop import load_timeloop
 from solver.cli.arguments import add_mapper_options
-from solver.cli.comparing import chosen_mappers
+from solver.cli.compare import chosen_mappers
 from solver.cli.options import objectives, seconds, seed
 from solver.cli.output import OutputError, check_outputs, write_output
 from solver.cli.progress import interruptible
@@ -26,8 +26,7 @@ from solver.comparison import Comparison, compare
 from solver.exit_codes import EXIT_INVALID
 from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.registry import Mapper
-from solver.report.comparison import comparison_table, summary_table
-from solver.report.comparison_document import comparison_document, comparisons_csv
+from solver.report.comparison import comparison_document, comparison_table, comparisons_csv, summary_table
 from solver.report.document import json_text
 from solver.result import Options, StopCallback
 

@@ -1,4 +1,4 @@
-"""The kinds of spec that the fuzzer damages: their texts, and what is done with one that loads."""
+"""The kinds of spec that the fuzzer damages: their texts, and how one that loads is used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from solver.result import TooLargeError
 ARCHITECTURE = SPECS / "architectures" / "free_three_level.yaml"
 SEARCH_S = 0.2
 LARGEST_SEED = 20_000
-"""Characters of a shipped file that is damaged: larger ones add layers, not keys."""
+"""Characters of a shipped file that is damaged: larger files have more layers, but no more keys."""
 
 WORKLOAD = """\
 variables: {SIZE: 2**3}
@@ -95,13 +95,8 @@ OPERATOR = Convolution((1, 32, 32, 64), (3, 3), 128, padding="same")
 class Reader:
     """A kind of spec.
 
-    Parameters
-    ----------
-    seeds
-        Gives the texts that are damaged.
-    use
-        Does with a file what the commands do with it, with a search if the flag says so; returns
-        how far it went. `SpecError` where the file is refused.
+    `seeds` returns the texts that are damaged. `use` uses a file as the commands do, with a search if the
+    flag says so, and returns how far it went; SpecError if the file is refused.
     """
 
     seeds: Callable[[], tuple[str, ...]]

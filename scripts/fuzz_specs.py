@@ -1,12 +1,12 @@
-"""Feeds damaged specs to the readers, and counts what becomes of them.
+"""Feeds damaged specs to the readers and counts the outcomes.
 
-`--reader` says which kind of spec: an architecture with a problem, an AccelForge workload, a network for
-`assign`, its methods, or a tiling backend. Every input has to load, or to end in a `SpecError` that can be
-shown, within `--slowest` seconds. What loads is used as the commands use it (`scripts/fuzz_readers.py`), and
-every `--map-every`-th input is searched for a moment. Anything else is a failure: the input is written into
-the directory `--failures`, and the program ends with 1.
+`--reader` selects the kind of spec: an architecture with a problem, an AccelForge workload, a network for
+`assign`, its methods, or a tiling backend. Every input must load, or end in a printable `SpecError`, within
+`--slowest` seconds. What loads is used as the commands use it (`scripts/fuzz_readers.py`), and every
+`--map-every`-th input is searched briefly. Anything else is a failure: the input is written into the
+directory `--failures`, and the exit code is 1.
 
-Inputs depend on seed and number alone, not on the number of workers.
+Inputs depend only on the seed and their number, not on the number of workers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from model.text.source import SpecError
 CHUNK = 500
 SHOWN = 40
 WAITING = 12
-"""How many times as long as it may compute an input may take in all."""
+"""How many times its processor time an input may take on the clock."""
 KIBI_PER_MEBI = 1024
 _VARYING = re.compile(r"`[^`]*`|\d+(\.\d+)?(e[+-]?\d+)?|(?<=: ).*", re.DOTALL)
 
@@ -49,28 +49,16 @@ class HangError(Exception):
 
 @dataclass
 class Tally:
-    """What became of the inputs.
-
-    Parameters
-    ----------
-    outcomes
-        Number of inputs by outcome.
-    slowest_s, slowest
-        The longest processor time of an input, and its number.
-    failures
-        Number of each input that failed, with the traceback's text.
-    peak_mib
-        Largest resident memory of a worker.
-    """
+    """The outcomes of some inputs."""
 
     outcomes: Counter[str] = field(default_factory=collections.Counter)
-    slowest_s: float = 0.0
-    slowest: int = 0
-    failures: list[tuple[int, str]] = field(default_factory=list)
-    peak_mib: float = 0.0
+    slowest_s: float = 0.0  # processor time
+    slowest: int = 0  # the number of that input
+    failures: list[tuple[int, str]] = field(default_factory=list)  # number and traceback
+    peak_mib: float = 0.0  # resident memory of a worker
 
     def add(self, other: Tally) -> None:
-        """Take in what a chunk of inputs came to."""
+        """Add the outcomes of a chunk of inputs."""
         self.outcomes.update(other.outcomes)
         self.failures += other.failures
         self.slowest_s, self.slowest = max((self.slowest_s, self.slowest), (other.slowest_s, other.slowest))
@@ -78,12 +66,12 @@ class Tally:
 
 
 def mutator_of(reader: str, seed: int) -> Mutator:
-    """Return what damages the specs that a reader reads."""
+    """Return the mutator of the specs of a reader."""
     return Mutator(seed, READERS[reader].seeds())
 
 
 def examine(reader: str, path: Path, search: bool) -> str:
-    """Return the outcome of one spec file: what it is refused for, or how far it went."""
+    """Return the outcome of one spec file: why it is refused, or how far it went."""
     try:
         return READERS[reader].use(path, search)
     except SpecError as error:
@@ -111,7 +99,7 @@ def fuzz(seed: int, numbers: range, slowest_s: float, map_every: int, reader: st
 
 
 def _tally_of(number: int, work: Callable[[], str], slowest_s: float) -> Tally:
-    """Return what one input comes to, in so much time."""
+    """Return the outcome of one input, within so much time."""
     tally = Tally(slowest=number)
     start = time.process_time()
     _set_alarms(slowest_s)
@@ -126,7 +114,7 @@ def _tally_of(number: int, work: Callable[[], str], slowest_s: float) -> Tally:
 
 
 def _set_alarms(slowest_s: float) -> None:
-    """Allow so much processor time, which a busy machine does not use up, and more time to wait."""
+    """Limit the processor time, however busy the machine is, and more loosely the time on the clock."""
     signal.setitimer(signal.ITIMER_PROF, slowest_s)
     signal.setitimer(signal.ITIMER_REAL, WAITING * slowest_s)
 

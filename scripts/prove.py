@@ -2,7 +2,7 @@
 """Checks certificates: no mapping in the stated mapspace is better than the one that is claimed.
 
 Shares no code with the optimizer and believes nothing in a certificate but the problem. It prices the
-mapping anew, then asks for a better one under every choice of keeping levels and spatial factors: floors
+mapping itself, then asks for a better one under every choice of keeping levels and spatial factors: floors
 exclude most choices, tables over what temporal loops may iterate bound the others, and a walk through the
 nests that the tables leave open decides. docs/certificates.md has the argument.
 
@@ -13,17 +13,625 @@ import argparse
 import hashlib
 import json
 import math
+import signal
 import sys
 import time
-from itertools import permutations, product
-from math import inf
+from collections import Counter, defaultdict, namedtuple
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import cache, lru_cache, reduce
+from itertools import chain, pairwise, permutations, product
+from math import inf, prod
+from operator import le
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
-from prove_nests import Query, decide
-from prove_space import SLACK, CannotCheckError, InvalidError, Space, natural, need
+EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
+SLACK = 1e-9  # relative; doubles, here and in the definition of cycles, err far less
+MOST_DIMS, MOST_BOUND, MOST_STATES = 20, 1 << 30, 1 << 21
+MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 21, 1 << 20, 1 << 18, 1 << 28
+MOST_PARTS, MOST_NUMBERS = 1 << 12, 1 << 26  # nodes, dataspaces and ranks; entries of an array of choices
+MOST_ENTRIES, MOST_NESTS = 1 << 28, 1 << 20  # of the tables of a choice; nests that one walk visits
+MOST_BYTES = 1 << 26  # of a file
+NAMES = {"name", "kind", "dims", "objective", "ranks"}
+WHOLE = {"storage": ("least_size", "most_size", "most_paying", "leak"), "spatial": ("mesh_x", "mesh_y")}
+HELD, TRUTHS = (
+    ("size", "block", "read", "fill", "update"),
+    ("temporal_reuse", "first_write_reads", "passes_on"),
+)
+TOTALS = ("compute_energy", "network_latency", "least_units")
+
+
+class InvalidError(Exception):
+    """A claim that does not hold."""
+
+
+class UnreadableError(Exception):
+    """A file that is no certificate."""
+
+
+class CannotCheckError(Exception):
+    """More work than this program takes on."""
+
+
+def need(condition, claim, error=InvalidError):
+    """Raise `error` unless `condition` holds."""
+    if not condition:
+        raise error(claim)
+
+
+def natural(value):
+    """Whether a JSON value has no other numbers than natural ones; names and ranks are left out."""
+    if isinstance(value, dict):
+        return all(natural(entry) for key, entry in value.items() if key not in NAMES)
+    if isinstance(value, list):
+        return all(map(natural, value))
+    return value is None or isinstance(value, bool) or (type(value) is int and value >= 0)
+
+
+def formed(node, count):
+    """Whether a node has whole numbers, truth values and fractions where it should; `count` dataspaces."""
+    lists, held, truths = node.get("factors", []), node.get("dataspaces", []), node.get("multicast", [])
+    if node["kind"] == "storage":
+        truths = [space[key] for space in held for key in TRUTHS]
+        widths = [node["bandwidths"][key] for key in ("read", "write", "shared")]
+        pairs = [*filter(None, widths), *(space["bandwidth_scale"] for space in held)]
+        fits = len(held) == count and all(len(pair) == 2 for pair in pairs)
+        lists = [*pairs, node["leak_fanouts"], *([space[key] for key in HELD] for space in held)]
+    elif node["kind"] == "spatial":
+        fits, lists = len(truths) == count, [*lists, *node["along_x"]]
+    else:
+        fits = not held and not truths
+    numbers = [*(node[key] for key in WHOLE.get(node["kind"], ())), *chain(*lists)]
+    return fits and {*map(type, numbers)} <= {int} and {*map(type, truths)} <= {bool}
+
+
+@cache
+def divisors(number):
+    """Divisors in ascending order."""
+    small = [f for f in range(1, math.isqrt(number) + 1) if number % f == 0]
+    return sorted({*small, *(number // f for f in small)})
+
+
+class Dataspace:
+    """What tiles of a dataspace hold, and how many words loops (dimension, factor, stride) deliver."""
+
+    def __init__(self, doc, bounds):
+        self.rw, self.keep, self.bounds = doc["read_write"], [tuple(kept) for kept in doc["keep"]], bounds
+        self.ranks = [[(d, c) for d, c in rank if c and bounds[d] > 1] for rank in doc["ranks"]]
+        times = Counter(d for rank in self.ranks for d, _ in rank)
+        alone = [rank for rank in self.ranks if all(times[d] == 1 for d, _ in rank)]
+        self.plain, self.relevant = {rank[0][0] for rank in alone if len(rank) == 1}, set(times)
+        self.windows = [rank for rank in alone if len(rank) == 2 and rank[0][1] * rank[1][1] > 0]
+        self.tangled = self.relevant - self.plain - {d for rank in self.windows for d, _ in rank}
+        steps = [1 + abs(c) for rank in self.ranks for _, c in rank]
+        self.dense = self.plain == self.relevant and {*steps} <= {2}
+        self.most = prod(steps) * prod(bounds[d] ** (n - 1) for d, n in times.items()) * prod(bounds)
+
+    def lengths(self, extent):
+        """Lengths of the box that `extent` iterations per dimension touch, holes included, rank by rank."""
+        return [1 + sum(abs(c) * (extent[d] - 1) for d, c in rank) for rank in self.ranks]
+
+    def tile(self, extent):
+        """Words of that box."""
+        return prod(self.lengths(extent))
+
+    def move(self, d, stride):
+        """How far the box moves along each rank when dimension `d` advances by `stride`."""
+        return tuple(sum(c * stride for e, c in rank if e == d) for rank in self.ranks)
+
+    def fresh(self, extent, move):
+        """Words of the box that it did not cover before it moved."""
+        both = [np.maximum(n - abs(step), 0) for n, step in zip(self.lengths(extent), move)]
+        return self.tile(extent) - prod(both)
+
+    @lru_cache(1 << 18)
+    def delivered(self, extent, loops, reuse):
+        """Words delivered to a tile of `extent`: the first tile, and what each loop outside of it brings."""
+        words = tile = self.tile(extent)
+        outer, at, first = prod(n for _, n, _ in loops), (0,) * len(self.ranks), None
+        for d, n, stride in loops:
+            step = self.move(d, stride)
+            jump = tuple(a - b for a, b in zip(step, at))
+            first = step if first is None and any(step) else first
+            new = 0 if not any(jump) else int(self.fresh(extent, jump)) if jump == first else tile
+            words += (outer - outer // n) * (new if reuse else tile)
+            outer, at = outer // n, tuple(map(sum, zip(at, step)))
+        return words
+
+    def few_words(self, extent, stride, left, outer):
+        """At most the words delivered to a tile of `extent`, whatever the order of the loops above.
+
+        `stride` is how far a dimension advances there, `left` the iterations left per dimension, `outer`
+        their product. The first loop that moves the tile keeps what overlaps, and so do later ones that
+        agree with it: those over its dimension, and those over both of a window unless they are apart.
+        """
+        tile = self.tile(extent)
+        words = tile * prod(left[d] for d in self.plain) if self.tangled else outer * tile
+        for d, e in [way for (a, _), (b, _) in self.windows for way in ((a, b), (b, a))]:
+            new, factor = self.fresh(extent, self.move(d, stride[d])), divisors(self.bounds[d])[1]
+            alone = (outer - outer // left[d]) * new + outer // left[d] * tile
+            mixed = (outer + -outer // factor) * new + outer // (left[d] * left[e]) * tile
+            least = np.where(self.apart(d, e, stride) | (left[e] == 1), alone, mixed)
+            words = np.where(left[d] > 1, np.minimum(words, least), words)
+        return words
+
+    def apart(self, d, e, stride):
+        """Whether moves of the two dimensions of a window, from these strides on, can never sum up alike."""
+        near, far = (max(abs(step) for step in self.move(i, 1)) for i in (d, e))
+        farthest = far * (self.bounds[e] - stride[e]) // (divisors(self.bounds[e])[1] - 1)
+        return (near * stride[d] > farthest) | (far * stride[e] > near * self.bounds[d])
+
+    def loose(self, d, factor, stride):
+        """Dimensions whose later loops may agree with the first that moves a tile, over `d`."""
+        if d in self.tangled:
+            return tuple(e for e in range(len(self.bounds)) if e not in self.plain)
+        others = [e for pair in self.windows if d in dict(pair) for e in dict(pair) if e != d]
+        apart = all(self.apart(d, e, stride) for e in others)
+        return (d, *others) if not apart else (d,) if others and factor == 2 else ()
+
+    @cache
+    def distinct(self, loops, multicast):
+        """Number of children that spatial loops span, with multicast of those with different tiles."""
+        children = prod(n for _, n, _ in loops)
+        if not multicast:
+            return children
+        need(children < MOST_CHILDREN, "a fanout has too many children", CannotCheckError)
+        offsets = {(0,) * len(self.ranks)}
+        for d, n, stride in loops:
+            step = self.move(d, stride)
+            offsets = {tuple(a + i * s for a, s in zip(at, step)) for at in offsets for i in range(n)}
+        return len(offsets)
+
+    def few_distinct(self, factors, multicast):
+        """At most that number for all strides, given factors (choice, dimension): windows may coincide."""
+        if not multicast:
+            return factors.prod(axis=1)
+        least = factors[:, sorted(self.plain)].prod(axis=1)
+        least = least * factors[:, sorted(self.tangled)].max(axis=1, initial=1)
+        for (d, near), (e, far) in self.windows:
+            pairs, index = np.unique(factors[:, [d, e]], axis=0, return_inverse=True)
+            (a, b), strides = pairs.T, product(*(divisors(self.bounds[i]) for i in (d, e)))
+            ratios = {Fraction(near * x, far * y) for x, y in strides}
+            need(len(ratios) * len(a) < MOST_PAIRS, "windows have too many strides", CannotCheckError)
+            again = (np.maximum(a - r.denominator, 0) * np.maximum(b - r.numerator, 0) for r in ratios)
+            least = least * (a * b - reduce(np.maximum, again))[index.ravel()]
+        return least
+
+
+class Space:
+    """A mapspace: its rules, its choices of spatial factors, exact costs, and floors under them.
+
+    Dimensions, dataspaces and nodes are numbers; node 0 is the outermost.
+    """
+
+    def __init__(self, doc):
+        self.bounds, self.nodes, self.every = doc["bounds"], doc["nodes"], range(len(doc["bounds"]))
+        kinds, one = [node["kind"] for node in self.nodes], [[1]] * len(self.bounds)
+        pairs = zip(self.nodes, kinds)
+        self.factors = [one if kind == "storage" else node["factors"] for node, kind in pairs]
+        ranks = [rank for space in doc["dataspaces"] for rank in space["ranks"]]
+        whole = all(type(c) is int and d in self.every for d, c in chain(*ranks))
+        whole = whole and natural(doc) and all(map(all, [self.bounds, *chain(*self.factors)]))
+        need(whole, "numbers are natural")
+        need(all(len(dict(rank)) == len(rank) for rank in ranks), "ranks name a dimension once")
+        need({*map(len, self.factors)} == {len(one)}, "nodes have factors for each dimension")
+        pairs = [pair for own in chain(*self.factors) for pair in pairwise(own)]
+        need(all(small < large for small, large in pairs), "factors ascend")
+        small = len(ranks) + len(self.nodes) + len(doc["dataspaces"]) <= MOST_PARTS
+        small = small and all(abs(c) < EXACT for _, c in chain(*ranks))
+        small = small and len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
+        small = small and prod(len(divisors(n)) for n in self.bounds) < MOST_STATES
+        need(small, "the problem is too large", CannotCheckError)
+        self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
+        self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
+        need(0 in self.stores and {*kinds} <= {"storage", "temporal", "spatial"}, "nodes are of known kinds")
+        formal = all(formed(node, len(doc["dataspaces"])) for node in self.nodes)
+        numbers = [*self.bounds, *(doc[key] for key in TOTALS)]
+        truths = {type(space["read_write"]) for space in doc["dataspaces"]}
+        need(formal and {*map(type, numbers)} <= {int} and truths <= {bool}, "values are of their kinds")
+        need(len(doc["dims"]) == len(self.bounds), "each dimension has a name")
+        self.spaces = [Dataspace(space, self.bounds) for space in doc["dataspaces"]]
+        sets = [kept for space in self.spaces for kept in space.keep]
+        need(all(kept and [p for p in self.stores if p in kept] == [*kept] for kept in sets), "levels keep")
+        self.at = {p: self.nodes[p]["dataspaces"] for p in self.stores}
+        self.sizes = {p: (self.nodes[p]["least_size"], self.nodes[p]["most_size"]) for p in self.stores}
+        self.computes, self.latency = prod(self.bounds), doc["network_latency"]
+        self.arithmetic = self.computes * doc["compute_energy"]
+        pairs = [pair for docs in self.at.values() for pair in zip(self.spaces, docs)]
+        most = [space.most * max(1, doc["size"]) for space, doc in pairs]
+        small = prod(len(space.keep) for space in self.spaces) <= MOST_MASKS
+        small = small and len(self.spaces) * max([self.computes, self.latency, *most]) < EXACT
+        need(small, "the problem is too large", CannotCheckError)
+        self.spatial = self.choices(doc["least_units"])
+        self.steps = self.computes // self.spatial.prod(axis=(1, 2))
+
+    def choices(self, least_units):
+        """All choices of spatial factors: (choice, fanout, dimension)."""
+        rows = np.ones((1, len(self.fans), len(self.bounds)), dtype=np.int64)
+        for i, p in enumerate(self.fans):
+            mesh_x, mesh_y = self.nodes[p]["mesh_x"], self.nodes[p]["mesh_y"]
+            sides = len(self.nodes[p]["along_x"])
+            need(sides <= MOST_MASKS, "too many sets of dimensions along X", CannotCheckError)
+            for d, bound in enumerate(self.bounds):
+                factors = np.array([n for n in self.factors[p][d] if bound % n == 0], dtype=np.int64)
+                most = max(rows.size, len(rows) * max(len(factors), sides))
+                need(most <= MOST_NUMBERS, "too many spatial choices", CannotCheckError)
+                fits = bound % np.outer(rows[:, :, d].prod(axis=1), factors) == 0
+                fits &= np.outer(rows[:, i].prod(axis=1), factors) <= mesh_x * mesh_y
+                row, index = np.nonzero(fits)
+                need(len(row) <= MOST_CHOICES, "too many spatial choices", CannotCheckError)
+                rows = rows[row]
+                rows[:, i, d] = factors[index]
+            wide = [rows[:, i, x].prod(axis=1) for x in self.nodes[p]["along_x"]]
+            fits = [(n <= mesh_x) & (rows[:, i].prod(axis=1) // n <= mesh_y) for n in wide]
+            rows = rows[np.any(fits, axis=0)]
+        return rows[rows.prod(axis=(1, 2)) >= least_units]
+
+    def read(self, mapping):
+        """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
+        pairs, mask = [*chain(*mapping["loops"])], [tuple(kept) for kept in mapping["keep"]]
+        known = all(d in self.every and type(n) is int and n > 1 for d, n in pairs)
+        loops = [dict(pairs) for pairs in mapping["loops"]] if known else []  # any keys may share a hash
+        once = len(loops) == len(self.nodes) and sum(map(len, loops)) == len(pairs)
+        need(once, "loops are told apart")
+        rows = [[factors.get(d, 1) for d in self.every] for factors in loops]
+        need([prod(column) for column in zip(*rows)] == self.bounds, "factors multiply to the bounds")
+        allowed = (n in choices for pair in zip(rows, self.factors) for n, choices in zip(*pair))
+        need(all(allowed), "factors are allowed")
+        fans = np.array([rows[p] for p in self.fans]).reshape(-1, len(self.bounds))
+        need((self.spatial == fans).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
+        kept = len(mask) == len(self.spaces) and all(m in space.keep for m, space in zip(mask, self.spaces))
+        need(kept, "dataspaces are kept where they may be")
+        return loops, mask
+
+    def rates(self, v, p, kind):
+        """Cycles that a word takes of the limited bandwidths (level, kind) that it uses."""
+        widths, scale = self.nodes[p]["bandwidths"], Fraction(*self.at[p][v]["bandwidth_scale"])
+        return {(p, way): scale / Fraction(*widths[way]) for way in (kind, "shared") if widths[way]}
+
+    def leak(self, used):
+        """Leakage per cycle, given how many children each fanout uses."""
+        nodes = [self.nodes[p] for p in self.stores]
+        return sum(node["leak"] * prod(used[q] for q in node["leak_fanouts"]) for node in nodes)
+
+    def accesses(self, v, kept, one, used, split, part):
+        """Yield accesses: source, level, bandwidth, words of a block and its energy, payers, times, first.
+
+        Words delivered into level `source` (None: the arithmetic) cause max(0, words * times - first)
+        accesses per instance. Fanout p uses `used[p]` children, `split(p)` of them with different tiles;
+        level p writes `part(p)` words before it reads them.
+        """
+        source, times, rw = None, one, self.spaces[v].rw
+        for p in range(len(self.nodes) - 1, kept[0] - 1, -1):
+            times = times * split(p) if p in used else times
+            if p not in kept:
+                continue
+            doc, above = self.at[p][v], prod([n for q, n in used.items() if q < p], start=one)
+            passes, paying = doc["passes_on"], np.minimum(above, min(self.nodes[p]["most_paying"], EXACT))
+            first = part(p) if rw and not passes and not doc["first_write_reads"] else 0 * one
+            kinds = [(source, "read", times, first)]
+            if p > kept[0]:
+                kinds.append((source, "fill", times, 0 * one) if rw and passes else (p, "fill", one, first))
+            if rw:
+                kinds.append((source, "update", times, 0 * one))
+            for origin, action, *counts in kinds:
+                kind = "read" if action == "read" else "write"
+                yield origin, p, kind, doc["block"], doc[action], paying, *counts
+            source, times = (source, times) if passes else (p, one)
+
+    def price(self, loops, mask):
+        """The exact energy, cycles and product of both of a mapping, and whether its tiles fit."""
+        extents, nest = [(1,) * len(self.bounds)], []
+        for factors in reversed(loops):
+            nest.insert(0, tuple((d, n, extents[0][d]) for d, n in factors.items()))
+            extents.insert(0, tuple(x * factors.get(d, 1) for d, x in enumerate(extents[0])))
+        used = {p: prod(loops[p].values()) for p in self.fans}
+        steps = self.computes // prod(used.values())
+        energy, counts, sizes = self.arithmetic, Counter(), Counter()
+        for v, (space, kept) in enumerate(zip(self.spaces, mask)):
+            tile, words, part = [space.tile(x) for x in extents], {None: steps}, {}
+            for p in kept:
+                above = tuple(loop for q in reversed(range(p)) if q not in used for loop in nest[q])
+                words[p] = space.delivered(extents[p], above, self.at[p][v]["temporal_reuse"])
+                part[p] = reduce(lambda n, q: n * tile[q + 1] // tile[q], [q for q in used if q < p], tile[0])
+                sizes[p] += tile[p] * self.at[p][v]["size"]
+            split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
+            charges = self.accesses(v, kept, 1, used, split.get, part.get)
+            for source, p, kind, block, access, paying, times, first in charges:
+                count = max(0, words[source] * times - first)
+                energy += -(-count // block) * access * int(paying)
+                counts[p, v, kind] += count
+        busy = max(self.level_cycles(p, counts, steps) for p in self.stores)
+        cycles, energy = busy + self.latency, energy + busy * self.leak(used)
+        fits = all(least <= sizes[p] <= most for p, (least, most) in self.sizes.items())
+        return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
+
+    def level_cycles(self, p, counts, steps):
+        """Cycles that level `p` needs, in doubles as they are defined."""
+        demand, widths, slowdown = {"read": 0.0, "write": 0.0}, self.nodes[p]["bandwidths"], 1.0
+        for v, kind in product(range(len(self.spaces)), demand):
+            demand[kind] += counts[p, v, kind] / steps * float(Fraction(*self.at[p][v]["bandwidth_scale"]))
+        for kind, words in (*demand.items(), ("shared", sum(demand.values()))):
+            width = float(Fraction(*widths[kind])) if widths[kind] else inf
+            slowdown = min(slowdown, width / words) if width < words else slowdown
+        return math.ceil(steps / slowdown)
+
+    def above(self, p, dims):
+        """Per choice, the product of the factors over `dims` in the fanouts above node `p`."""
+        return self.spatial[:, [q < p for q in self.fans]][:, :, sorted(dims)].prod(axis=(1, 2))
+
+    @cache
+    def charges(self, v, kept):
+        """The accesses to dataspace `v`, with arrays per choice, no cheaper than in any mapping."""
+        space, fans = self.spaces[v], dict(zip(self.fans, np.moveaxis(self.spatial, 1, 0)))
+        dims, used = space.relevant if space.dense else (), {p: n.prod(axis=1) for p, n in fans.items()}
+        split = {p: space.few_distinct(n, self.nodes[p]["multicast"][v]) for p, n in fans.items()}
+        part = {p: space.tile(self.bounds) // self.above(p, dims) for p in kept}
+        return [*self.accesses(v, kept, 1 + 0 * self.steps, used, split.get, part.get)]
+
+    @cache
+    def fewest(self, v, p):
+        """Least words that all instances of level `p` get of dataspace `v`, over all tiles that fit."""
+        space = self.spaces[v]
+        tile = np.ix_(*(divisors(n) if d in space.relevant else [1] for d, n in enumerate(self.bounds)))
+        left = [side.max() // side for side in tile]
+        fits = space.tile(tile) * self.at[p][v]["size"] <= self.sizes[p][1]
+        return np.where(fits, space.few_words(tile, tile, left, prod(left)), EXACT).min()
+
+    @cache
+    def floor(self, v, kept, measure):
+        """Per choice, at most the energy of dataspace `v`, or its cycles of the bandwidth `measure`."""
+        total, relevant = 0.0 * self.steps, self.spaces[v].relevant
+        for source, p, kind, block, access, paying, times, first in self.charges(v, kept):
+            words = self.steps if source is None else self.fewest(v, source) / self.above(source, relevant)
+            unit = float(self.rates(v, p, kind).get(measure, 0)) if measure else access / block * paying
+            total = total + unit * (words * times * (1 - SLACK) - first * (1 + SLACK))
+        return total
+
+
+Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
+Point = namedtuple("Point", "i left state paid ended nest loops")  # of a nest that is built outwards
+Ended = namedtuple("Ended", "tile extent loose since")  # a tile whose reuse ended at a place in the nest
+
+
+class Choice:
+    """Keep sets and spatial factors with several limits of energy and cycles; the temporal loops are open.
+
+    A point of a nest is known by what is left to iterate outside of it, and since which level each tile has
+    been in place (None: no longer). Tables hold the least costs, one for each limit, of all that lies outside
+    of every point; words cost where the reuse of their tile ends. `way` leads outwards through the nodes.
+    """
+
+    def __init__(self, space, mask, i, query, low, high, measures):
+        self.space, self.spaces, self.mask, self.start = space, space.spaces, mask, (None,) * len(mask)
+        self.spatial = dict(zip(space.fans, space.spatial[i].tolist()))
+        self.bounds = tuple(n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values()))
+        self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
+        sets = [*enumerate(mask)]
+        self.reused = [[p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in sets]
+        self.way = [p for p in reversed(range(len(space.nodes))) if p not in self.spatial]
+        charges = [(v, *charge) for v, kept in sets for charge in space.charges(v, kept)]
+        charges = [(*charge[:6], *(int(array[i]) for array in charge[6:])) for charge in charges]
+        limits, prices = zip(*(self.aim(charges, query, low, high, measure) for measure in measures))
+        self.limits, self.prices = np.array(limits, dtype=float), defaultdict(list)
+        for (v, source, _, _, block, *_, times, first), *pairs in zip(charges, *prices):
+            self.prices[v, source].append((times, first, block, *np.transpose(pairs)))
+        self.limits -= sum(self.charge(v, None, int(space.steps[i])) for v in range(len(mask)))
+        self.fill()
+        self.open = (self.tables[0][self.start].reshape(-1, len(limits))[-1] < self.limits).all()
+
+    def aim(self, charges, query, low, high, measure):
+        """The limit of energy + slope * cycles for mappings with cycles from `low` to `high`, and its prices.
+
+        With a slope of at least edp / (low * high) the sum is largest at an end of the interval. Cycles count
+        by the bandwidth `measure`, alone if energy is free. Prices are rounded down to keep sums exact.
+        """
+        most, least = (min(query.energy, query.edp // n) for n in (low, high))
+        fixed, slope, top = 0, 1 << 20, high * (1 << 20)
+        if most < inf:
+            leak = self.space.leak({p: prod(factors) for p, factors in self.spatial.items()})
+            fixed = self.space.arithmetic + (low - self.space.latency) * leak
+            slope = int(least // low) + 1 if measure and high < inf else 0
+            top = (max(most + slope * low, least + slope * high) + 1 if slope else most) - fixed
+        pairs = []
+        for v, _, p, kind, _, access, paying, _, _ in charges:
+            rate = self.space.rates(v, p, kind).get(measure, 0) * (1 - Fraction(SLACK))
+            pairs.append((access * paying * (most < inf), int(slope * rate)))
+        unit = math.gcd(*chain(*pairs)) or 1
+        while inf > top // unit >= EXACT:
+            unit *= 2
+        limit = top // unit + 1 if top < inf else inf
+        return limit, [[float(price // unit) for price in pair] for pair in pairs]
+
+    def charge(self, v, source, words):
+        """Costs of the accesses that words delivered into `source` cause, along a last axis."""
+        total, words = 0.0, np.asarray(words)[..., None]
+        for times, first, block, per_block, per_word in self.prices[v, source]:
+            count = np.maximum(words * times - first, 0)
+            total = total + -(-count // block) * per_block + count * per_word
+        return total
+
+    def extents(self, p, inside):
+        """Iterations inside of node `p`, of temporal loops and all spatial ones."""
+        return [prod(n) for n in zip(inside, *(factors for q, factors in self.spatial.items() if q > p))]
+
+    def due(self, v, since, p, inside, left, outer):
+        """Costs of the tiles of `v` in place since level `since` if loops of node `p` end their reuse."""
+        stride, total = self.extents(p, inside), 0.0
+        for c in (c for c in self.reused[v] if p < c <= since):
+            words = self.spaces[v].few_words(self.extents(c, inside), stride, left, outer)
+            total = total + self.charge(v, c, words)
+        return total
+
+    def boundary(self, p, inside, outer):
+        """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
+        extent, (least, most) = self.extents(p, inside), self.space.sizes[p]
+        tiles = {v: self.spaces[v].tile(extent) for v, kept in enumerate(self.mask) if p in kept}
+        size = sum(tile * self.space.at[p][v]["size"] for v, tile in tiles.items()) + 0 * outer
+        once = [v for v in tiles if p != self.mask[v][0] and p not in self.reused[v]]
+        cost = sum(self.charge(v, p, outer * tiles[v]) for v in once)
+        return cost + np.where((least <= size) & (size <= most), 0, inf)[..., None]
+
+    def crossed(self, state, p):
+        """The state outside of level `p`: what it keeps is in place from there on."""
+        return tuple(p if c is None and p in levels else c for c, levels in zip(state, self.reused))
+
+    def fill(self):
+        """Fill the tables, one outside of all nodes and one for each on the way, outermost first."""
+        left = np.ix_(*map(divisors, self.bounds))
+        outer, inside = prod(left), [n // rest for n, rest in zip(self.bounds, left)]
+        nothing = np.full((*outer.shape, len(self.limits)), inf)
+        entries = nothing.size * len(self.way) * prod(len(levels) + 1 for levels in self.reused)
+        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
+        self.tables, table = [], defaultdict(lambda: nothing)
+        table[self.start] = np.where(outer[..., None] == 1, 0, nothing)
+        for p in (-1, *reversed(self.way)):
+            outside, states = table, [[None, *(c for c in levels if c > p)] for levels in self.reused]
+            if p in self.space.stores:
+                cost = self.boundary(p, inside, outer)
+                table = {state: cost + outside[self.crossed(state, p)] for state in product(*states)}
+            else:
+                table = self.looped(p, outside, states, inside, left, outer)
+            self.tables.insert(0, table)
+
+    def looped(self, p, outside, states, inside, left, outer):
+        """The table inside of node `p`, whose loops may end the reuse of tiles, by the one outside of it."""
+        pairs = [(v, c) for v, levels in enumerate(states) for c in levels[1:]]
+        due = {(v, c): self.due(v, c, p, inside, left, outer) for v, c in pairs}
+        free = [d for d in self.space.every if p >= 0 and max(self.space.factors[p][d], default=1) > 1]
+        table = {}
+        for state in sorted(product(*states), key=lambda state: -state.count(None)):
+            table[state], held = outside[state].copy(), set()
+            for v, c in (pair for pair in enumerate(state) if pair in due):
+                ended = table[(*state[:v], None, *state[v + 1 :])] + due[v, c]
+                table[state], held = np.minimum(table[state], ended), held | self.spaces[v].relevant
+            for d in (d for d in free if d not in held):
+                self.spread(table[state], d)
+        return table
+
+    def spread(self, table, d):
+        """Let loops over `d` be free: every entry becomes the least over the divisors of what is left."""
+        along, place = np.moveaxis(table, d, 0), self.place[d]
+        for n in reversed(divisors(self.bounds[d])):
+            along[place[n]] = along[[place[m] for m in divisors(n)]].min(axis=0)
+
+    def grown(self, at):
+        """Yield the points that may come next: at the next node, or after one more loop of this one."""
+        p, inside = self.way[at.i], [n // rest for n, rest in zip(self.bounds, at.left)]
+        factors, here, stride = self.space.factors[p], at.loops[p], self.extents(p, inside)
+        if p in self.space.stores:
+            paid = at.paid + self.boundary(p, inside, prod(at.left))
+            yield at._replace(i=at.i + 1, state=self.crossed(at.state, p), paid=paid)
+        elif all(here.get(d, 1) in factors[d] for d in self.space.every):
+            yield at._replace(i=at.i + 1)
+        pairs = [(d, f) for d in self.space.every if d not in here for f in factors[d]]
+        for d, f in [(d, f) for d, f in pairs if at.left[d] % f == 0 < f - 1]:
+            moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].relevant]
+            tiles = [(v, c) for v in moved for c in self.reused[v] if p < c <= at.state[v]]
+            extents = [(*self.extents(c, inside),) for _, c in tiles]
+            loose = [self.spaces[v].loose(d, f, stride) for v, _ in tiles]
+            ended = [Ended(*tile, len(at.nest)) for tile in zip(tiles, extents, loose)]
+            left = (*at.left[:d], at.left[d] // f, *at.left[d + 1 :])
+            state = tuple(None if v in moved else c for v, c in enumerate(at.state))
+            loops = [*at.loops[:p], {**here, d: f}, *at.loops[p + 1 :]]
+            yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
+
+    def words(self, at, ended):
+        """The words that the loops so far deliver to `ended` tiles."""
+        return [self.spaces[v].delivered(extent, at.nest[since:], True) for (v, _), extent, _, since in ended]
+
+    def spent(self, at, ended):
+        """Costs so far, and of `ended` tiles at the least: exact for loops so far, few words for others."""
+        total, outer = at.paid, prod(at.left)
+        for ((v, c), extent, loose, _), words in zip(ended, self.words(at, ended)):
+            tile = self.spaces[v].tile(extent)
+            few = tile * (outer // prod(at.left[d] for d in loose))
+            total = total + self.charge(v, c, (words - tile) * outer + few)
+        return total
+
+    def settled(self, at):
+        """The same point with those ended tiles paid for that no loop to come may agree with."""
+        sure = [ended for ended in at.ended if prod(at.left[d] for d in ended.loose) == 1]
+        unsure = tuple(ended for ended in at.ended if ended not in sure)
+        return at._replace(paid=self.spent(at, sure), ended=unsure)
+
+    def future(self, at):
+        """What the cost of the loops to come depends on."""
+        pairs = [(tile, self.spaces[tile.tile[0]].relevant) for tile in at.ended]
+        ended = [(*tile[:2], *(loop for loop in at.nest[tile.since :] if loop[0] in d)) for tile, d in pairs]
+        return (*at[:3], frozenset(at.loops[self.way[at.i]].items()), *ended)
+
+    def sunk(self, at):
+        """All that decides what the loops so far cost: sizes of tiles, and numbers that costs rise with."""
+        sizes, numbers, since, inner = [], [], 0, (1,) * len(self.bounds)
+        for p in range(len(at.loops) - 1, self.way[at.i], -1):
+            outer = tuple(n * at.loops[p].get(d, 1) for d, n in enumerate(inner))
+            if p in self.spatial:
+                loops = tuple(zip(at.loops[p], at.loops[p].values(), inner))
+                sent = zip(self.spaces, self.space.nodes[p]["multicast"])
+                numbers += [s.distinct(loops, once) for s, once in sent if s.plain < s.relevant]
+                sizes += [(s.tile(inner), s.tile(outer)) for s in self.spaces if s.rw and not s.dense]
+            elif p in self.space.stores:
+                kept = [(v, self.space.at[p][v]) for v, levels in enumerate(self.mask) if p in levels[1:]]
+                reuse = [(self.spaces[v], doc["temporal_reuse"]) for v, doc in kept]
+                numbers += [space.delivered(inner, at.nest[since:], same) for space, same in reuse]
+            else:
+                since += len(at.loops[p])
+            inner = outer
+        return tuple(sizes), numbers
+
+    def search(self, query):
+        """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits.
+
+        Of nests with the same future only those go on that no other undercuts in all that costs rise with. To
+        compare costs so far would not do: words come in whole blocks, and the first ones may be free.
+        """
+        spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
+        seen, budget = {}, MOST_NESTS
+        stack = [Point(0, self.bounds, self.start, np.zeros(len(self.limits)), (), (), spatial)]
+        while stack:
+            at = self.settled(stack.pop())
+            spent, cell = self.spent(at, at.ended), tuple(map(dict.get, self.place, at.left))
+            if (spent + self.tables[at.i][at.state][cell] >= self.limits).any():
+                continue
+            cost = self.space.price(at.loops, self.mask) if at.i == len(self.way) else None
+            if cost and cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
+                return cost
+            if not cost and not self.undercut(at, seen):
+                budget -= 1
+                need(budget, "too many nests are left open by the bounds", CannotCheckError)
+                stack += self.grown(at)
+        return None
+
+    def undercut(self, at, seen):
+        """Whether a nest `seen` before costs no more, however both go on; else this one counts as seen."""
+        sizes, sunk = self.sunk(at)
+        known = seen.setdefault((*self.future(at), sizes), [])
+        if any(all(map(le, other, sunk)) for other in known):
+            return True
+        known.append(sunk)
+        return False
+
+
+def decide(query, low, high, measures, *choice):
+    """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does.
+
+    Tables of the first two `measures` are enough nearly everywhere.
+    """
+    if low > high:
+        return None
+    for counted in dict.fromkeys((measures[:2], measures)):
+        tables = Choice(*choice, query, low, high, counted)
+        if not tables.open:
+            return None
+    if query.edp == inf or not 1.05 * low < high < inf:
+        return tables.search(query)
+    middle = math.isqrt(low * high)
+    lower = decide(query, low, middle, measures, *choice)
+    return lower or decide(query, middle + 1, high, measures, *choice)
+
 
 FORMAT = "tilewright certificate 4"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
@@ -43,7 +651,6 @@ def floored(space, query):
     """The choices that floors do not exclude, with the cycles they may take and what may limit these."""
     kinds = [(p, kind) for p in space.stores for kind, width in space.nodes[p]["bandwidths"].items() if width]
     for mask in product(*(dataspace.keep for dataspace in space.spaces)):
-        space.in_time()
         floors = [[space.floor(v, kept, kind) for v, kept in enumerate(mask)] for kind in (None, *kinds)]
         energy, *slow = [sum(floor) * (1 - SLACK) for floor in floors]
         energy = energy + space.arithmetic * (1 - SLACK)
@@ -79,12 +686,12 @@ def covered(doc, status, names):
         need(all(n >= bound for n in least), "what the survey excludes is not better")
 
 
-def check(doc, seconds=inf):
+def check(doc):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
     need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
     need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash is that of the problem")
-    space, units = Space(doc["problem"], seconds), doc["problem"]["units_per_pj"]
+    space, units = Space(doc["problem"]), doc["problem"]["units_per_pj"]
     need(type(units) is int and units > 0, "energies have a unit")
     status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
     need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
@@ -126,19 +733,64 @@ def distinct(pairs):
     return dict(pairs)
 
 
+@contextmanager
+def limited(seconds):
+    """Raise `CannotCheckError` after that many seconds, whatever is at work."""
+
+    def stop(*_):
+        raise CannotCheckError("it is not decided within the time limit")
+
+    if seconds == inf:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    # Once more every second: an exception that is raised while an object is finalized is lost.
+    signal.setitimer(signal.ITIMER_REAL, min(max(seconds, 1e-6), 1e8), 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def read(path):
+    """The JSON object in a file."""
+    with path.open("rb") as file:  # perhaps a device or a pipe, whose size nobody knows
+        content = file.read(MOST_BYTES + 1)
+    need(len(content) <= MOST_BYTES, f"it is larger than {MOST_BYTES >> 20} MiB", CannotCheckError)
+    doc = json.loads(content.decode(), object_pairs_hook=distinct)
+    if (
+        isinstance(doc, dict)
+        and {"version", "status"} <= doc.keys()
+        and not {"format", "digest"} & doc.keys()
+    ):
+        raise UnreadableError("it is a result that `--json` wrote; `--certificate` writes certificates")
+    return doc
+
+
 def verdict(path, seconds=inf):
     """The verdict on a file, VALID, INVALID, CANNOT CHECK or UNREADABLE, and what it rests on."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return "VALID", check(json.loads(text, object_pairs_hook=distinct), seconds)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        with limited(seconds):
+            return "VALID", check(read(path))
+    except json.JSONDecodeError as error:
+        return "UNREADABLE", f"it is not JSON: {error}"
+    except (OSError, UnicodeDecodeError, UnreadableError) as error:
         return "UNREADABLE", str(error)
     except InvalidError as error:
         return "INVALID", f"this claim fails: {error}"
     except (CannotCheckError, MemoryError, RecursionError) as error:
-        return "CANNOT CHECK", str(error)
+        return "CANNOT CHECK", str(error) or type(error).__name__
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return "INVALID", f"this claim fails: the document is well formed ({error!a})"
+
+
+def nonnegative(text):
+    """A number of seconds on the command line."""
+    number = float(text)
+    if not number >= 0:
+        raise ValueError
+    return number
 
 
 def main():
@@ -146,11 +798,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("certificates", nargs="*", type=Path, metavar="CERT.json")
     parser.add_argument("--suite", action="store_true", help="map, certify and check the shipped layers")
-    parser.add_argument("--time-limit", type=float, default=inf, metavar="S", help="seconds per certificate")
+    parser.add_argument(
+        "--time-limit", type=nonnegative, default=inf, metavar="S", help="seconds per certificate"
+    )
     parser.add_argument("--only", default="", metavar="TEXT", help="of the suite, cases with this name")
     options = parser.parse_args()
     found = set()
     if options.suite:
+        sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
         from prove_suite import run_suite  # noqa: PLC0415 (rich is for tables only)
 
         found = run_suite(options.only, lambda path: verdict(path, options.time_limit))
@@ -160,10 +815,13 @@ def main():
     for path in options.certificates:
         start = time.perf_counter()
         result, reason = verdict(path, options.time_limit)
-        print(f"{result}: {path}: {reason} ({time.perf_counter() - start:.2f} s)")
+        print(f"{result}: {path}: {reason} ({time.perf_counter() - start:.2f} s)", flush=True)
         found.add(result)
     return next((code for result, code in EXITS.items() if result in found), 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,4 +1,4 @@
-"""Damaged spec texts: shipped specs and small ones that use every feature, mutated as texts and as trees."""
+"""Damages spec texts, shipped ones and small ones that use every feature, as texts and as trees."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ class Pairs(list[tuple[str, Tree]]):
 
 
 def architecture_seeds() -> tuple[str, ...]:
-    """Return the small specs, several times, and each shipped architecture with a layer."""
+    """Return the small specs, repeated, and each shipped architecture with a layer."""
     layers = sorted((SPECS / "layers").rglob("*.yaml"))
     whole = [
         (path.read_text() + "\n" + layers[0].read_text())
@@ -241,7 +241,7 @@ def architecture_seeds() -> tuple[str, ...]:
 
 
 class Mutator:
-    """Makes the same damaged text of the same seed and number, in whatever order."""
+    """Damages texts; the result depends only on the seed and the number."""
 
     def __init__(self, seed: int, seeds: tuple[str, ...]) -> None:
         self._seed = seed
@@ -275,7 +275,7 @@ class Mutator:
 
 @contextmanager
 def _deep_stack() -> Iterator[None]:
-    """Allow trees that were nested several times over; the readers have the usual stack again."""
+    """Allow deeply nested trees here, but not in the readers."""
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(max(usual, DEEP))
     try:
@@ -377,7 +377,7 @@ def _new(rng: random.Random, old: Tree, other: Tree) -> Tree:
 
 
 def emitted(tree: Tree) -> str:
-    """Return a tree as YAML text in flow style; texts stand plain or in quotes as they did."""
+    """Return a tree as YAML text in flow style; texts stay plain or quoted."""
     tag, content = tree
     prefix = "" if tag is None else f"{tag} "
     if isinstance(content, Pairs):

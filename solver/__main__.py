@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from solver.exit_codes import EXIT_DEFECT, EXIT_INTERRUPTED
 
 TRACEBACK = "TILEWRIGHT_TRACEBACK"
-"""The environment variable that asks for tracebacks of defects."""
+"""The environment variable that asks for tracebacks of internal errors."""
+
+LACK_OF_MEMORY = ("failed to map segment", "annot allocate memory")
+"""In the messages of imports that fail for lack of memory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what `solver.cli.main.main` does; interrupts and defects leave no traceback, imports included.
-
-    Raises
-    ------
-    SystemExit
-        As of `solver.cli.main.main`.
-    """
+    """Run `solver.cli.main.main`; interrupts and internal errors, of imports too, leave no traceback."""
     occupy_standard_streams()
     try:
         from solver.cli.main import main as run  # noqa: PLC0415 (takes long enough to be interrupted)
@@ -31,30 +28,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return EXIT_INTERRUPTED
         if not isinstance(error, Exception):
             raise
-        _tell(error)
+        _report(error)
         return EXIT_DEFECT
 
 
-def _tell(error: Exception) -> None:
-    """Say on stderr what went wrong that nobody has foreseen, if that can be."""
-    import traceback  # noqa: PLC0415 (only where it is needed)
+def _report(error: Exception) -> None:
+    """Report an unforeseen error on stderr, if possible."""
+    import traceback  # noqa: PLC0415 (rarely needed)
 
     if os.environ.get(TRACEBACK):
         text = "".join(traceback.format_exception(error))
-    elif isinstance(error, MemoryError):
-        text = "error: there is not enough memory; --jobs 1 and a smaller --memory-limit take less\n"
+    elif any(map(_lacks_memory, _chain(error))):
+        text = "error: there is not enough memory; --jobs 1 and a smaller --memory-limit need less\n"
     else:
         what = " ".join("".join(traceback.format_exception_only(error)).split())
-        text = f"error: a defect of tilewright, please report it ({TRACEBACK}=1 shows where): {what}\n"
+        text = f"error: internal error, please report it ({TRACEBACK}=1 shows a traceback): {what}\n"
     with suppress(OSError):
         print(text.encode("ascii", "backslashreplace").decode(), end="", file=sys.stderr, flush=True)
 
 
-def occupy_standard_streams() -> None:
-    """Let streams that the caller has closed lead nowhere: what is opened next would take their places.
+def _lacks_memory(error: BaseException) -> bool:
+    is_import = isinstance(error, ImportError | OSError)
+    return isinstance(error, MemoryError) or (
+        is_import and any(text in str(error) for text in LACK_OF_MEMORY)
+    )
 
-    That a result cannot be written to a closed stdout is still an error; messages for stderr are dropped.
-    """
+
+def occupy_standard_streams() -> None:
+    """Replace streams that the caller has closed: files that are opened next would take their numbers."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:
             # The lowest free number is that of the stream.
@@ -64,11 +65,16 @@ def occupy_standard_streams() -> None:
         sys.stderr = os.fdopen(nowhere, "w", encoding="utf-8", errors="backslashreplace")
 
 
-def follows_interrupt(error: BaseException | None) -> bool:
-    """Whether an error is an interrupt or came of one: class bodies and `argparse` raise others then."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None
+def follows_interrupt(error: BaseException) -> bool:
+    """Whether an error is an interrupt or was raised while handling one, as in class bodies."""
+    return any(isinstance(each, KeyboardInterrupt) for each in _chain(error))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 if __name__ == "__main__":

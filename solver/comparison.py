@@ -1,4 +1,4 @@
-"""Mappers against the proven optimum: runs them one by one, and says how far each came and when."""
+"""Heuristic mappers against the proven optimum: how close each comes, and when."""
 
 from __future__ import annotations
 
@@ -20,60 +20,35 @@ from solver.result import (
     Result,
     Status,
     StopCallback,
+    within_loop_limit,
 )
 from solver.search import map_einsum
 
 MILESTONES_PERCENT = (10, 1, 0)
-"""Distances from the optimum at which the clock is read."""
+"""Distances from the optimum whose times are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A better value of the first objective, and when it was found.
+    """A better value of the first objective, and when it was found."""
 
-    Parameters
-    ----------
-    seconds
-        Since the run began.
-    value
-        Exact, in units of the objective.
-    evaluations
-        Mappings that were priced by then; None for the exact search.
-    """
-
-    seconds: float
-    value: int
-    evaluations: int | None = None
+    seconds: float  # since the run began
+    value: int  # exact, in units of the objective
+    evaluations: int | None = None  # mappings priced by then; None for the exact search
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One mapper's run.
+    """One mapper's run."""
 
-    Parameters
-    ----------
-    mapper
-        Its name.
-    seconds, evaluations, valid
-        Time it took, mappings it had priced, and how many of them are allowed.
-    trace
-        The incumbents, each better than the one before: of equals in the first objective, in a later one.
-    best
-        The last of them, None without one, and for the exact search, whose result has it.
-    remark
-        What people should know, such as why there is no mapping; empty if there is nothing.
-    failure
-        The traceback of an exception in a mapper, empty without one.
-    """
-
-    mapper: str
+    mapper: str  # its name
     seconds: float
-    evaluations: int
-    valid: int
-    trace: tuple[Point, ...] = ()
-    best: Incumbent | None = None
-    remark: str = ""
-    failure: str = ""
+    evaluations: int  # mappings it had priced
+    valid: int  # those of them that are allowed
+    trace: tuple[Point, ...] = ()  # incumbents, each better than the one before in all objectives in order
+    best: Incumbent | None = None  # the last of them
+    remark: str = ""  # such as why there is no mapping
+    failure: str = ""  # the traceback of an exception in a mapper
 
     @property
     def value(self) -> int | None:
@@ -83,41 +58,25 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the mappers and the exact search found for one mapspace.
+    """What the mappers and the exact search found for one mapspace."""
 
-    Parameters
-    ----------
-    case
-        A name for people.
-    result
-        Of the exact search.
-    trace
-        The incumbents that the exact search reported, the last one when it ended.
-    outcomes
-        One per mapper that ran, in order.
-    budget, seed
-        Of each mapper.
-    left_out
-        Mappers that an interrupt kept from running.
-    """
-
-    case: str
+    case: str  # a name for people
     mapspace: Mapspace
-    result: Result
-    trace: tuple[Point, ...]
-    outcomes: tuple[Outcome, ...]
-    budget: Budget
+    result: Result  # of the exact search
+    trace: tuple[Point, ...]  # incumbents of the exact search
+    outcomes: tuple[Outcome, ...]  # one per mapper that ran, in order
+    budget: Budget  # of each mapper
     seed: int
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # mappers that did not run because of an interrupt
 
     @property
     def proven(self) -> bool:
-        """Whether the reference is the proven optimum, and not just a bound on it."""
+        """Whether the reference is the proven optimum, not only a bound."""
         return self.result.status is Status.OPTIMAL
 
     @property
     def reference(self) -> int | None:
-        """What values are compared with: the optimum if it is proven, else the bound, if there is one."""
+        """What values are compared with: the proven optimum, or else the bound, if there is one."""
         return self.result.bound
 
     def ratio(self, value: int | None) -> float | None:
@@ -143,29 +102,10 @@ def compare(
     should_stop: StopCallback | None = None,
     case: str = "",
 ) -> Comparison:
-    """Prove the optimum, then run each mapper alone.
+    """Prove the optimum, then run one mapper after the other within `budget`, until stopped.
 
-    Parameters
-    ----------
-    mapspace
-        What is mapped.
-    mappers
-        Pairs of a name and a mapper.
-    options
-        Of the exact search; objectives and seed go for the mappers as well.
-    budget
-        Of each mapper.
-    on_progress, should_stop
-        As in `solver.map_einsum`; once stopped, the mappers that are left are not run.
-    case
-        Name of the comparison for people.
-
-    Raises
-    ------
-    ContradictionError
-        If a mapper's mapping is better than what is proven: a defect of the product, never an answer.
-    TooLargeError
-        As of `solver.map_einsum`.
+    `ContradictionError` if a mapper finds a mapping that is better than the proven optimum: a defect of this
+    program.
     """
     result, trace = _prove(mapspace, options, on_progress, should_stop)
     comparison = Comparison(case, mapspace, result, trace, (), budget, options.seed)
@@ -180,13 +120,7 @@ def compare(
 
 
 def geometric_mean(numbers: Iterable[float]) -> float | None:
-    """Return the geometric mean of positive numbers, None if there are none.
-
-    Raises
-    ------
-    ValueError
-        A number is not positive.
-    """
+    """Return the geometric mean of positive numbers, None if there are none."""
     logarithms = [math.log(number) for number in numbers]
     return math.exp(math.fsum(logarithms) / len(logarithms)) if logarithms else None
 
@@ -207,7 +141,7 @@ def _prove(
         if on_progress is not None:
             on_progress(progress)
 
-    result = map_einsum(mapspace, options, listen, should_stop)
+    result = within_loop_limit(mapspace, map_einsum(mapspace, options, listen, should_stop))
     if result.value is not None and (not trace or result.value < trace[-1].value):
         trace.append(Point(result.statistics.seconds, result.value))
     return result, tuple(trace)
@@ -250,7 +184,7 @@ def _run(
 
 
 def _searched(mapper: Mapper, pricing: Pricing) -> tuple[str, str]:
-    """Let a mapper search; return what people should know, and the traceback if it failed."""
+    """Run a mapper; return a remark for people, and the traceback if it failed."""
     try:
         answer = mapper.find_mapping(pricing.mapspace, pricing)
         broken = None if answer is None else pricing.offer(answer)

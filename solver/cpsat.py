@@ -1,8 +1,8 @@
 """CP-SAT behind checks: the only module that imports OR-tools.
 
-A model is solved only after its numbers were found to be small, with settings that leave out what is
-known to be unsound, in a thread of its own, so that whoever waits hears a stop at once. What comes back
-is whole numbers, recomputed from the variables' values; what contradicts the model is an error.
+A model is solved only if its numbers are small, without the parts of presolve that are known to be unsound,
+and in a separate thread, so that the caller reacts to a stop at once. Answers are whole numbers, recomputed
+from the values of the variables; an answer that contradicts the model is an error.
 """
 
 from __future__ import annotations
@@ -21,62 +21,38 @@ Literal: TypeAlias = "cp_model_helper.Literal"
 Expression: TypeAlias = "cp_model.LinearExpr | int"
 
 LARGEST_ACTIVITY = (1 << 31) - 1
-"""OR-tools 9.15 adds up the coefficients of Booleans in 32 bits in its presolve, and takes a row whose sum
-wraps around for one that always holds (google/or-tools #5293)."""
+"""The presolve of OR-tools 9.15 adds up coefficients of Booleans in 32 bits, and takes a row whose sum wraps
+around for one that always holds (google/or-tools #5293)."""
 
 ROUNDING = 1e-6
-"""CP-SAT tells objectives in floating point, though they are whole."""
+"""CP-SAT reports objectives in floating point, though they are whole."""
 
 POLL_S = 0.02
-"""How often it is asked whether to stop, while CP-SAT is at work."""
+"""How often `stop` is called while CP-SAT runs."""
 
 
 class ModelError(RuntimeError):
-    """CP-SAT found a model invalid, or answered outside of it: a defect, never an answer."""
+    """CP-SAT rejected a model, or its answer contradicts it: a defect."""
 
 
 class RangeError(ModelError):
-    """A number of a model is so large that CP-SAT cannot be relied on."""
+    """A number in a model is too large for CP-SAT to be reliable."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model is solved, beyond what holds for all of them.
-
-    Parameters
-    ----------
-    seed
-        Of CP-SAT's random choices.
-    workers
-        Threads; with one of them, the same model has the same answer each time.
-    presolve
-        Whether the model is simplified first.
-    linearization
-        How much of the model its linear relaxation holds, 0 to 2.
-    probing
-        Effort of probing in presolve, 0 to 2.
-    deterministic_s
-        When to give up, in CP-SAT's deterministic seconds.
-    """
+    """Parameters of CP-SAT that differ from model to model."""
 
     seed: int = 0
-    workers: int = 1
+    workers: int = 1  # threads; with one, the same model has the same answer each time
     presolve: bool = True
-    linearization: int = 1
-    probing: int = 2
-    deterministic_s: float = math.inf
+    linearization: int = 1  # level, 0 to 2
+    probing: int = 2  # level in presolve, 0 to 2
+    deterministic_s: float = math.inf  # limit in CP-SAT's deterministic seconds
 
 
 class Answer:
-    """Values of all variables of a model.
-
-    Parameters
-    ----------
-    source
-        What CP-SAT reads values from: a solver that is done, or a callback.
-    objective
-        The value of the objective, None in a callback and without an objective.
-    """
+    """Values of all variables of a model; the objective is None in a callback, and without an objective."""
 
     def __init__(self, source: Any, objective: int | None = None) -> None:
         self._source = source
@@ -91,13 +67,7 @@ class Answer:
         return bool(self._source.boolean_value(literal))
 
     def choice(self, literals: Iterable[Literal]) -> int:
-        """Return the place of the one literal that is true.
-
-        Raises
-        ------
-        ModelError
-            None of them is, or several are.
-        """
+        """Return the position of the one literal that is true; `ModelError` if none or several are."""
         chosen = [place for place, literal in enumerate(literals) if self.holds(literal)]
         if len(chosen) != 1:
             raise ModelError(f"CP-SAT's answer breaks a constraint of the model: {len(chosen)} of one choice")
@@ -106,21 +76,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of solving a model.
+    """The result of solving a model."""
 
-    Parameters
-    ----------
-    answer
-        None if there is none, or none was found in time.
-    is_proven
-        Whether the answer is the best one; without an answer, whether there is none.
-    bound
-        No assignment has an objective below; 0 without an objective.
-    """
-
-    answer: Answer | None
-    is_proven: bool
-    bound: int
+    answer: Answer | None  # None if there is none, or none was found in time
+    is_proven: bool  # whether the answer is optimal; without an answer, whether there is none
+    bound: int  # on the objective; 0 without one
 
     @property
     def is_infeasible(self) -> bool:
@@ -131,10 +91,7 @@ class Outcome:
 class CheckedModel:
     """A CP-SAT model whose numbers stay where presolve is sound; its objective, if any, is minimised.
 
-    Parameters
-    ----------
-    largest
-        What no coefficient, no activity of a row and of the objective exceeds; lower in tests.
+    No coefficient and no activity of a row or of the objective exceeds `largest`.
     """
 
     def __init__(self, largest: int = LARGEST_ACTIVITY) -> None:
@@ -152,27 +109,16 @@ class CheckedModel:
 
     @staticmethod
     def weighted_sum(terms: Sequence[Expression], weights: Sequence[int]) -> Expression:
-        """Return the sum of ``weight * term``.
-
-        Parameters
-        ----------
-        terms, weights
-            As many of each; none are the constant 0.
-        """
+        """Return the sum of ``weight * term``; the constant 0 without terms."""
         from ortools.sat.python import cp_model  # noqa: PLC0415 (imported with the model)
 
         return cp_model.LinearExpr.weighted_sum(terms, weights)
 
     def check(self) -> None:
-        """Look at what was added since the last check.
+        """Check what was added since the last check; `ModelError` if CP-SAT rejects the model.
 
-        Raises
-        ------
-        ModelError
-            CP-SAT calls the model invalid.
-        RangeError
-            A coefficient, a domain, or an activity over the domains reaches 2^31; or nobody knows, as a
-            constraint or the objective is of a kind that is not looked into.
+        `RangeError` if a coefficient, a domain, or an activity over the domains reaches 2^31, or a
+        constraint or the objective is of a kind that is not checked.
         """
         error = self.model.validate()
         if error:
@@ -197,23 +143,10 @@ class CheckedModel:
         stop: Callable[[], bool],
         on_answer: Callable[[Answer], None] | None = None,
     ) -> Outcome:
-        """Check the model, and solve it until proven or stopped.
+        """Check the model, and solve it until it is proven or stopped; errors as of `check`.
 
-        Parameters
-        ----------
-        settings
-            How.
-        stop
-            Asked every few hundredths of a second, in the thread of the caller.
-        on_answer
-            Gets every answer on the way, in another thread; what it raises ends the solve.
-
-        Raises
-        ------
-        ModelError
-            The model is invalid, or the answer contradicts it.
-        RangeError
-            A number of the model is too large.
+        `stop` is called every few hundredths of a second in this thread, `on_answer` with every incumbent in
+        another one; what it raises ends the solve.
         """
         self.check()
         least = self._least_objective()
@@ -269,27 +202,21 @@ class CheckedModel:
         if response.status == cp_model.INFEASIBLE:
             return Outcome(None, True, least)
         if response.status == cp_model.UNKNOWN:
-            # Stopped early, CP-SAT may tell 0 for a bound that it does not have.
-            return Outcome(None, False, least if least < 0 else max(least, _told_bound(response, least)))
+            # Stopped early, CP-SAT may report 0 as a bound that it does not have.
+            return Outcome(None, False, least if least < 0 else max(least, _reported_bound(response, least)))
         if response.status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             raise ModelError(f"CP-SAT calls its model invalid: {response.solution_info}")
         is_proven = response.status == cp_model.OPTIMAL
         objective = self._recomputed(response)
         if objective is None:
             return Outcome(Answer(solver), is_proven, least)
-        bound = max(least, _told_bound(response, least))
+        bound = max(least, _reported_bound(response, least))
         if bound > objective or (is_proven and bound < objective):
             raise ModelError(f"CP-SAT's bound {bound:,} contradicts its answer {objective:,}")
         return Outcome(Answer(solver, objective), is_proven, bound)
 
     def _recomputed(self, response: Any) -> int | None:
-        """Return the objective of the values in the response, in whole numbers.
-
-        Raises
-        ------
-        ModelError
-            A value lies outside its domain, or the objective told is another.
-        """
+        """Return the objective of the values in the response, which has to agree with the reported one."""
         values = list(response.solution)
         domains = zip(values, self._domains, strict=False)
         if len(values) != len(self._domains) or any(not low <= x <= high for x, (low, high) in domains):
@@ -300,7 +227,7 @@ class CheckedModel:
         total: int = sum(c * values[v] for c, v in zip(objective.coeffs, objective.vars, strict=True))
         total += _whole(objective.offset)
         if _whole(response.objective_value) != total:
-            raise ModelError(f"CP-SAT tells an objective of {response.objective_value!r} for {total:,}")
+            raise ModelError(f"CP-SAT reports an objective of {response.objective_value!r} for {total:,}")
         return total
 
 
@@ -321,7 +248,7 @@ def _new_solver(settings: Settings) -> cp_model.CpSolver:
 
 
 def _run(solve: Callable[[], object], stop_search: Callable[[], None], stop: Callable[[], bool]) -> None:
-    """Run `solve` in a thread, so that signals and `stop` are heard; let no thread outlive the call."""
+    """Run `solve` in a thread that does not outlive the call, so that signals and `stop` are heard."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(solve)
         try:
@@ -339,7 +266,7 @@ def _wait(running: Future[object], stop_search: Callable[[], None], stop: Callab
 
 
 def _listener(on_answer: Callable[[Answer], None]) -> Any:
-    """Return a callback of CP-SAT; exceptions wait in it, as they must not pass through the solver."""
+    """Return a callback of CP-SAT that keeps exceptions, as they must not pass through the solver."""
     from ortools.sat.python import cp_model  # noqa: PLC0415 (imported with the model)
 
     class Listener(cp_model.CpSolverSolutionCallback):
@@ -358,11 +285,11 @@ def _listener(on_answer: Callable[[Answer], None]) -> Any:
 def _whole(value: float) -> int:
     """Return the whole number that CP-SAT means by a floating-point one."""
     if not math.isfinite(value) or abs(value - round(value)) > ROUNDING:
-        raise ModelError(f"CP-SAT tells {value!r} for a whole number")
+        raise ModelError(f"CP-SAT reports {value!r} for a whole number")
     return round(value)
 
 
-def _told_bound(response: Any, least: int) -> int:
-    """Return the least whole number not below the bound in a response, `least` if there is none in it."""
+def _reported_bound(response: Any, least: int) -> int:
+    """Return the reported bound, rounded up; `least` if the response has none."""
     told = response.best_objective_bound
     return math.ceil(told - ROUNDING) if math.isfinite(told) else least

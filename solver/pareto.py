@@ -1,9 +1,9 @@
-"""The energy-latency front of one Einsum: every mapping that no other beats in both, each proven.
+"""The energy-latency front of one Einsum: every mapping that no other dominates, each proven.
 
-The front is walked from its slow end, by the epsilon constraint: the least energy, then the least
-latency at that energy, then the same again below that latency, until the least latency of all is
-reached. That one is proven before the walk, with the mapping of least energy as incumbent: with a known
-end no search has to prove that nothing is left, and each starts from a mapping within its cap.
+The front is walked from its slow end, by the epsilon-constraint method: the least energy, then the least
+latency at that energy, then the same below that latency, until the least latency of all is reached. That one
+is proven before the walk, with the mapping of least energy as incumbent: with a known end no search has to
+prove that nothing is left, and each starts from a mapping within its cap.
 """
 
 from __future__ import annotations
@@ -15,8 +15,16 @@ from typing import final
 from model.cost import Evaluation
 from model.mapping import Mapping
 from model.mapspace import Mapspace
-from solver.reasons import Reason
-from solver.result import Options, ProgressCallback, Result, Statistics, Status, StopCallback, Termination
+from solver.result import (
+    Options,
+    ProgressCallback,
+    Reason,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Termination,
+)
 from solver.search.branching.skeleton import Priced
 from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch
@@ -25,11 +33,7 @@ from solver.search.trivial import trivial_bound
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A mapping, and its costs by the plain cost model.
-
-    A `proven` one belongs to the front: no mapping has at most its energy and at most its cycles, and
-    less of one. Of the others it is only known that no mapping found is like that.
-    """
+    """A mapping and its costs: if `proven`, no mapping dominates it, otherwise none that was found."""
 
     mapping: Mapping
     evaluation: Evaluation
@@ -38,46 +42,23 @@ class FrontPoint:
 
 @dataclass(frozen=True, slots=True)
 class OpenRange:
-    """Cycles at which mappings may exist that belong to the front and were not found.
-
-    Such a mapping takes `least_cycles` or more, `most_cycles` or fewer (None: any number), and
-    `least_energy` energy units or more.
-    """
+    """Where points of the front may exist that were not found."""
 
     least_cycles: int
-    most_cycles: int | None
-    least_energy: int
+    most_cycles: int | None  # None: any number
+    least_energy: int  # in the architecture's energy units
 
 
 @final
 @dataclass(frozen=True)
 class Front:
-    """The energy-latency front of a mapspace.
+    """The energy-latency front of a mapspace."""
 
-    Parameters
-    ----------
-    status
-        OPTIMAL if the front is complete and every point is proven, FEASIBLE if something is open,
-        INFEASIBLE if there is no mapping, UNKNOWN if none was found.
-    termination
-        Why the search ended.
-    units_per_pj
-        The architecture's energy units in a picojoule.
-    points
-        By rising cycles, and so by falling energy. Costs are exact integers.
-    open_ranges
-        Where the front is not known, by rising cycles; nothing if it is complete.
-    statistics
-        Work of all searches together.
-    reasons
-        For INFEASIBLE, why.
-    """
-
-    status: Status
+    status: Status  # OPTIMAL if complete and proven, FEASIBLE if something is open, UNKNOWN without points
     termination: Termination
     units_per_pj: int
-    points: tuple[FrontPoint, ...] = ()
-    open_ranges: tuple[OpenRange, ...] = ()
+    points: tuple[FrontPoint, ...] = ()  # by rising cycles, and so by falling energy
+    open_ranges: tuple[OpenRange, ...] = ()  # by rising cycles
     statistics: Statistics = field(default_factory=Statistics)
     reasons: tuple[Reason, ...] = ()
 
@@ -89,28 +70,9 @@ def pareto_front(
     should_stop: StopCallback | None = None,
     known: Priced | None = None,
 ) -> Front:
-    """Find the complete energy-latency front of a mapspace, each point proven.
+    """Find the complete energy-latency front of a mapspace, each point proven, within the time limit.
 
-    Parameters
-    ----------
-    mapspace
-        The problem, the architecture, and what the user allows.
-    options
-        Limits of the whole front, workers, seed. The objectives are not used.
-    on_progress, should_stop
-        As for `solver.search.map_einsum`.
-    known
-        A mapping that `mapspace` allows, to begin with.
-
-    Returns
-    -------
-    Front
-        When stopped, the points that were proven so far, what was found besides them, and what is open.
-
-    Raises
-    ------
-    TooLargeError
-        As of `solver.map_einsum`.
+    When stopped, it has the points that were proven so far, other mappings that were found, and open ranges.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return _Walk(search).run(known)
@@ -174,10 +136,7 @@ class _Walk:
 
 
 def undominated(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
-    """Return the points that no other one equals or beats in both costs, by rising cycles.
-
-    Of points with equal costs the first one stays.
-    """
+    """Return the points that no other one dominates, by rising cycles; of equal ones the first."""
     front: list[FrontPoint] = []
     for point in sorted(points, key=lambda own: (own.evaluation.cycles, own.evaluation.energy)):
         if not front or point.evaluation.energy < front[-1].evaluation.energy:

@@ -1,9 +1,10 @@
-"""What a search is asked for, what it reports while it runs, and what it returns."""
+"""A search from outside: its options, clock and progress, and its result, with reasons if nothing fits."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from model.objective import OBJECTIVES, in_reported_unit
 if TYPE_CHECKING:
     from model.cost import Evaluation
     from model.mapping import Mapping
-    from solver.reasons import Reason
+    from model.mapspace import Mapspace
+    from model.source_ref import SourceRef
 
 
 class ContradictionError(RuntimeError):
@@ -20,7 +22,7 @@ class ContradictionError(RuntimeError):
 
 
 class TooLargeError(Exception):
-    """A problem whose counts of words are beyond what the search's tables hold."""
+    """A problem with more words than the search's tables can count."""
 
 
 class Status(Enum):
@@ -45,6 +47,8 @@ class Termination(Enum):
     MEMORY_LIMIT = "MEMORY_LIMIT"
     TOO_LARGE = "TOO_LARGE"
     """Of networks: the layer has more words than a search counts."""
+    LOOP_LIMIT = "LOOP_LIMIT"
+    """The best mapping has more temporal loops than the mapspace allows, which the search does not model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +58,19 @@ class Options:
     Parameters
     ----------
     objectives
-        Names out of `model.objective.OBJECTIVES`, compared lexicographically; None takes the mapspace's own.
+        Names out of `model.objective.OBJECTIVES`, compared lexicographically; None: those of the mapspace.
     time_limit_s
         Seconds after which the incumbent is returned; None is no limit.
     jobs
-        Number of workers. The answer does not depend on it. They are new interpreters, which import the
-        main module: a script that asks for more than one does so under ``if __name__ == "__main__":``.
+        Number of workers; it does not affect the answer. Workers are new interpreters that import the main
+        module: a script that asks for several does so under ``if __name__ == "__main__":``.
     seed
         Seed of the CP-SAT core.
     branch_nodes
         Nodes that are branched in one subproblem before the CP-SAT core takes over.
     memory_limit_mib
-        Budget for the tables of the search, by an estimate, in each worker: if they do not fit, dimensions
-        have fewer tiles, and nothing is proven.
+        Estimated size of the search's tables in each worker, at most. If they would be larger, fewer tile
+        sizes are considered, and nothing is proven.
 
     Raises
     ------
@@ -98,35 +102,16 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """How much work a search did.
+    """How much work a search did."""
 
-    Parameters
-    ----------
-    seconds
-        Wall-clock time of the search.
-    states
-        Tiles that fit and were not ruled out before, over all storage levels but the outermost one and all
-        lattices that were bounded.
-    masks
-        Keep masks looked at, for each objective anew.
-    spatial_classes
-        Combinations of spatial classes, one class per stage.
-    subproblems
-        Bounds by a lattice: of a pair of both that the survey did not settle, or of several pairs together.
-    core_variables, core_calls
-        Variables of the largest CP-SAT core, and the number of times CP-SAT was called.
-    mappings_priced
-        Mappings that the cost model evaluated; of those that a heuristic tries, the best one.
-    """
-
-    seconds: float = 0.0
-    states: int = 0
-    masks: int = 0
-    spatial_classes: int = 0
-    subproblems: int = 0
-    core_variables: int = 0
+    seconds: float = 0.0  # wall-clock time
+    states: int = 0  # tiles that fit, over all levels but the outermost and all lattices that were bounded
+    masks: int = 0  # keep masks, counted once per objective
+    spatial_classes: int = 0  # combinations of spatial classes, one class per stage
+    subproblems: int = 0  # bounds by a lattice: of a mask and a class that the survey left, or of several
+    core_variables: int = 0  # of the largest CP-SAT model
     core_calls: int = 0
-    mappings_priced: int = 0
+    mappings_priced: int = 0  # by the cost model; of those that a heuristic tries, the best one
 
     def together(self, other: Statistics) -> Statistics:
         """Return the work of two searches of one mapspace, which look at the same masks and classes."""
@@ -144,38 +129,22 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class MaskEvidence:
-    """Which step of a search shows for how many spatial classes of a keep mask that none is below the bound.
+    """How many spatial classes of a keep mask each step of the search proves to be no better than the bound.
 
-    Parameters
-    ----------
-    keep
-        Per dataspace, in the problem's order, the storage levels (0 is the outermost) that keep it.
-    by_survey, by_lattice, by_branching, by_core
-        Number of classes, by the last step that was needed; bounds on neighbouring levels are the survey's.
-    survey_bound
-        Least bound of the classes that the survey settles, as the objective counts; None if no tile of
-        theirs fits, or if there are none.
-    states
-        States of the divisor lattice that were bounded.
-    tiles_left
-        Tiles that the lattices left, per storage level but the outermost.
-    nodes
-        Nodes that were branched.
-    core_variables, core_solves
-        Variables of the CP-SAT cores, and how often they were solved until nothing was left in them.
+    ``keep`` lists the storage levels (0 is the outermost) that keep each dataspace, in the problem's order.
     """
 
     keep: tuple[tuple[int, ...], ...]
-    by_survey: int
+    by_survey: int  # classes by the last step that was needed; the survey includes neighbouring levels
     by_lattice: int = 0
     by_branching: int = 0
     by_core: int = 0
-    survey_bound: int | None = None
-    states: int = 0
-    tiles_left: tuple[int, ...] = ()
-    nodes: int = 0
+    survey_bound: int | None = None  # least bound of the survey's classes; None if no tile fits, or no class
+    states: int = 0  # of the divisor lattice, bounded
+    tiles_left: tuple[int, ...] = ()  # by the lattices, per storage level but the outermost
+    nodes: int = 0  # branched
     core_variables: int = 0
-    core_solves: int = 0
+    core_solves: int = 0  # until nothing was left in the CP-SAT models
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,48 +163,28 @@ def relative_gap(value: int | None, bound: int | None) -> float | None:
 
 
 class Phase(StrEnum):
-    """What a search is at; the values are for people."""
+    """What a search is doing; the values are for people."""
 
-    SURVEY = "survey"
-    """All spatial choices get a first bound; nothing is looked for yet."""
+    SURVEY = "survey"  # a first bound on all spatial choices; no search for mappings yet
     LATTICE = "lattice"
     BRANCHING = "branching"
-    MAPPER = "mapper"
-    """A heuristic one, which proves nothing."""
-    EXPLANATION = "explanation"
-    """Whether anything fits, and why not."""
+    MAPPER = "mapper"  # a heuristic
+    EXPLANATION = "explanation"  # whether anything fits, and why not
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A snapshot of a running search.
+    """A snapshot of a running search; ``ValueError`` if there is no such phase."""
 
-    Parameters
-    ----------
-    phase
-        A `Phase`, or its value.
-    seconds
-        Since the start.
-    objective, incumbent, bound
-        The latter two are exact integers of `objective`, in the units of `Result.value`.
-    label
-        For people: which one of several searches this is of.
-
-    Raises
-    ------
-    ValueError
-        There is no such phase.
-    """
-
-    phase: str
-    seconds: float
+    phase: str  # a `Phase`, or its value
+    seconds: float  # since the start
     objective: str
-    incumbent: int | None = None
+    incumbent: int | None = None  # exact, in the units of `Result.value`
     bound: int | None = None
-    label: str = ""
+    label: str = ""  # which of several searches, for people
 
     def __post_init__(self) -> None:
-        """Refuse what is no phase."""
+        """Refuse an unknown phase."""
         Phase(self.phase)
 
     @property
@@ -246,11 +195,99 @@ class Progress:
 
 ProgressCallback = Callable[[Progress], None]
 StopCallback = Callable[[], bool]
+Search = Callable[..., "Result"]
+"""A search such as `solver.fallback.map_from`, called with its five arguments by position."""
+
+
+class Clock:
+    """Measures a search against its time limit (None: none), and asks whether it was interrupted."""
+
+    def __init__(self, limit_s: float | None, should_stop: StopCallback | None = None) -> None:
+        self._start = time.monotonic()
+        self._limit = limit_s
+        self._should_stop = should_stop
+        self.termination: Termination | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.monotonic() - self._start
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the limit, 0 once it has passed; None if there is none."""
+        return None if self._limit is None else max(0.0, self._limit - self.seconds)
+
+    def share(self, parts: int) -> Clock:
+        """Return a clock that has one of `parts` equal shares of the time left, and ends with this one."""
+        left_s = self.left_s
+        return Clock(None if left_s is None else left_s / parts, self.stop)
+
+    def stop(self) -> bool:
+        """Whether the search must end now."""
+        if self.termination is None and self._limit is not None and self.seconds >= self._limit:
+            self.end(Termination.TIME_LIMIT)
+        if self.termination is None and self._should_stop is not None and self._should_stop():
+            self.end(Termination.INTERRUPTED)
+        return self.termination is not None
+
+    def end(self, reason: Termination) -> None:
+        """Stop the search; the first reason given is kept."""
+        self.termination = self.termination or reason
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One constraint in words, and where it is written; no sources if no line of the specs states it."""
+
+    text: str
+    sources: tuple[SourceRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A demand against a limit, both in `unit`."""
+
+    text: str
+    demand: int
+    limit: int
+    unit: str
+
+    @property
+    def gap(self) -> int:
+        """Distance between demand and limit."""
+        return abs(self.demand - self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """A single change that allows a mapping, to the nearest value that does.
+
+    Both figures are in the unit of the constraint: words, children, arithmetic units, dimensions, a factor.
+    """
+
+    text: str
+    current: int | None = None
+    needed: int | None = None  # None: the constraint has to be dropped
+    sources: tuple[SourceRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why no mapping exists."""
+
+    text: str  # one line for people
+    sources: tuple[SourceRef, ...] = ()  # all places that it mentions
+    constraints: tuple[Statement, ...] = ()  # those in conflict
+    irreducible: bool = False  # a mapping exists as soon as any one of the constraints is dropped
+    shortfalls: tuple[Shortfall, ...] = ()  # the arithmetic of the conflict, most important first
+    levers: tuple[Lever, ...] = ()  # single changes that suffice once other reasons are resolved
+    complete: bool = True  # whether there was time to look for all of this
 
 
 @dataclass(frozen=True)
 class Result:
-    """The answer of a search.
+    """The result of a search.
 
     Parameters
     ----------
@@ -259,16 +296,16 @@ class Result:
     objectives
         Names out of `model.objective.OBJECTIVES`; `value` and `bound` belong to the first one.
     units_per_pj
-        The architecture's energy units in a picojoule.
+        The architecture's energy units per picojoule.
     value
         Exact value of the mapping: energy units, cycles, or energy units times cycles.
     bound
         No allowed mapping is below it; None if nothing is known.
     later_bounds
-        For the second and later objectives, a bound on them among the mappings that are best in
-        all objectives before; as far as the search came.
+        Bounds on the second and later objectives among the mappings that are best in all earlier ones, as far
+        as the search got.
     mapping, evaluation
-        The best mapping found, and what the cost model says about it; None if there is none.
+        The best mapping found, and its costs by the cost model; None if there is none.
     statistics
         How much work it was.
     reasons
@@ -296,7 +333,7 @@ class Result:
     evidence: tuple[Evidence, ...] = ()
 
     def __post_init__(self) -> None:
-        """Hold the statuses apart."""
+        """Check that the status agrees with the other fields."""
         has_mapping = self.status in (Status.OPTIMAL, Status.FEASIBLE)
         parts = (self.value, self.mapping, self.evaluation)
         if any((part is not None) != has_mapping for part in parts):
@@ -313,7 +350,7 @@ class Result:
 
     @property
     def objective(self) -> str:
-        """The first objective, which `value`, `bound` and `gap` speak of."""
+        """The first objective, that of `value`, `bound` and `gap`."""
         return self.objectives[0]
 
     @property
@@ -335,3 +372,21 @@ class Result:
         if quantity is None:
             return None
         return in_reported_unit(self.objective, quantity, self.units_per_pj)
+
+
+def within_loop_limit(mapspace: Mapspace, result: Result) -> Result:
+    """Return the result of a search, which does not know `Mapspace.max_temporal_loops`.
+
+    A mapping within the limit is the best under it too. With more loops, it is UNKNOWN; the bound holds.
+    """
+    most = mapspace.max_temporal_loops
+    if most is None or result.mapping is None or result.mapping.temporal_loops <= most:
+        return result
+    return replace(
+        result,
+        status=Status.UNKNOWN,
+        termination=Termination.LOOP_LIMIT,
+        value=None,
+        mapping=None,
+        evaluation=None,
+    )

@@ -1,4 +1,4 @@
-"""Writes files whole or not at all: a process that is killed, or a full disk, leaves the older file."""
+"""Writing files whole or not at all: if the process is killed or the disk is full, the older file stays."""
 
 from __future__ import annotations
 
@@ -12,22 +12,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""Writing in place would end the same way, after the older file is cut off."""
+"""Writing in place would fail as well, after the older file is cut off."""
 
 SUFFIX = ".tmp"
-"""Of the hidden names that files have until they are whole; who is killed meanwhile leaves one such file."""
+"""Ends the hidden names that files have until they are whole."""
 
 
 def save(path: Path, content: bytes) -> None:
-    """Write a file, in place of an older one once all of it is on disk; links go on leading there.
+    """Write a file, and replace an older one once all of it is on disk; symbolic links stay.
 
-    What cannot be replaced is written in place: pipes and devices, files that have further names, that
-    belong to others or are open in this process, and those in directories that take no new ones.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
+    What cannot be replaced is written in place: pipes and devices, files with several hard links, of other
+    owners or open in this process, and files in directories without write permission.
     """
     place = Path(os.path.realpath(path))
     if not _can_be_replaced(place):
@@ -45,13 +40,7 @@ def save(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replacing(place: Path, prefix: str) -> Iterator[BinaryIO]:
-    """Yield a new file beside a place, named with a prefix; once it is written it is moved there.
-
-    Raises
-    ------
-    OSError
-        Something fails; what is at the place is as it was.
-    """
+    """Yield a new file beside `place`, which replaces it at the end; if that fails, the older one stays."""
     name = place.parent / f"{prefix}{os.urandom(8).hex()}{SUFFIX}"
     handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what the umask takes
     try:
@@ -67,7 +56,7 @@ def replacing(place: Path, prefix: str) -> Iterator[BinaryIO]:
 
 
 def _take_after(place: Path, stream: BinaryIO) -> None:
-    """Give a new file the owner, the mode and the attributes of the one that it is to replace, if any."""
+    """Give a new file the owner, mode and attributes of the one that it is to replace, if any."""
     with suppress(FileNotFoundError):
         there = place.stat()
         if hasattr(os, "fchown"):
@@ -76,7 +65,7 @@ def _take_after(place: Path, stream: BinaryIO) -> None:
 
 
 def _can_be_replaced(place: Path) -> bool:
-    """Whether a new file may take the place: nothing is there, or a file that has this name only."""
+    """Whether a new file may replace what is at `place`: nothing, or a file with this name only."""
     try:
         there = place.stat()
     except FileNotFoundError:
@@ -88,7 +77,7 @@ def _can_be_replaced(place: Path) -> bool:
 
 
 def _is_open_here(there: os.stat_result) -> bool:
-    """Whether this process has a file open, as stdout that a shell has led to it."""
+    """Whether this process has the file open, for example as stdout."""
     return any(_is_at(number, there) for number in _open_numbers())
 
 

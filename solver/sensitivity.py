@@ -9,68 +9,38 @@ from fractions import Fraction
 from itertools import product
 
 from model.architecture import Architecture, StorageLevel
-from model.cost import Evaluation, evaluate
+from model.cost import Evaluation, evaluate_in
 from model.cost.slack import CAPACITY, RESOURCES, Resource
 from model.mapspace import Mapspace
-from solver.result import Options, ProgressCallback, Result, Status, StopCallback
+from solver.result import Options, ProgressCallback, Result, Search, Status, StopCallback
 from solver.search.branching.skeleton import Priced
-from solver.searches import Search, SearchFrom, beginning_with
 
 FACTORS = (Fraction(1, 2), Fraction(2))
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """One limit of one storage level, times `factor`; `resource` as in `model.cost.slack.Slack`.
-
-    Parameters
-    ----------
-    level
-        Its name.
-    factor
-        Out of `FACTORS`.
-    """
+    """One limit of one storage level, times `factor`."""
 
     level: str
-    resource: Resource
-    factor: Fraction
+    resource: Resource  # as in `model.cost.slack.Slack`
+    factor: Fraction  # out of `FACTORS`
 
 
 @dataclass(frozen=True)
 class Effect:
-    """The optimum under a variation.
-
-    Parameters
-    ----------
-    variation
-        What was changed.
-    limit
-        The limit after the change: words (before multiple buffering), or words per cycle.
-    result
-        The best mapping of the varied architecture.
-    ratio
-        Value of the first objective over that of the unvaried architecture; None where either has no
-        mapping, or the unvaried value is 0.
-    searched
-        False where no search was needed: the limit was tightened, and the best mapping still holds at
-        the same value.
-    later_ratios
-        The same as `ratio` for the second and later objectives, in order.
-    """
+    """The optimum under a variation."""
 
     variation: Variation
-    limit: Fraction
+    limit: Fraction  # after the change: words (before multiple buffering), or words per cycle
     result: Result
-    ratio: Fraction | None
-    searched: bool = True
-    later_ratios: tuple[Fraction | None, ...] = ()
+    ratio: Fraction | None  # new over old value of the first objective; None if one is missing or old is 0
+    searched: bool = True  # False if a tighter limit leaves the best mapping as it is
+    later_ratios: tuple[Fraction | None, ...] = ()  # of the other objectives
 
 
 def variations(architecture: Architecture) -> Iterator[Variation]:
-    """Yield every limit of a storage level, halved and doubled, outermost level first.
-
-    A capacity of one word is not halved.
-    """
+    """Yield every limit of a level, halved (unless it is one word) and doubled, outermost level first."""
     for level, resource, factor in product(architecture.levels, RESOURCES, FACTORS):
         if limit_of(level, resource) is None:
             continue
@@ -80,7 +50,7 @@ def variations(architecture: Architecture) -> Iterator[Variation]:
 
 
 def limit_of(level: StorageLevel, resource: Resource) -> Fraction | None:
-    """Return a limit of `level`: words of one instance, or words per cycle; None where there is none."""
+    """Return a limit of `level`: words of one instance, or words per cycle; None if it has none."""
     limit = level.size_words if resource == CAPACITY else level.bandwidth(resource)
     return None if limit is None else Fraction(limit)
 
@@ -115,32 +85,10 @@ def sensitivity(
     search: Search,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-    search_from: SearchFrom | None = None,
 ) -> tuple[Effect, ...]:
-    """Map the problem once more for each of `variations`.
+    """Map the problem once more for each of `variations`, in their order, until `should_stop` returns True.
 
-    Parameters
-    ----------
-    mapspace, base
-        The unvaried mapspace, and its best mapping.
-    options
-        Of every search; a time limit holds for each of them.
-    search
-        `solver.map_einsum`, or what stands for it.
-    on_progress, should_stop
-        As for `search`. Once `should_stop` is true, no further variation is begun.
-    search_from
-        The same with an incumbent to begin with, `solver.guided.map_from`; used where `base` still fits.
-
-    Returns
-    -------
-    tuple of Effect
-        In the order of `variations`; shorter than these if stopped.
-
-    Raises
-    ------
-    TooLargeError
-        As of `search`.
+    `search` is `solver.fallback.map_from` or alike; where `base` still fits, it is the incumbent.
     """
     effects: list[Effect] = []
     for variation in variations(mapspace.architecture):
@@ -149,8 +97,7 @@ def sensitivity(
         changed = replace(mapspace, architecture=varied(mapspace.architecture, variation))
         known = _known(changed, base)
         kept = None if known is None else _kept(changed, base, known, variation)
-        anew = beginning_with(known, search, search_from)
-        result = kept or anew(changed, options, on_progress, should_stop)
+        result = kept or search(changed, options, on_progress, should_stop, known)
         level = next(level for level in changed.architecture.levels if level.name == variation.level)
         limit = limit_of(level, variation.resource)
         assert limit is not None
@@ -160,19 +107,18 @@ def sensitivity(
 
 
 def _known(changed: Mapspace, base: Result) -> Priced | None:
-    """Return the best mapping of the unvaried mapspace if it still fits, priced anew."""
+    """Return the best mapping of the unvaried mapspace if it still fits, with its costs now."""
     if base.mapping is None:
         return None
-    evaluation = evaluate(changed.problem, changed.architecture, base.mapping)
+    evaluation = evaluate_in(changed, base.mapping)
     return Priced(base.mapping, evaluation) if evaluation.valid else None
 
 
 def _kept(changed: Mapspace, base: Result, known: Priced, variation: Variation) -> Result | None:
     """Return the result if the best mapping is known to stay the best one, None if that takes a search.
 
-    A tighter limit allows no mapping more and makes none cheaper, so that a proven optimum which
-    still holds at the same values is still optimal. A least utilization is the exception: half of a
-    capacity is filled more easily.
+    A tighter limit allows no further mapping and makes none cheaper, so a proven optimum that still fits at
+    the same values stays optimal. A least utilization is the exception: half a capacity is easier to fill.
     """
     if base.status is not Status.OPTIMAL or variation.factor > 1:
         return None

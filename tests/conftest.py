@@ -1,13 +1,34 @@
-"""What several test modules share."""
+"""What all test modules share."""
 
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+os.environ.pop("COLUMNS", None)  # reports would fit their tables to it
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
 
 pytest.register_assert_rewrite("tests.solver.search.holding")
+
+# Examples may take long where several processes run tests.
+settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared machine")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run all tests on all cores, but a part of them in this process, unless ``-n`` says otherwise."""
+    return None if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep results in a directory of this process: neither in the user's cache nor in another process's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture
@@ -15,6 +36,14 @@ def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, for this test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt at SIGINT, which a process that starts in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,7 +1,7 @@
 """Random small mapspaces: Einsums, architectures and constraints of every kind.
 
-One builder serves both a seeded generator (`random_mapspaces`) and a hypothesis strategy
-(`mapspaces`), which draws from a random source that hypothesis controls and shrinks.
+One builder serves both a seeded generator (`random_mapspaces`) and a hypothesis strategy (`mapspaces`),
+which draws from a random source that hypothesis controls and shrinks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, Packing, StorageLevel
 from model.mapspace import (
     FactorRule,
     KeepRules,
@@ -27,7 +27,6 @@ from model.mapspace import (
 from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
 from tests.bruteforce import count_mappings
-from tests.packing import packed
 
 MAX_PRIMES = 6
 EMPTY_SHARE = 0.25
@@ -301,6 +300,33 @@ def _buffer(random: Random, problem: Problem, above: list[Node], name: str) -> S
         gating_fanouts=random.choice((None, None, None, random.randint(0, len(fanouts)))),
         no_coalesce=_rarely_some(random, problem),
     )
+
+
+def packed(random: Random, problem: Problem, architecture: Architecture) -> Architecture:
+    """Let values of the dataspaces differ in size and in how they lie in the rows of some levels."""
+    nodes = tuple(
+        _packed_level(random, problem, node)
+        if isinstance(node, StorageLevel) and random.random() < 0.7
+        else node
+        for node in architecture.nodes
+    )
+    return replace(architecture, nodes=nodes)
+
+
+def _packed_level(random: Random, problem: Problem, level: StorageLevel) -> StorageLevel:
+    packing = tuple(
+        Packing(
+            space.name,
+            block_size=random.choice((1, 1, 2, 3, 4)),
+            size_per_value=random.choice((1, 1, 2, 3, 4)),
+            accesses_per_block=random.choice((1, 1, 1, 2, 3)),
+        )
+        for space in problem.dataspaces
+        if random.random() < 0.8
+    )
+    room = random.randint(1, 3)
+    size_words = None if level.size_words is None else level.size_words * room
+    return replace(level, packing=packing, size_words=size_words)
 
 
 def _fanout(random: Random, problem: Problem, name: str) -> Fanout:

@@ -23,11 +23,11 @@ from tests.bruteforce import (
     temporal_orders,
 )
 from tests.mapspaces import free_mapspace, matmul
-from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
+from tests.reference import NAMES, OBJECTIVES, OPTIMA, load_reference
 from tests.rules import allows
 from tests.strategies import mapspaces, random_mapspaces
 
-SMALL = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+SMALL = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 
 
 TWO_LEVELS = free_mapspace(matmul(4, 1, 3), StorageLevel("dram"), StorageLevel("buffer"))
@@ -185,9 +185,9 @@ def test_price_ignores_axes_and_the_innermost_order(mapspace: Mapspace, data: st
 
 @pytest.mark.parametrize("name", NAMES)
 def test_reference_optimum(name: str):
-    if not FOLDER.exists():
-        pytest.skip(f"{FOLDER} is absent")
-    reference = load_reference(FOLDER / f"{name}.json", axes_apart=True)
+    if not OPTIMA.exists():
+        pytest.skip(f"{OPTIMA} is absent")
+    reference = load_reference(OPTIMA / f"{name}.json", axes_apart=True)
     mapspace = reference.mapspace
     innermost = mapspace.architecture.storage_indices[-1]
     valid = 0
@@ -206,9 +206,9 @@ def test_reference_optimum(name: str):
 
 
 def test_optima_prices_each_objective():
-    if not FOLDER.exists():
-        pytest.skip(f"{FOLDER} is absent")
-    reference = load_reference(FOLDER / "gemm_block.json")
+    if not OPTIMA.exists():
+        pytest.skip(f"{OPTIMA} is absent")
+    reference = load_reference(OPTIMA / "gemm_block.json")
     mapspace = reference.mapspace
     lexicographic = ("latency", "energy")
     found = optima(mapspace, [*OBJECTIVES, lexicographic])

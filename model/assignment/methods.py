@@ -25,17 +25,10 @@ DIMS = ("R", "S", "P", "Q", "C", "K", "N")
 
 @dataclass(frozen=True)
 class Lowered:
-    """What a lowering makes of a convolution.
+    """What a lowering makes of a convolution."""
 
-    Parameters
-    ----------
-    problem
-        The Einsum to map.
-    outermost
-        Dimensions that all other loops run inside of: one product after the other.
-    """
-
-    problem: Problem
+    problem: Problem  # the Einsum to map
+    # Dimensions that all other loops run inside of: one product after the other.
     outermost: tuple[str, ...] = ()
 
 
@@ -73,7 +66,7 @@ def lower(shape: Convolution, lowering: str) -> Lowered:
         shifted = ((Term("R"),), (Term("S"),), positions)
         outermost = tuple(dim for dim, bound in (("S", wide), ("R", high)) if bound > 1)
         return Lowered(_problem(bounds, shifted), outermost)
-    raise ValueError(f"{lowering} is no lowering")
+    raise ValueError(f"{lowering} is not a lowering")
 
 
 def _problem(bounds: Sequence[int], window: tuple[tuple[Term, ...], ...]) -> Problem:
@@ -89,13 +82,6 @@ def _problem(bounds: Sequence[int], window: tuple[tuple[Term, ...], ...]) -> Pro
 
 def run_outermost(mapspace: Mapspace, dims: Sequence[str]) -> Mapspace:
     """Return the mapspace in which `dims` have loops at the outermost level only, outside of all others.
-
-    Parameters
-    ----------
-    mapspace
-        What the architecture and its constraints allow.
-    dims
-        From the inner to the outer loop.
 
     Raises
     ------
@@ -143,60 +129,28 @@ class Copy:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to carry out a convolution.
+    """A way to carry out a convolution."""
 
-    Parameters
-    ----------
-    name
-        Unique among the methods.
-    lowering
-        Out of `model.assignment.methods.LOWERINGS`.
-    dataflow
-        The constraints that its mappings keep to, by name.
-    input_layout, output_layout
-        How tensors lie in the outermost level. ``im2col`` takes the windows of its input layout
-        unfolded.
-    """
-
-    name: str
-    lowering: str
-    dataflow: str
+    name: str  # unique among the methods
+    lowering: str  # out of `model.assignment.methods.LOWERINGS`
+    dataflow: str  # the constraints that its mappings keep to, by name
+    # How tensors lie in the outermost level. ``im2col`` takes the windows of its input layout unfolded.
     input_layout: str
     output_layout: str
 
 
 @dataclass(frozen=True)
 class MethodNetwork:
-    """A network whose costs are yet to be found by a mapper.
+    """A network whose costs are yet to be found by a mapper."""
 
-    Parameters
-    ----------
-    shaped
-        Layers with the names of methods; of layouts, where a layer only holds a tensor.
-    methods
-        By name.
-    dataflows
-        Names, in the order in which they are declared.
-    mapspaces
-        What is to be mapped, by shape and method.
-    level
-        The outermost storage level, which tensors lie in between two layers.
-    units_per_pj
-        Energy units of `level`.
-    copy_leakage
-        What leaks per cycle of a copy, in these units.
-    notes
-        For people.
-    """
-
-    shaped: ShapedNetwork
-    methods: Mapping[str, Method]
-    dataflows: tuple[str, ...]
-    mapspaces: Mapping[tuple[Convolution, str], Mapspace]
-    level: StorageLevel
-    units_per_pj: int
-    copy_leakage: int
-    notes: tuple[Note, ...] = ()
+    shaped: ShapedNetwork  # layers with the names of methods; of layouts, where a layer only holds a tensor
+    methods: Mapping[str, Method]  # by name
+    dataflows: tuple[str, ...]  # names, in the order in which they are declared
+    mapspaces: Mapping[tuple[Convolution, str], Mapspace]  # what is to be mapped, by shape and method
+    level: StorageLevel  # the outermost storage level, which tensors lie in between two layers
+    units_per_pj: int  # energy units of `level`
+    copy_leakage: int  # what leaks per cycle of a copy, in these units
+    notes: tuple[Note, ...] = ()  # for people
 
     def transition(self, edge: ShapedEdge) -> dict[tuple[str, str], Copy]:
         """Return what each pair of methods along an edge has to copy; pairs that share a layout not."""

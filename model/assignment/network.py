@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -21,26 +22,16 @@ TENSOR = "tensor"
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution; a fully connected layer is one with a single output position.
+    """A convolution; a fully connected layer is one with a single output position."""
 
-    Parameters
-    ----------
-    in_channels, out_channels
-        Channels of the input and of the output.
-    height, width
-        Output positions. The input has `stride` times as many along each side.
-    kernel
-        Height and width of the filter.
-    stride
-        Distance of two windows along both sides.
-    """
-
+    # Channels of the input and of the output.
     in_channels: int
     out_channels: int
+    # Output positions. The input has `stride` times as many along each side.
     height: int
     width: int
-    kernel: tuple[int, int] = (1, 1)
-    stride: int = 1
+    kernel: tuple[int, int] = (1, 1)  # height and width of the filter
+    stride: int = 1  # distance of two windows along both sides
 
     @property
     def positions(self) -> int:
@@ -115,7 +106,7 @@ class ShapedEdge:
 
 @dataclass(frozen=True)
 class ShapedNetwork:
-    """A network of layers by their shapes; `notes` are for people."""
+    """A network of layers by their shapes; with `notes` for the report."""
 
     name: str
     layers: tuple[ShapedLayer, ...]
@@ -135,43 +126,23 @@ LARGEST_TOTAL = 1 << 60
 
 @dataclass(frozen=True, eq=False)
 class CostedLayer:
-    """A layer and what each of its methods costs.
-
-    Parameters
-    ----------
-    name
-        Unique in the network.
-    methods
-        Names of the methods, at least one.
-    costs
-        Steps per method, shape (methods,); `FORBIDDEN` for a method that must not be taken.
-    place
-        Where the layer was written.
-    """
+    """A layer and what each of its methods costs."""
 
     name: str
-    methods: tuple[str, ...]
-    costs: CostArray
+    methods: tuple[str, ...]  # names of the methods, at least one
+    costs: CostArray  # steps per method, shape (methods,); `FORBIDDEN` for a method that must not be taken
     place: SourceRef | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """A dependence between two layers, and what it costs to go from one's method to the other's.
+    """A dependence between two layers, and what it costs to go from one's method to the other's."""
 
-    Parameters
-    ----------
-    source, target
-        Positions of the layers in the network.
-    transition
-        Steps, shape (methods of the source, methods of the target); `FORBIDDEN` for a pair that must
-        not be taken together. None is a matrix of zeros.
-    place
-        Where the edge was written.
-    """
-
+    # Positions of the layers in the network.
     source: int
     target: int
+    # Steps, shape (methods of the source, methods of the target); `FORBIDDEN` for a pair that must not be
+    # taken together. None is a matrix of zeros.
     transition: CostArray | None = None
     place: SourceRef | None = None
 
@@ -196,8 +167,7 @@ class CostedNetwork:
     Raises
     ------
     ValueError
-        A name occurs twice, an array has the wrong shape, type or sign, or the edges are no acyclic
-        graph.
+        A name occurs twice, an array has the wrong shape, type or sign, or the edges form a cycle.
     """
 
     name: str
@@ -222,9 +192,9 @@ class CostedNetwork:
             self._check_edge(edge)
         if len({(edge.source, edge.target) for edge in self.edges}) < len(self.edges):
             raise ValueError("two edges join the same layers")
-        circle = find_cycle(len(self.layers), [(edge.source, edge.target) for edge in self.edges])
-        if circle:
-            raise ValueError("the edges run in a circle: " + " -> ".join(self.layers[i].name for i in circle))
+        cycle = find_cycle((edge.source, edge.target) for edge in self.edges)
+        if cycle:
+            raise ValueError("the edges form a cycle: " + " -> ".join(self.layers[i].name for i in cycle))
 
     def _check_edge(self, edge: Edge) -> None:
         count = len(self.layers)
@@ -238,7 +208,7 @@ class CostedNetwork:
         _check_costs(edge.transition, self.edge_name(edge))
 
     def edge_name(self, edge: Edge) -> str:
-        """Return the edge for people: ``conv1 -> conv2``."""
+        """Return the name of an edge in messages: ``conv1 -> conv2``."""
         return f"{self.layers[edge.source].name} -> {self.layers[edge.target].name}"
 
     def execution(self, choice: Sequence[int]) -> list[int | None]:
@@ -257,45 +227,27 @@ class CostedNetwork:
     def total(self, choice: Sequence[int]) -> int | None:
         """Return the cost of an assignment in steps, None where it takes something forbidden.
 
-        Parameters
-        ----------
-        choice
-            Position of the chosen method in each layer's `methods`.
+        `choice` has the position of the chosen method in each layer's `methods`.
         """
-        total = 0
-        for part in (*self.execution(choice), *self.transitions(choice)):
-            if part is None:
-                return None
-            total += part
-        return total
+        parts = [*self.execution(choice), *self.transitions(choice)]
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
 
     def in_unit(self, steps: int) -> Fraction:
         """Return a cost in the network's unit, exactly."""
         return Fraction(steps, self.steps_per_unit)
 
 
-def find_cycle(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+def find_cycle(edges: Iterable[tuple[int, int]]) -> list[int]:
     """Return nodes along a directed cycle, the first one again at the end; empty if there is none."""
-    successors: list[list[int]] = [[] for _ in range(count)]
-    waiting = [0] * count
+    sorter: TopologicalSorter[int] = TopologicalSorter()
     for source, target in edges:
-        successors[source].append(target)
-        waiting[target] += 1
-    ready = [node for node in range(count) if not waiting[node]]
-    # The list grows while it is gone through.
-    for target in (target for node in ready for target in successors[node]):
-        waiting[target] -= 1
-        if not waiting[target]:
-            ready.append(target)
-    # Every node that still waits has a predecessor that waits: walking back must meet itself.
-    before = {target: source for source, target in edges if waiting[source] and waiting[target]}
-    if not before:
-        return []
-    node, met = next(iter(before)), dict[int, int]()
-    while node not in met:
-        met[node] = len(met)
-        node = before[node]
-    return [node, *reversed(list(met)[met[node] :])]
+        sorter.add(target, source)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def _steps(cost: Any) -> int | None:

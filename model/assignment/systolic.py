@@ -42,35 +42,19 @@ NON_STATIONARY, WEIGHT_STATIONARY, INPUT_STATIONARY = DATAFLOWS = (
 
 @dataclass(frozen=True)
 class SystolicModel:
-    """What the costs depend on besides the size of the array.
-
-    Parameters
-    ----------
-    cycles_per_ms
-        Clock frequency.
-    bytes_per_ms
-        Bandwidth to memory.
-    element_bytes
-        Size of a word.
-    dataflows
-        Out of `DATAFLOWS`; the fastest one counts, per method.
-    double_buffering
-        Whether loads overlap stores. It is off anyway on arrays whose edges take in more than the
-        bandwidth.
-    winograd_outputs, winograd_kernel
-        m and r of F(m x m, r x r).
-    whole_kernel_tiles
-        Whether a filter that is no multiple of r takes whole tiles of r (5 x 5 takes four of 3 x 3).
-        The published formula takes the fraction (5/3)^2.
-    """
+    """What the costs depend on besides the size of the array."""
 
     cycles_per_ms: Fraction = Fraction(200_000)
-    bytes_per_ms: Fraction = Fraction(64_000_000)
+    bytes_per_ms: Fraction = Fraction(64_000_000)  # bandwidth to memory
     element_bytes: Fraction = Fraction(1)
-    dataflows: tuple[str, ...] = DATAFLOWS
+    dataflows: tuple[str, ...] = DATAFLOWS  # out of `DATAFLOWS`; the fastest one counts, per method
+    # Whether loads overlap stores. It is off anyway on arrays whose edges take in more than the bandwidth.
     double_buffering: bool = True
+    # The m and r of F(m x m, r x r).
     winograd_outputs: int = 2
     winograd_kernel: int = 3
+    # Whether a filter that is not a multiple of r takes whole tiles (5 x 5 takes four of 3 x 3). The
+    # published formula takes the fraction (5/3)^2.
     whole_kernel_tiles: bool = False
 
     @property
@@ -126,7 +110,7 @@ def method_times(method: str, shape: Convolution, model: SystolicModel) -> tuple
     if method == KN2ROW:
         return tuple(_products(positions, depth, outputs, Fraction(shape.window), Fraction(0), model))
     if method != WINOGRAD or not shape.allows_winograd:
-        raise ValueError(f"{method} is no method for {shape}")
+        raise ValueError(f"{method} is not a method for {shape}")
     repeats = model.kernel_tiles(shape.kernel[0]) * model.winograd_tile**2
     transform_ms = repeats * max(model.winograd_outputs, model.winograd_kernel) / model.cycles_per_ms
     tiles = positions / model.winograd_outputs**2
@@ -194,20 +178,11 @@ def price(shaped: ShapedNetwork, model: SystolicModel, rows: int, columns: int) 
 
 @dataclass(frozen=True, eq=False)
 class PricedArrays:
-    """The exact costs of a network on many arrays at once.
-
-    Parameters
-    ----------
-    shaped
-        The network.
-    model
-        The cost model.
-    rows, columns
-        Sizes of the arrays, shape (arrays,).
-    """
+    """The exact costs of a network on many arrays at once."""
 
     shaped: ShapedNetwork
     model: SystolicModel
+    # Sizes of the arrays, shape (arrays,).
     rows: Sizes
     columns: Sizes
 

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from model.energy.estimator import (
     LARGEST_ATTRIBUTE,
@@ -23,10 +23,22 @@ from model.energy.estimator import (
 )
 from model.energy.figures import items_of, keyed_mapping
 from model.energy.request import CLASS, EnergyError
+from model.note import Note
 from model.text.composer import plain_value
 from model.text.expressions import evaluate
-from model.text.fields import as_name, flat_items, one_of
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.text.fields import as_mapping, as_name, flat_items, one_of
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    TakeNote,
+    did_you_mean,
+    note_at,
+    source_ref,
+)
 
 _LIBRARY_KEYS = frozenset({"version", "classes"})
 _CLASS_KEYS = frozenset({"name", "attributes", "subcomponents", "actions"})
@@ -55,119 +67,55 @@ class IndexRange:
 
 @dataclass(frozen=True)
 class Subcomponent:
-    """A part of a compound class.
-
-    Parameters
-    ----------
-    name
-        Unique in the class.
-    indices
-        How many there are; one without.
-    component_class
-        Name of its class, compound or primitive.
-    attributes
-        Expressions over the attributes of the whole.
-    area_scale
-        What its area is multiplied by, None for 1.
-    energy_scale
-        What the energy of all its actions but leakage is multiplied by, None for 1.
-    span
-        Where it stands.
-    """
+    """A part of a compound class."""
 
     name: str
-    indices: IndexRange | None
+    indices: IndexRange | None  # how many there are; one without
     component_class: str
-    attributes: Defaults
-    area_scale: ScalarNode | None
+    attributes: Defaults  # expressions over the attributes of the whole
+    area_scale: ScalarNode | None  # what its area is multiplied by, None for 1
+    # What the energy of all its actions but leakage is multiplied by, None for 1.
     energy_scale: ScalarNode | None
     span: Span
 
 
 @dataclass(frozen=True)
 class Step:
-    """An action of a subcomponent that an action of the compound class causes.
+    """An action of a subcomponent that an action of the compound class causes."""
 
-    Parameters
-    ----------
-    action
-        Its name in the class of the subcomponent.
-    arguments
-        Attributes that it sets in the subcomponent, as expressions.
-    energy_scale
-        What its energy is multiplied by, leakage included; None for 1.
-    span
-        Where it stands.
-    """
-
-    action: str
-    arguments: Arguments
-    energy_scale: ScalarNode | None
+    action: str  # its name in the class of the subcomponent
+    arguments: Arguments  # attributes that it sets in the subcomponent, as expressions
+    energy_scale: ScalarNode | None  # what its energy is multiplied by, leakage included; None for 1
     span: Span
 
 
 @dataclass(frozen=True)
 class ActionPart:
-    """Steps that each of some subcomponents takes.
-
-    Parameters
-    ----------
-    name
-        Of the subcomponents.
-    indices
-        Which of them: only their number counts. One without.
-    steps
-        All of which each takes.
-    span
-        Where the part stands.
-    """
+    """Steps that each of some subcomponents takes."""
 
     name: str
-    indices: IndexRange | None
+    indices: IndexRange | None  # which of them: only their number counts. One without.
     steps: tuple[Step, ...]
     span: Span
 
 
 @dataclass(frozen=True)
 class CompoundAction:
-    """An action of a compound class.
-
-    Parameters
-    ----------
-    name
-        Unique in the class.
-    arguments
-        Those that its caller may give: values, or ranges ``first..last``.
-    parts
-        What the subcomponents do.
-    span
-        Where it stands.
-    """
+    """An action of a compound class."""
 
     name: str
-    arguments: Arguments
+    arguments: Arguments  # those that its caller may give: values, or ranges ``first..last``
     parts: tuple[ActionPart, ...]
     span: Span
 
 
 @dataclass(frozen=True)
 class CompoundClass:
-    """A class of components that are made of others.
-
-    Parameters
-    ----------
-    name
-        Unique in the spec.
-    attributes
-        With their defaults, which may use those before; ``SET ME`` asks for a value.
-    subcomponents, actions
-        By name, in the order of the spec.
-    span
-        Of the name.
-    """
+    """A class of components that are made of others."""
 
     name: str
-    attributes: Defaults
+    attributes: Defaults  # with their defaults, which may use those before; ``SET ME`` asks for a value
+    # By name, in the order of the spec.
     subcomponents: Mapping[str, Subcomponent]
     actions: Mapping[str, CompoundAction]
     span: Span
@@ -188,26 +136,35 @@ class CompoundClasses:
     built: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
 
-def load_compound_classes(nodes: Iterable[Node]) -> CompoundClasses:
-    """Read compound classes.
+def load_compound_classes(nodes: Iterable[Node], note: TakeNote) -> CompoundClasses:
+    """Read compound classes; of two with one name the later counts, as in Accelergy.
 
     Parameters
     ----------
     nodes
         The values of the top-level keys ``components`` and ``compound_components``.
+    note
+        Takes a note for each class that is defined again.
 
     Raises
     ------
     SpecError
-        A malformed class, or two classes, subcomponents or actions of one name.
+        A malformed class, or two subcomponents or actions of one name.
     """
     classes: dict[str, CompoundClass] = {}
     for compound in map(_load_class, _class_nodes(nodes)):
-        first = classes.setdefault(compound.name, compound)
-        if first is not compound:
-            related = ((first.span, "the first one is here"),)
-            raise SpecError(f"two component classes are named `{compound.name}`", compound.span, related)
+        earlier = classes.get(compound.name)
+        if earlier is not None:
+            note(_redefined(earlier, compound))
+        classes[compound.name] = compound
     return CompoundClasses(classes)
+
+
+def _redefined(earlier: CompoundClass, later: CompoundClass) -> Note:
+    if earlier.span == later.span:  # an alias, or a file that is included twice
+        return note_at(later.span, "component class `{}` is listed twice", later.name)
+    sentence = "component class `{}` is defined twice: this definition counts, not that at {}"
+    return note_at(later.span, sentence, later.name, str(source_ref(earlier.span)))
 
 
 def _class_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -271,19 +228,17 @@ def _load_step(node: Node) -> Step:
 
 
 def _load_attributes(node: Node | None) -> Defaults:
-    if node is None or (isinstance(node, ScalarNode) and node.value is None):
-        return ()
-    if not isinstance(node, MappingNode):
-        raise SpecError("`attributes` must be a mapping", node.span)
-    return tuple((key.text, value) for key, value in node.entries)
+    return tuple((key.text, value) for key, value in _entries(node, "`attributes`"))
 
 
 def _load_arguments(node: Node | None) -> Arguments:
+    return tuple((key.text, _scalar(value, f"`{key.text}`")) for key, value in _entries(node, "`arguments`"))
+
+
+def _entries(node: Node | None, what: str) -> tuple[tuple[ScalarNode, Node], ...]:
     if node is None or (isinstance(node, ScalarNode) and node.value is None):
         return ()
-    if not isinstance(node, MappingNode):
-        raise SpecError("`arguments` must be a mapping", node.span)
-    return tuple((key.text, _scalar(value, f"`{key.text}`")) for key, value in node.entries)
+    return as_mapping(node, what).entries
 
 
 def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
@@ -291,7 +246,9 @@ def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
     match = _INDEXED_NAME.fullmatch(text)
     if match is None:
         raise SpecError(
-            f"`{text}` is no name of a subcomponent", node.span, hint="write name, name[0] or name[1..count]"
+            f"`{text}` is not a name of a subcomponent",
+            node.span,
+            hint="write name, name[0] or name[1..count]",
         )
     if match[2] is None:
         return match[1], None
@@ -301,13 +258,7 @@ def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
 
 
 def as_expression(text: str, span: Span) -> ScalarNode:
-    """Return a part of a scalar's text, to be evaluated on its own.
-
-    Raises
-    ------
-    SpecError
-        If `text` is no value of YAML.
-    """
+    """Return a part of a scalar's text, to be evaluated on its own."""
     stripped = text.strip()
     return ScalarNode(plain_value(stripped, span), stripped, False, span)
 
@@ -343,53 +294,9 @@ _WORD = re.compile(r"[\w.]+")
 _PICO = 1e12
 
 
-class Component(Protocol):
-    """Something with actions and an area."""
-
-    def energy_pj(self, action: str) -> float | None:
-        """Energy of an action.
-
-        Parameters
-        ----------
-        action
-            Its name; ``leak`` is per cycle.
-
-        Returns
-        -------
-        float or None
-            Picojoule, None when there is no such action.
-
-        Raises
-        ------
-        SpecError
-            When an attribute is missing or wrong (an `EnergyError`), or an expression is.
-        """
-        ...
-
-    def area_um2(self) -> float:
-        """Area of one instance in square micrometres.
-
-        Raises
-        ------
-        SpecError
-            As `energy_pj` does.
-        """
-        ...
-
-    @property
-    def actions(self) -> tuple[str, ...]:
-        """Names of the actions."""
-        ...
-
-    @property
-    def has_placeholders(self) -> bool:
-        """Whether some of the figures are placeholders."""
-        ...
-
-
 @dataclass(frozen=True)
 class PrimitiveComponent:
-    """A component of a class that the estimator has a model of; raises as `Component` does."""
+    """A component of a class that the estimator has a model of."""
 
     primitive: Primitive
     attributes: Attributes
@@ -431,7 +338,7 @@ class PlaceholderComponent:
 
 @dataclass(frozen=True)
 class CompoundComponent:
-    """A component of a compound class; raises as `Component` does.
+    """A component of a compound class.
 
     `names` are its attributes and the spec's variables, evaluated: what the class's expressions may use.
     `library` has the classes of its subcomponents; `nesting` counts the compound components around it.
@@ -454,14 +361,7 @@ class CompoundComponent:
         return any(self._instantiate(part, ()).has_placeholders for part in parts)
 
     def energy_pj(self, action: str) -> float | None:
-        """Sum of what the subcomponents do in an action.
-
-        Raises
-        ------
-        SpecError
-            As `Component.energy_pj` does; also for a subcomponent or action that does not exist, more
-            subcomponents than are declared, and more than `MAX_ARGUMENT_COMBINATIONS` of open arguments.
-        """
+        """Sum of what the subcomponents do in an action."""
         definition = self.compound.actions.get(action)
         if definition is None:
             return None
@@ -519,22 +419,16 @@ class CompoundComponent:
         return self.library.instantiate(part.component_class, attributes, self.nesting + 1, part.span)
 
 
+Component = PrimitiveComponent | PlaceholderComponent | CompoundComponent
+
+
 @dataclass(frozen=True)
 class Library:
-    """The classes that components may be of: the spec's compound ones, then the primitive ones.
-
-    Parameters
-    ----------
-    classes
-        The spec's own.
-    variables
-        The spec's top-level variables, visible in the classes' expressions.
-    remarks
-        What was assumed of the components that were built; `instantiate` adds to it.
-    """
+    """The classes that components may be of: the spec's compound ones, then the primitive ones."""
 
     classes: CompoundClasses
-    variables: Mapping[str, object]
+    variables: Mapping[str, object]  # the spec's top-level variables, visible in the classes' expressions
+    # What was assumed of the components that were built; `instantiate` adds to it.
     remarks: dict[str, None] = field(default_factory=dict)
 
     def instantiate(
@@ -544,16 +438,7 @@ class Library:
         nesting: int = 0,
         span: Span | None = None,
     ) -> Component:
-        """Build a component.
-
-        Raises
-        ------
-        EnergyError
-            For an unknown class (at `span`), a missing attribute, classes that contain themselves, or more
-            than `MAX_COMPONENTS` components in all.
-        SpecError
-            For an attribute's default that cannot be evaluated.
-        """
+        """Build a component."""
         if nesting > MAX_NESTING:
             raise EnergyError(f"the class `{component_class}` contains itself, or is nested too deeply", span)
         if next(self.classes.built) >= MAX_COMPONENTS:
@@ -572,7 +457,10 @@ class Library:
             return PrimitiveComponent(primitive, written)
         known = tuple(dict.fromkeys((*self.classes.by_name, *known_classes())))
         suggestion = dram_hint(component_class) or did_you_mean(component_class, known)
-        listing = f"known classes: {', '.join(known)}; a compound one needs the file that defines it"
+        listing = (
+            f"known classes: {', '.join(known)}; a compound one needs the file that defines it. Figures may "
+            "be given instead: `energy` on the component, or an ERT; `technology: -1` stands for any"
+        )
         raise EnergyError(
             f"unknown component class `{component_class}`",
             span,

@@ -69,17 +69,10 @@ def missing_attribute(name: str, component_class: str) -> EnergyError:
 
 @dataclass(frozen=True)
 class Attributes:
-    """Evaluated attributes of one component.
+    """Evaluated attributes of one component."""
 
-    Parameters
-    ----------
-    component_class
-        Name of its class, for messages.
-    values
-        By name. Missing values are left out, None, or placeholders such as ``SET ME``.
-    """
-
-    component_class: str
+    component_class: str  # name of its class, for messages
+    # By name. Missing values are left out, None, or placeholders such as ``SET ME``.
     values: Mapping[str, object]
 
     def lookup(self, *names: str) -> object | None:
@@ -91,26 +84,14 @@ class Attributes:
         return None
 
     def require(self, *names: str) -> object:
-        """Return the value of the first of `names` that is specified.
-
-        Raises
-        ------
-        EnergyError
-            When none is; the message asks for the first.
-        """
+        """Return the value of the first of `names` that is specified."""
         value = self.lookup(*names)
         if value is None:
             raise missing_attribute(names[0], self.component_class)
         return value
 
     def number(self, *names: str, default: float | None = None, least: float = 0.0) -> float:
-        """Return a number, of the first of some names that is specified.
-
-        Raises
-        ------
-        EnergyError
-            When it is missing without a default, no number, or out of range.
-        """
+        """Return a number, of the first of some names that is specified."""
         written = self.lookup(*names)
         if written is None and default is not None:
             return default
@@ -125,13 +106,7 @@ class Attributes:
         return value
 
     def millimetres(self, *names: str) -> float:
-        """Return a length such as ``2mm`` or ``150 um``; a bare number is in millimetres.
-
-        Raises
-        ------
-        EnergyError
-            When it is missing, no length, or out of range.
-        """
+        """Return a length such as ``2mm`` or ``150 um``; a bare number is in millimetres."""
         match = _LENGTH.fullmatch(str(self.lookup(*names)).strip())
         if match is None or match[2] is None:
             return self.number(*names)
@@ -156,35 +131,24 @@ PLACEHOLDER_TECHNOLOGY = -1
 
 _NODE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:nm)?", re.IGNORECASE)
 
-# Node in nm: supply in V, then the coefficients of V**2, V and 1 in the energy fit.
-_ENERGY_FIT: Mapping[float, tuple[float, float, float, float]] = {
-    130.0: (1.2, 7.171, -6.709, 2.904),
-    90.0: (1.1, 4.762, -4.781, 2.092),
-    65.0: (1.1, 3.755, -4.398, 1.975),
-    45.0: (0.9, 1.103, -0.362, 0.2767),
-    32.0: (0.9, 0.9559, -0.7823, 0.471),
-    20.0: (0.8, 0.373, -0.1582, 0.04104),
-    16.0: (0.8, 0.2958, -0.1241, 0.03024),
-    14.0: (0.8, 0.2363, -0.09675, 0.02239),
-    10.0: (0.75, 0.2068, -0.09311, 0.02375),
-    7.0: (0.7, 0.1776, -0.09097, 0.02447),
-}
-_AREA_RELATIVE_TO_45_NM: Mapping[float, float] = {
-    130.0: 6.4,
-    90.0: 2.8,
-    65.0: 1.5,
-    45.0: 1.0,
-    32.0: 0.46,
-    20.0: 0.21,
-    16.0: 0.19,
-    14.0: 0.17,
-    10.0: 0.10,
-    7.0: 0.059,
+# Node in nm: supply in V, the coefficients of V**2, V and 1 in the energy fit, and area relative to 45 nm.
+_NODES: Mapping[float, tuple[float, float, float, float, float]] = {
+    130.0: (1.2, 7.171, -6.709, 2.904, 6.4),
+    90.0: (1.1, 4.762, -4.781, 2.092, 2.8),
+    65.0: (1.1, 3.755, -4.398, 1.975, 1.5),
+    45.0: (0.9, 1.103, -0.362, 0.2767, 1.0),
+    32.0: (0.9, 0.9559, -0.7823, 0.471, 0.46),
+    20.0: (0.8, 0.373, -0.1582, 0.04104, 0.21),
+    16.0: (0.8, 0.2958, -0.1241, 0.03024, 0.19),
+    14.0: (0.8, 0.2363, -0.09675, 0.02239, 0.17),
+    10.0: (0.75, 0.2068, -0.09311, 0.02375, 0.10),
+    7.0: (0.7, 0.1776, -0.09097, 0.02447, 0.059),
 }
 _ENERGY: Mapping[float, float] = {
     node: square * volt**2 + linear * volt + constant
-    for node, (volt, square, linear, constant) in _ENERGY_FIT.items()
+    for node, (volt, square, linear, constant, _) in _NODES.items()
 }
+_AREA: Mapping[float, float] = {node: figures[-1] for node, figures in _NODES.items()}
 
 
 def asks_for_placeholders(technology: object) -> bool:
@@ -193,17 +157,11 @@ def asks_for_placeholders(technology: object) -> bool:
 
 
 def parse_node(technology: object) -> float:
-    """Return the node in nanometres of ``45``, ``"45"``, ``"45nm"`` or ``"45 nm"``.
-
-    Raises
-    ------
-    EnergyError
-        For anything else, and outside of 3 nm to 180 nm.
-    """
+    """Return the node in nanometres of ``45``, ``"45"``, ``"45nm"`` or ``"45 nm"``."""
     match = None if isinstance(technology, bool) else _NODE.fullmatch(str(technology).strip())
     if match is None:
         raise EnergyError(
-            f"attribute `technology` is {technology!r}, which is no technology node",
+            f"attribute `technology` is {technology!r}, which is not a technology node",
             hint="write 45nm, for example",
             about="technology",
         )
@@ -225,7 +183,7 @@ def energy_scale(node_nm: float) -> float:
 
 def area_scale(node_nm: float) -> float:
     """Area at a node relative to 45 nm, by the table of Stillmaker and Baas (see the module)."""
-    return _interpolated(_AREA_RELATIVE_TO_45_NM, node_nm)
+    return _interpolated(_AREA, node_nm)
 
 
 def _interpolated(table: Mapping[float, float], node_nm: float) -> float:
@@ -251,13 +209,7 @@ _DRAM_TYPES = ", ".join(sorted(DRAM_PJ_PER_BIT))
 
 
 def dram_pj_per_bit(written: object) -> float:
-    """Return the energy per bit of a DRAM, in picojoule.
-
-    Raises
-    ------
-    EnergyError
-        It is no known type.
-    """
+    """Return the energy per bit of a DRAM, in picojoule."""
     kind = DEFAULT_DRAM if written is None else str(written).upper()
     if kind not in DRAM_PJ_PER_BIT:
         known = f"known types: {_DRAM_TYPES}; for others give the energies, or an ERT"
@@ -267,13 +219,7 @@ def dram_pj_per_bit(written: object) -> float:
 
 
 def dram_hint(component_class: str) -> str | None:
-    """Return how a DRAM is written, where an unknown class is named like one; None elsewhere.
-
-    Parameters
-    ----------
-    component_class
-        Such as ``LPDDR5``.
-    """
+    """Return how a DRAM is written, where an unknown class is named like one (``LPDDR5``); else None."""
     if not any(word in component_class.upper() for word in _DRAM_WORDS):
         return None
     return f"a DRAM has `class: DRAM` and a `type` ({_DRAM_TYPES}; others need energies or an ERT);"
@@ -292,21 +238,11 @@ _SIGNIFICAND_BITS = {8: 4, 16: 11, 32: 24, 64: 53}
 
 @dataclass(frozen=True)
 class Estimate:
-    """One component.
+    """One component."""
 
-    Parameters
-    ----------
-    access_pj
-        Energy of an access or operation, in picojoule.
-    leak_w
-        Leakage power, in watt.
-    area_um2
-        Area, in square micrometres.
-    """
-
-    access_pj: float
-    leak_w: float
-    area_um2: float
+    access_pj: float  # energy of an access or operation, in picojoule
+    leak_w: float  # leakage power, in watt
+    area_um2: float  # area, in square micrometres
 
     def __add__(self, other: Estimate) -> Estimate:
         """Two components that are accessed together."""
@@ -344,40 +280,9 @@ def _int_multiplier(bits_a: float, bits_b: float) -> Estimate:
     )
 
 
-def _float_adder(total_bits: float) -> Estimate:
-    return _logic(
-        _power_law(total_bits, (16.0, 0.4), (32.0, 0.9)),
-        _power_law(total_bits, (16.0, 1360.0), (32.0, 4184.0)),
-    )
-
-
-def _float_multiplier(significand_bits: float) -> Estimate:
-    return _logic(
-        _power_law(significand_bits, (11.0, 1.1), (24.0, 3.7)),
-        _power_law(significand_bits, (11.0, 1640.0), (24.0, 7700.0)),
-    )
-
-
 def _register(bits: float, rows: float) -> Estimate:
     area = bits * rows * _REGISTER_UM2_PER_BIT
     return _logic(bits * _REGISTER_PJ_PER_BIT, area)
-
-
-def _sram(bits: float, rows: float, banks: float, ports: float) -> Estimate:
-    capacity = bits * rows
-    length = 1 + _PORT_LENGTH_SHARE * (ports - 1)
-    per_bit = 0.01 + length * (0.0003 * math.sqrt(capacity / banks) + 0.0003 * math.sqrt(capacity))
-    area = length**2 * (0.4 * capacity + 2.0 * math.sqrt(capacity * banks))
-    return Estimate(bits * per_bit, capacity * _SRAM_LEAK_W_PER_BIT, area)
-
-
-def _register_file(bits: float, rows: float, ports: float) -> Estimate:
-    length = 1 + _PORT_LENGTH_SHARE * (ports - 1)
-    return _logic(bits * (0.005 + 0.0005 * length * rows), length**2 * bits * rows * _REGISTER_UM2_PER_BIT)
-
-
-def _address_bits(rows: float) -> float:
-    return max(1, math.ceil(math.log2(rows)))
 
 
 def _width(attributes: Attributes) -> float:
@@ -398,20 +303,28 @@ def _ports(attributes: Attributes) -> float:
     return max(1.0, shared + one_way)
 
 
+def _wire_length(attributes: Attributes) -> float:
+    """Return how much longer the wires of a memory are than with a single port."""
+    return 1 + _PORT_LENGTH_SHARE * (_ports(attributes) - 1)
+
+
 def _sram_model(attributes: Attributes) -> Estimate:
-    banks = attributes.number("n_banks", default=1, least=1)
-    return _sram(_width(attributes), _depth(attributes), banks, _ports(attributes))
+    bits, banks = _width(attributes), attributes.number("n_banks", default=1, least=1)
+    capacity, length = bits * _depth(attributes), _wire_length(attributes)
+    per_bit = 0.01 + length * (0.0003 * math.sqrt(capacity / banks) + 0.0003 * math.sqrt(capacity))
+    area = length**2 * (0.4 * capacity + 2.0 * math.sqrt(capacity * banks))
+    return Estimate(bits * per_bit, capacity * _SRAM_LEAK_W_PER_BIT, area)
 
 
 def _register_file_model(attributes: Attributes) -> Estimate:
-    return _register_file(_width(attributes), _depth(attributes), _ports(attributes))
+    bits, rows, length = _width(attributes), _depth(attributes), _wire_length(attributes)
+    return _logic(bits * (0.005 + 0.0005 * length * rows), length**2 * bits * rows * _REGISTER_UM2_PER_BIT)
 
 
 def _with_address_generators(storage: Estimate, rows: float) -> Estimate:
     """Add one address generator for reads and one for writes; an access uses one of them."""
-    adder = _int_adder(_address_bits(rows))
-    both = Estimate(adder.access_pj, 2 * adder.leak_w, 2 * adder.area_um2)
-    return storage + both
+    adder = _int_adder(max(1, math.ceil(math.log2(rows))))
+    return storage + Estimate(adder.access_pj, 2 * adder.leak_w, 2 * adder.area_um2)
 
 
 def _smartbuffer_sram_model(attributes: Attributes) -> Estimate:
@@ -460,18 +373,24 @@ def _significand_bits(attributes: Attributes) -> float:
     bits = _width(attributes)
     if bits not in _SIGNIFICAND_BITS:
         raise EnergyError(
-            f"the class `{attributes.component_class}` knows no {bits:g}-bit floating point format",
+            f"the class `{attributes.component_class}` has no {bits:g}-bit floating point format",
             hint="give `exponent` and `mantissa`",
         )
     return _SIGNIFICAND_BITS[int(bits)]
 
 
 def _float_adder_model(attributes: Attributes) -> Estimate:
-    return _float_adder(_total_bits(attributes))
+    bits = _total_bits(attributes)
+    return _logic(
+        _power_law(bits, (16.0, 0.4), (32.0, 0.9)), _power_law(bits, (16.0, 1360.0), (32.0, 4184.0))
+    )
 
 
 def _float_multiplier_model(attributes: Attributes) -> Estimate:
-    return _float_multiplier(_significand_bits(attributes))
+    bits = _significand_bits(attributes)
+    return _logic(
+        _power_law(bits, (11.0, 1.1), (24.0, 3.7)), _power_law(bits, (11.0, 1640.0), (24.0, 7700.0))
+    )
 
 
 def _float_mac_model(attributes: Attributes) -> Estimate:
@@ -508,33 +427,16 @@ _OPERATIONS = frozenset({"compute", "read"})
 
 @dataclass(frozen=True)
 class Primitive:
-    """A primitive class.
+    """A primitive class."""
 
-    Parameters
-    ----------
-    name
-        As it is shown; letters of either case match.
-    model
-        Its figures at 45 nm; raises `EnergyError` when an attribute is missing or wrong.
-    actions
-        Those that cost one access or operation; ``leak`` is not among them.
-    scales
-        Whether the figures scale with the technology node; those of DRAM do not.
-    """
-
-    name: str
+    name: str  # as it is shown; letters of either case match
+    # Its figures at 45 nm; raises `EnergyError` when an attribute is missing or wrong.
     model: Callable[[Attributes], Estimate]
-    actions: frozenset[str]
-    scales: bool = True
+    actions: frozenset[str]  # those that cost one access or operation; ``leak`` is not among them
+    scales: bool = True  # whether the figures scale with the technology node; those of DRAM do not
 
     def estimate(self, attributes: Attributes) -> Estimate:
-        """Estimate one component at its technology node.
-
-        Raises
-        ------
-        EnergyError
-            When an attribute is missing or wrong.
-        """
+        """Estimate one component at its technology node."""
         estimate = self.model(attributes)
         if not self.scales:
             return estimate

@@ -28,14 +28,7 @@ def place(span: Span) -> str:
 
 
 def exact_decimal(node: Node, what: str) -> Decimal:
-    """Read a finite, non-negative number without a detour over binary floating point.
-
-    Raises
-    ------
-    SpecError
-        When `node` is anything else, or the number is above `LARGEST_FIGURE`, or below `SMALLEST_FIGURE`
-        and not zero.
-    """
+    """Read a finite, non-negative number without a detour over binary floating point."""
     value = node.value if isinstance(node, ScalarNode) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         if isinstance(node, ScalarNode) and node.quoted:
@@ -62,11 +55,6 @@ def rounded(value: float, finest: Decimal | None = None) -> Decimal:
 
     Digits below `finest` are dropped too where that leaves four: the fewer a price has, the farther exact
     sums of prices reach.
-
-    Raises
-    ------
-    EnergyError
-        When `value` is not finite or implausibly large.
     """
     if not abs(value) <= LARGEST_FIGURE:
         raise EnergyError(f"the estimate is out of range: {value:g}")
@@ -90,26 +78,14 @@ def shortened(figure: Decimal) -> Decimal:
 def keyed_mapping(
     node: Node, what: str, known: frozenset[str], required: Collection[str] = ()
 ) -> MappingNode:
-    """Return a node if it is a mapping with none but known keys.
-
-    Raises
-    ------
-    SpecError
-        Otherwise, at the unknown key where there is one.
-    """
+    """Return a node if it is a mapping with none but known keys."""
     mapping = as_mapping(node, what)
     check_keys(mapping, sorted(known), what, required)
     return mapping
 
 
 def items_of(node: Node | None, what: str) -> tuple[Node, ...]:
-    """Return the items of a list, none for a missing or empty value.
-
-    Raises
-    ------
-    SpecError
-        When `node` is something else than a list.
-    """
+    """Return the items of a list, none for a missing or empty value."""
     if node is None or (isinstance(node, ScalarNode) and node.value is None):
         return ()
     return as_sequence(node, what).items
@@ -127,13 +103,7 @@ class SpreadError(ValueError):
 
 
 def exact_units(values_pj: Iterable[Decimal]) -> int:
-    """Smallest power of ten such that every value times it is an integer.
-
-    Parameters
-    ----------
-    values_pj
-        Energies in picojoule, finite.
-    """
+    """Smallest power of ten such that every value times it is an integer."""
     return _power(max(map(_decimals, values_pj), default=0))
 
 
@@ -143,7 +113,7 @@ def energy_units(values_pj: Iterable[Decimal]) -> int:
     Parameters
     ----------
     values_pj
-        Energies in picojoule, finite, not negative, less than 1e31.
+        Finite, not negative, less than 1e31.
 
     Raises
     ------
@@ -162,15 +132,7 @@ def energy_units(values_pj: Iterable[Decimal]) -> int:
 
 
 def to_units(value_pj: Decimal, units_per_pj: int) -> int:
-    """Convert picojoules to whole energy units, rounding half to even.
-
-    Parameters
-    ----------
-    value_pj
-        Finite.
-    units_per_pj
-        Energy units in a picojoule, see `energy_units`.
-    """
+    """Convert picojoules to whole energy units, rounding half to even."""
     return round(Fraction(value_pj) * units_per_pj)
 
 

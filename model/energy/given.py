@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from operator import itemgetter
 
 from model.energy.figures import exact_decimal, items_of, keyed_mapping, place
-from model.energy.request import Kind
+from model.energy.request import Figure, Kind
 from model.text.arithmetic import calculated
 from model.text.expressions import evaluate
 from model.text.fields import as_name
@@ -27,18 +28,12 @@ GIVEN_KEYS = frozenset({"actions", "energy", "area", "vector_access_energy", "en
 
 @dataclass(frozen=True)
 class Given:
-    """What a user wrote about a component's energy and area.
+    """What a user wrote about a component's energy and area."""
 
-    Parameters
-    ----------
-    energies
-        By action: picojoule per vector access, operation or cycle (``leak``), and where it is written.
-    area
-        Square micrometres of one instance, and where they are written; None if they are not.
-    """
-
-    energies: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
-    area: tuple[Decimal, str] | None = None
+    # Picojoule per vector access, operation or cycle (``leak``), by action.
+    energies: Mapping[str, Figure] = field(default_factory=dict)
+    # Square micrometres of one instance; None if they are not written.
+    area: Figure | None = None
 
 
 def read_given(
@@ -68,104 +63,74 @@ def read_given(
         A figure that is no finite, non-negative number, an unknown action, a key that does not
         fit `kind`, or one figure given twice.
     """
-    reader = _Reader(kind, names)
-    written = component.entries if attributes is None else (*component.entries, *attributes.entries)
-    for key, node in written:
+    entries = component.entries if attributes is None else (*component.entries, *attributes.entries)
+    figures: dict[str | None, Figure] = {}
+    nodes: dict[str | None, Node] = {}
+    for action, where, node in _written(kind, entries):
+        what = "area" if action is None else action
+        if action is not None and action not in _ACTIONS[kind]:
+            known = _ACTIONS[kind]
+            hint = did_you_mean(action, known) or f"its actions: {', '.join(known)}"
+            raise SpecError(f"unknown action `{action}` of a {kind} component", where.span, hint=hint)
+        if action in nodes:
+            related = ((nodes[action].span, "the first figure is here"),)
+            raise SpecError(f"`{what}` is given twice", node.span, related=related)
+        nodes[action] = node
+        figure = _figure(node, "`area`" if action is None else f"the energy of `{action}`", names)
+        figures[action] = (figure, f"given at {place(node.span)}")
+    area = figures.pop(None, None)
+    return Given({action: figure for action, figure in figures.items() if action is not None}, area)
+
+
+Written = tuple[str | None, Node, Node]
+"""An action, None for the area; where it is named; and its figure."""
+
+
+def _written(kind: Kind, entries: Iterable[tuple[ScalarNode, Node]]) -> Iterator[Written]:
+    for key, node in entries:
         name = key.text.replace("-", "_")
         if name in GIVEN_KEYS:
-            reader.read(name, key, node)
-    return Given(reader.energies, reader.area)
+            yield from _written_under(name, kind, key, node)
 
 
-class _Reader:
-    """Collects figures, refusing the second of any."""
-
-    def __init__(self, kind: Kind, names: Mapping[str, object]) -> None:
-        self._kind = kind
-        self._names = names
-        self._nodes: dict[str, Node] = {}
-        self.energies: dict[str, tuple[Decimal, str]] = {}
-        self.area: tuple[Decimal, str] | None = None
-
-    def read(self, name: str, key: ScalarNode, node: Node) -> None:
-        """Read the value of one of `GIVEN_KEYS`."""
-        readers: dict[str, Callable[[ScalarNode, Node], None]] = {
-            "actions": self._read_actions,
-            "energy": self._read_energy,
-            "area": self._read_area,
-            "vector_access_energy": self._read_every_access,
-            "energy_per_op": self._read_operation,
-        }
-        readers[name](key, node)
-
-    def _read_energy(self, key: ScalarNode, node: Node) -> None:
-        if isinstance(node, MappingNode):
-            for action, value in node.entries:
-                self._add(action.text, action, value)
-        elif self._kind == "compute":
-            self._add("compute", key, node)
-        else:
-            raise SpecError(
-                "`energy` of a storage must be a mapping",
-                node.span,
-                hint="write energy: {read: 2.5, write: 2.5}",
-            )
-
-    def _read_actions(self, _key: ScalarNode, node: Node) -> None:
-        for item in items_of(node, "`actions`"):
-            entry = keyed_mapping(item, "an action", _ACTION_KEYS, ("name", "energy"))
-            name_node = entry.require("name", "an action")
-            action = as_name(name_node, "the action's `name`")
-            self._add(action, name_node, entry.require("energy", "an action"))
-
-    def _read_every_access(self, key: ScalarNode, node: Node) -> None:
-        self._require_kind("storage", key)
-        for action in ("read", "write"):
-            self._add(action, key, node)
-
-    def _read_operation(self, key: ScalarNode, node: Node) -> None:
-        self._require_kind("compute", key)
-        self._add("compute", key, node)
-
-    def _read_area(self, _key: ScalarNode, node: Node) -> None:
-        self._refuse_second("area", node)
-        self.area = (self._figure(node, "`area`"), _source(node))
-
-    def _require_kind(self, kind: Kind, key: ScalarNode) -> None:
-        if self._kind != kind:
-            raise SpecError(f"`{key.text}` is for {kind} components, this is {self._kind}", key.span)
-
-    def _add(self, action: str, where: Node, node: Node) -> None:
-        known = _ACTIONS[self._kind]
-        if action not in known:
-            raise SpecError(
-                f"unknown action `{action}` of a {self._kind} component",
-                where.span,
-                hint=did_you_mean(action, known) or f"its actions: {', '.join(known)}",
-            )
-        self._refuse_second(action, node)
-        self.energies[action] = (self._figure(node, f"the energy of `{action}`"), _source(node))
-
-    def _refuse_second(self, what: str, node: Node) -> None:
-        if what in self._nodes:
-            earlier = self._nodes[what]
-            raise SpecError(
-                f"`{what}` is given twice", node.span, related=((earlier.span, "the first figure is here"),)
-            )
-        self._nodes[what] = node
-
-    def _figure(self, node: Node, what: str) -> Decimal:
-        if not isinstance(node, ScalarNode) or node.quoted or not isinstance(node.value, str):
-            return exact_decimal(node, what)
-        value = evaluate(node, self._names)
-        if isinstance(value, str):
-            raise SpecError(f"{what} must be a number", node.span)
-        figure = calculated(value) if isinstance(value, float) and math.isfinite(value) else value
-        return exact_decimal(ScalarNode(value, str(figure), False, node.span), what)
+def _written_under(name: str, kind: Kind, key: ScalarNode, node: Node) -> Iterator[Written]:
+    """Yield what stands under one of `GIVEN_KEYS`."""
+    if name == "area":
+        yield None, key, node
+    elif name == "actions":
+        yield from (_listed_action(item) for item in items_of(node, "`actions`"))
+    elif name == "energy" and isinstance(node, MappingNode):
+        yield from ((action.text, action, value) for action, value in node.entries)
+    elif name == "energy" and kind == "storage":
+        hint = "write energy: {read: 2.5, write: 2.5}"
+        raise SpecError("`energy` of a storage must be a mapping", node.span, hint=hint)
+    elif name == "vector_access_energy":
+        _require_kind("storage", kind, key)
+        yield from ((action, key, node) for action in ("read", "write"))
+    else:
+        _require_kind("compute", kind, key)
+        yield "compute", key, node
 
 
-def _source(node: Node) -> str:
-    return f"given at {place(node.span)}"
+def _listed_action(item: Node) -> Written:
+    entry = keyed_mapping(item, "an action", _ACTION_KEYS, ("name", "energy"))
+    name_node = entry.require("name", "an action")
+    return as_name(name_node, "the action's `name`"), name_node, entry.require("energy", "an action")
+
+
+def _require_kind(wanted: Kind, kind: Kind, key: ScalarNode) -> None:
+    if kind != wanted:
+        raise SpecError(f"`{key.text}` is for {wanted} components, this is {kind}", key.span)
+
+
+def _figure(node: Node, what: str, names: Mapping[str, object]) -> Decimal:
+    if not isinstance(node, ScalarNode) or node.quoted or not isinstance(node.value, str):
+        return exact_decimal(node, what)
+    value = evaluate(node, names)
+    if isinstance(value, str):
+        raise SpecError(f"{what} must be a number", node.span)
+    figure = calculated(value) if isinstance(value, float) and math.isfinite(value) else value
+    return exact_decimal(ScalarNode(value, str(figure), False, node.span), what)
 
 
 _TABLES_KEYS = frozenset({"version", "tables"})
@@ -179,41 +144,21 @@ _INSTANCES = re.compile(r"\[[^\]]*\]")
 
 @dataclass(frozen=True)
 class EnergyTable:
-    """Energies of one component.
+    """Energies of one component."""
 
-    Parameters
-    ----------
-    component
-        Its name, see `component_name`.
-    span
-        Of the table's name.
-    actions
-        Picojoule by action, each with its place. An action that is listed several times, with
-        different arguments, has the largest energy.
-    """
-
-    component: str
-    span: Span
-    actions: Mapping[str, tuple[Decimal, str]]
+    span: Span  # of the table's name
+    # Picojoule by action; one that is listed several times, with different arguments, has the largest.
+    actions: Mapping[str, Figure]
 
 
 @dataclass(frozen=True)
 class EnergyTables:
-    """What an ERT and an ART say, by component name.
-
-    Parameters
-    ----------
-    energies
-        Tables of the ERT.
-    areas
-        Areas of the ART in square micrometres, each with its place.
-    ert_span
-        Of the ERT, None without one; an ERT without tables is one all the same.
-    """
+    """What an ERT and an ART say, by component name."""
 
     energies: Mapping[str, EnergyTable] = field(default_factory=dict)
-    areas: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
-    ert_span: Span | None = None
+    # Square micrometres, from the ART.
+    areas: Mapping[str, Figure] = field(default_factory=dict)
+    ert_span: Span | None = None  # of the ERT, None without one; an ERT without tables is one all the same
 
 
 def component_name(table_name: str) -> str:
@@ -239,65 +184,41 @@ def load_tables(ert_node: Node | None, art_node: Node | None) -> EnergyTables:
         A malformed table, two tables of one component, or a figure that is no finite,
         non-negative number.
     """
-    energies = {} if ert_node is None else _load_energies(ert_node)
-    areas = {} if art_node is None else _load_areas(art_node)
-    return EnergyTables(
-        energies,
-        areas,
-        None if ert_node is None else ert_node.span,
-    )
+    energies = {
+        name: EnergyTable(span, _table_actions(actions))
+        for name, span, actions in _tables(ert_node, "ERT", _ENERGY_KEYS, "actions")
+    }
+    areas = {
+        name: (exact_decimal(area, f"the area of `{name}`"), place(area.span))
+        for name, _, area in _tables(art_node, "ART", _AREA_KEYS, "area")
+    }
+    return EnergyTables(energies, areas, None if ert_node is None else ert_node.span)
 
 
-def _load_energies(ert_node: Node) -> dict[str, EnergyTable]:
-    content = keyed_mapping(ert_node, "the ERT", _TABLES_KEYS, ("tables",))
-    tables: dict[str, EnergyTable] = {}
+def _tables(
+    node: Node | None, owner: str, keys: frozenset[str], content: str
+) -> Iterator[tuple[str, Span, Node]]:
+    """Yield the component of each table, where it is named, and what is under the key `content`."""
+    if node is None:
+        return
+    tables = keyed_mapping(node, f"the {owner}", _TABLES_KEYS, ("tables",)).require("tables")
     spans: dict[str, Span] = {}
-    for item in items_of(content.require("tables", "the ERT"), "`tables` of the ERT"):
-        table = _load_energy_table(item)
-        _refuse_second_table(table.component, table.span, spans)
-        tables[table.component] = table
-        spans[table.component] = table.span
-    return tables
-
-
-def _load_energy_table(node: Node) -> EnergyTable:
-    entry = keyed_mapping(node, "a table of the ERT", _ENERGY_KEYS, ("name", "actions"))
-    name_node = entry.require("name", "a table of the ERT")
-    name = component_name(as_name(name_node, "the table's `name`"))
-    actions: dict[str, tuple[Decimal, str]] = {}
-    for item in items_of(entry.require("actions", f"the ERT's table `{name}`"), "`actions`"):
-        action, energy_pj, where = _load_table_action(item)
-        if action not in actions or energy_pj > actions[action][0]:
-            actions[action] = (energy_pj, where)
-    return EnergyTable(name, name_node.span, actions)
-
-
-def _load_table_action(node: Node) -> tuple[str, Decimal, str]:
-    entry = keyed_mapping(node, "an action of the ERT", _TABLE_ACTION_KEYS, ("name", "energy"))
-    action = as_name(entry.require("name", "an action of the ERT"), "the action's `name`")
-    energy = entry.require("energy", f"the ERT's action `{action}`")
-    return action, exact_decimal(energy, f"the energy of `{action}`"), place(energy.span)
-
-
-def _load_areas(art_node: Node) -> dict[str, tuple[Decimal, str]]:
-    content = keyed_mapping(art_node, "the ART", _TABLES_KEYS, ("tables",))
-    areas: dict[str, tuple[Decimal, str]] = {}
-    spans: dict[str, Span] = {}
-    for item in items_of(content.require("tables", "the ART"), "`tables` of the ART"):
-        entry = keyed_mapping(item, "a table of the ART", _AREA_KEYS, ("name", "area"))
-        name_node = entry.require("name", "a table of the ART")
+    for item in items_of(tables, f"`tables` of the {owner}"):
+        entry = keyed_mapping(item, f"a table of the {owner}", keys, ("name", content))
+        name_node = entry.require("name")
         name = component_name(as_name(name_node, "the table's `name`"))
-        _refuse_second_table(name, name_node.span, spans)
-        area = entry.require("area", f"the ART's table `{name}`")
-        areas[name] = (exact_decimal(area, f"the area of `{name}`"), place(area.span))
+        if name in spans:
+            related = ((spans[name], "the first one is here"),)
+            raise SpecError(f"two tables for the component `{name}`", name_node.span, related)
         spans[name] = name_node.span
-    return areas
+        yield name, name_node.span, entry.require(content)
 
 
-def _refuse_second_table(name: str, span: Span, earlier: Mapping[str, Span]) -> None:
-    if name in earlier:
-        raise SpecError(
-            f"two tables for the component `{name}`",
-            span,
-            related=((earlier[name], "the first one is here"),),
-        )
+def _table_actions(actions: Node) -> dict[str, Figure]:
+    figures: dict[str, Figure] = {}
+    for item in items_of(actions, "`actions`"):
+        entry = keyed_mapping(item, "an action of the ERT", _TABLE_ACTION_KEYS, ("name", "energy"))
+        action, energy = as_name(entry.require("name"), "the action's `name`"), entry.require("energy")
+        figure = (exact_decimal(energy, f"the energy of `{action}`"), place(energy.span))
+        figures[action] = max(figures.get(action, figure), figure, key=itemgetter(0))
+    return figures

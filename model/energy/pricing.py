@@ -10,7 +10,7 @@ from model.energy.components import Component, CompoundClasses, CompoundComponen
 from model.energy.estimator import DEFAULT_DRAM, asks_for_placeholders, is_placeholder, parse_node
 from model.energy.figures import LARGEST_FIGURE, place, rounded, shortened
 from model.energy.given import EnergyTable, EnergyTables
-from model.energy.request import CLASS, EnergyError, EnergyRequest, Kind, Prices
+from model.energy.request import CLASS, EnergyError, EnergyRequest, Figure, Kind, Prices
 from model.numbers import EXACT
 from model.text.arithmetic import calculated
 from model.text.source import Span, SpecError, did_you_mean
@@ -47,8 +47,6 @@ _TABLE_NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     "compute": {"compute": ("mac_random", "mult_random", "mac", "mult", "compute")},
 }
 _GENERIC_CLASSES = frozenset({"storage", "compute"})
-
-Figure = tuple[Decimal, str]
 
 
 @dataclass(frozen=True)

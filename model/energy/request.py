@@ -1,4 +1,4 @@
-"""What the spec layer asks of the prices, and the answers."""
+"""What readers of specs ask of the prices, and what they get."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Literal
 from model.text.source import Span, SpecError
 
 Kind = Literal["storage", "compute"]
+
+Figure = tuple[Decimal, str]
+"""An energy or area, and where it comes from."""
 
 CLASS = "class"
 """What an error is about that lies in a component's class, and the place of it."""
@@ -36,40 +39,19 @@ class EnergyError(SpecError):
 
 @dataclass(frozen=True)
 class EnergyRequest:
-    """One component of an architecture, to be priced by `model.energy.price`.
+    """One component of an architecture, to be priced by `model.energy.price`."""
 
-    Parameters
-    ----------
-    name
-        The component's name, as an ERT knows it.
-    component_class, subclass
-        ``class`` and ``subclass`` of the component. The subclass, when there is one, names the
-        model to be used; the class then says only ``storage`` or ``compute``.
-    attributes
-        Evaluated attributes, inherited ones included (``width`` and ``depth`` of one instance in
-        bits and rows, ``technology``, ``global_cycle_seconds``, ...).
-    kind
-        ``storage`` is priced per vector access, ``compute`` per operation.
-    given
-        Figures that the user wrote, by action: picojoule and where they were written
-        (`model.energy.read_given`).
-    given_area
-        Area of one instance in square micrometres as the user wrote it, and where.
-    span
-        Place of the component, for error messages.
-    places
-        Places of its attributes, and that of `CLASS`.
-    """
-
-    name: str
+    name: str  # the component's name, as an ERT knows it
+    # The subclass, when there is one, names the model to be used; the class is then storage or compute.
     component_class: str
     subclass: str | None
+    # Evaluated, inherited ones included: width and depth of one instance in bits and rows, technology, ...
     attributes: Mapping[str, object]
-    kind: Kind
-    given: Mapping[str, tuple[Decimal, str]] = field(default_factory=dict)
-    given_area: tuple[Decimal, str] | None = None
+    kind: Kind  # ``storage`` is priced per vector access, ``compute`` per operation
+    given: Mapping[str, Figure] = field(default_factory=dict)  # by the user, in picojoule, by action
+    given_area: Figure | None = None  # by the user, of one instance, in square micrometres
     span: Span | None = None
-    places: Mapping[str, Span] = field(default_factory=dict)
+    places: Mapping[str, Span] = field(default_factory=dict)  # places of its attributes, and that of `CLASS`
 
     @property
     def model_class(self) -> str:
@@ -79,36 +61,20 @@ class EnergyRequest:
 
 @dataclass(frozen=True)
 class Prices:
-    """Energies of one component in picojoule, exact as written, or estimated and rounded (six
-    digits; accesses to the attojoule).
+    """Energies of one component in picojoule, exact as written, or estimated and rounded.
 
-    Parameters
-    ----------
-    read, fill, update
-        Per vector access of a storage, else zero.
-    leak
-        Per instance and cycle of a storage, else zero.
-    compute
-        Per operation of a compute component, else zero.
-    area_um2
-        Of one instance in square micrometres, None when unknown.
-    area_source
-        Where the area comes from.
-    sources
-        Where the figure of each action that applies comes from.
-    given
-        Actions whose figures stand in the spec or its ERT; others are estimated or count as zero.
-    remarks
-        Remarks that a user should see.
+    Estimates have six digits, those of accesses at most to the attojoule.
     """
 
+    # Per vector access of a storage, else zero.
     read: Decimal = Decimal(0)
     fill: Decimal = Decimal(0)
     update: Decimal = Decimal(0)
-    leak: Decimal = Decimal(0)
-    compute: Decimal = Decimal(0)
-    area_um2: float | None = None
-    area_source: str = ""
-    sources: Mapping[str, str] = field(default_factory=dict)
+    leak: Decimal = Decimal(0)  # per instance and cycle of a storage, else zero
+    compute: Decimal = Decimal(0)  # per operation of a compute component, else zero
+    area_um2: float | None = None  # of one instance in square micrometres, None when unknown
+    area_source: str = ""  # where the area comes from
+    sources: Mapping[str, str] = field(default_factory=dict)  # where each action's figure comes from
+    # Actions whose figures stand in the spec or its ERT; others are estimated or count as zero.
     given: frozenset[str] = frozenset()
     remarks: tuple[str, ...] = ()

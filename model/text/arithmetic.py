@@ -16,13 +16,7 @@ _DOUBLES = Context(prec=DIGITS_OF_DOUBLES)
 
 
 class LongFloat(float):
-    """A float that is written with more digits than a double has; its text has all of them.
-
-    Parameters
-    ----------
-    text
-        A decimal number.
-    """
+    """A float that is written with more digits than a double has; its text has all of them."""
 
     text: str
 
@@ -49,14 +43,9 @@ def float_of(text: str) -> float:
 
 
 def calculated(value: float) -> Decimal:
-    """Return what was calculated, without the last digits of doubles, which calculations leave wrong.
+    """Return a calculated number as a decimal, without the last digits of doubles, which may be wrong.
 
-    Integers, a `LongFloat`, and numbers that are written with 15 digits or less come out as written.
-
-    Parameters
-    ----------
-    value
-        Any number; those of ``decimal`` that are not finite for those of floats.
+    Integers, a `LongFloat`, and numbers that were written with 15 digits or less are returned as written.
     """
     if isinstance(value, LongFloat):
         return Decimal(value.text)
@@ -88,21 +77,25 @@ _EXACT_OPERATORS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 
 
 def calculate(symbol: str, left: object, right: object) -> object:
-    """Return ``left symbol right`` for numbers; ``+`` also joins two texts, or two lists.
+    """Return ``left symbol right`` for numbers; ``+`` also joins two texts or lists, ``*`` repeats a list.
 
-    Where a number has more digits than a double, as a `LongFloat` has, sums, differences, products and
-    quotients are exact if that takes no more than 100 digits.
+    If a number has more digits than a double, sums, differences, products and quotients are exact unless that
+    takes more than 100 digits.
 
     Raises
     ------
     ArithmeticError
-        For a division by zero, a result that is not real, or one that is too large: an integer of more
-        than 4096 bits, a text or list longer than a million, or no finite float though the operands are.
+        For a division by zero, a result that is not real, or one that is too large: an integer of more than
+        4096 bits, a text or list longer than a million, or an infinite float of finite operands.
     TypeError
         For operands of other types.
     """
     if symbol == "+" and isinstance(left, (str, list, tuple)):
         return _joined(left, right)
+    if symbol == "*" and isinstance(left, (list, tuple)):
+        return _repeated(left, right)
+    if symbol == "*" and isinstance(right, (list, tuple)):
+        return _repeated(right, left)
     if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
         raise TypeError(f"`{symbol}` does not take {type_name(left)} and {type_name(right)}")
     result = _power(left, right) if symbol == "**" else _OPERATORS[symbol](left, right)
@@ -119,7 +112,7 @@ def _is_long(value: float) -> bool:
 
 
 def _exactly(symbol: str, left: float, right: float, rounded: float) -> float:
-    """Return the exact result of an operation, or else what doubles give."""
+    """Return the exact result of an operation, or that of doubles if it has too many digits."""
     try:
         return float_of(str(_EXACT_OPERATORS[symbol](calculated(left), calculated(right))))
     except DecimalException:
@@ -144,28 +137,14 @@ def _power(base: float, exponent: float) -> float:
 
 
 def bounded(value: _Value) -> _Value:
-    """Return a value of any type as it is.
-
-    Raises
-    ------
-    OverflowError
-        If it is an integer of more than 4096 bits.
-    """
+    """Return a value unchanged; OverflowError if it is an integer of more than 4096 bits."""
     if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
         raise OverflowError(f"the number has more than {_INTEGER_BITS} bits")
     return value
 
 
 def total(values: Iterable[object], start: object = 0) -> object:
-    """Return the sum of `start` and some numbers.
-
-    Raises
-    ------
-    TypeError
-        For anything that is no number.
-    ArithmeticError
-        If the sum is too large, as for `calculate`.
-    """
+    """Return the sum of `start` and some numbers; errors as for `calculate`."""
     result: object = number(start)
     for value in values:
         result = calculate("+", result, number(value))
@@ -180,15 +159,7 @@ def number(value: object) -> float:
 
 
 def item(values: object, key: object) -> object:
-    """Return an element of a list, or a value of a mapping.
-
-    Raises
-    ------
-    TypeError
-        For values that hold no others, or a place in a list that is no whole number.
-    ValueError
-        For a place or a key that there is not.
-    """
+    """Return an element of a list, or a value of a mapping; TypeError or ValueError if there is none."""
     if isinstance(values, Mapping):
         if isinstance(key, str) and key in values:
             return values[key]
@@ -196,11 +167,9 @@ def item(values: object, key: object) -> object:
     if not isinstance(values, (list, tuple)):
         raise TypeError(f"a list or a mapping is needed, not {type_name(values)}")
     if not isinstance(key, int):
-        raise TypeError(f"a place in a list is a whole number, not {type_name(key)}")
+        raise TypeError(f"the index of a list is a whole number, not {type_name(key)}")
     if not -len(values) <= key < len(values):
-        raise ValueError(
-            f"the list has no place {key}: its places are counted from 0, and it has {len(values)}"
-        )
+        raise ValueError(f"the index {key} is out of range: the list has {len(values)} items, from index 0")
     return values[key]
 
 
@@ -212,7 +181,7 @@ def container(value: object) -> Sequence[object]:
 
 
 def ordered(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
-    """Return `compare` for two numbers or two texts; TypeError for anything else."""
+    """Return a comparison of two numbers or two texts; TypeError for anything else."""
 
     def compared(left: object, right: object) -> bool:
         if isinstance(left, str) and isinstance(right, str):
@@ -238,6 +207,14 @@ def type_name(value: object) -> str:
     return described
 
 
+def _repeated(items: list[object] | tuple[object, ...], times: object) -> object:
+    if not isinstance(times, int):
+        raise TypeError(f"a list is repeated a whole number of times, not {type_name(times)}")
+    if len(items) * times > _TEXT_LENGTH:
+        raise OverflowError(f"the result is longer than {_TEXT_LENGTH}")
+    return items * times
+
+
 def _joined(left: str | list[object] | tuple[object, ...], right: object) -> object:
     if not isinstance(right, (str, list, tuple)) or type(left) is not type(right):
         raise TypeError(f"`+` does not take {type_name(left)} and {type_name(right)}")
@@ -252,20 +229,14 @@ _LARGEST_PRECISION = 300
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of expressions.
+    """A function of expressions, which takes from `least` to `most` arguments.
 
-    Parameters
-    ----------
-    compute
-        Takes values of any type, and raises TypeError, ValueError or ArithmeticError for those that it
-        does not take.
-    least, most
-        Number of arguments, both included; `most` may be infinite.
+    `compute` raises TypeError, ValueError or ArithmeticError for values that it does not take.
     """
 
     compute: Callable[..., object]
     least: int = 1
-    most: float = 1
+    most: float = 1  # may be infinite
 
     def __call__(self, name: str, arguments: Sequence[object]) -> object:
         """Call it; TypeError for a wrong number of arguments or a wrong type."""

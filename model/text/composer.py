@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 
 CORE_TAGS = "tag:yaml.org,2002:"
+INCLUDE_TAG = "!include"
+INCLUDE_DIRECTORY_TAG = "!includedir"
+INCLUDED_TAG = "!included"
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS = {text: text.lower() == "true" for text in ("true", "True", "TRUE", "false", "False", "FALSE")}
@@ -47,126 +50,22 @@ _TAGGED_TYPES: dict[str, type | tuple[type, ...]] = {
     "null": type(None),
 }
 
-
-def plain_value(text: str, span: Span | None = None, limits: Limits | None = None) -> Scalar:
-    """Return the value of an unquoted scalar.
-
-    Parameters
-    ----------
-    text
-        The scalar's content.
-    span
-        Its place, None where it stands in no file.
-    limits
-        ``integer_digits`` counts; the defaults if None.
-
-    Returns
-    -------
-    None, bool, int, float or str
-        Infinities and ``.nan`` are floats.
-
-    Raises
-    ------
-    SpecError
-        For a number with too many digits, or one too large or too small for a float.
-    """
-    if text in _NULLS:
-        return None
-    if text in _BOOLEANS:
-        return _BOOLEANS[text]
-    return _number(text, span, limits or Limits())
-
-
-def scalar_node(text: str, quoted: bool, span: Span, tag: str | None, limits: Limits) -> ScalarNode:
-    """Return the node of a scalar as written.
-
-    Parameters
-    ----------
-    text, quoted, span
-        As in `ScalarNode`.
-    tag
-        One of the core schema is applied and dropped, others are kept; None without one.
-    limits
-        As for `plain_value`.
-
-    Raises
-    ------
-    SpecError
-        As for `plain_value`, and where the text is not of the type that its tag says.
-    """
-    if tag is None:
-        value = text if quoted else plain_value(text, span, limits)
-        return ScalarNode(value, text, quoted, span)
-    kind = tag.removeprefix(CORE_TAGS)
-    if tag == "!" or (tag.startswith(CORE_TAGS) and kind == "str"):
-        return ScalarNode(text, text, True, span)
-    if tag.startswith(CORE_TAGS) and kind in _TAGGED_TYPES:
-        return _converted(text, kind, span, limits)
-    value = text if quoted else plain_value(text, span, limits)
-    return ScalarNode(value, text, quoted, span, tag)
-
-
-def _converted(text: str, kind: str, span: Span, limits: Limits) -> ScalarNode:
-    value = plain_value(text, span, limits)
-    if not isinstance(value, _TAGGED_TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
-        raise SpecError(f"`{text}` is tagged `!!{kind}` but is none", span)
-    return ScalarNode(
-        float(value) if kind == "float" and isinstance(value, int) else value, text, False, span
-    )
-
-
-def _number(text: str, span: Span | None, limits: Limits) -> Scalar:
-    """Return the number that `text` is, or `text` itself."""
-    bases = ((10, _DECIMAL), (8, _OCTAL), (16, _HEXADECIMAL))
-    base = next((base for base, pattern in bases if pattern.fullmatch(text)), None)
-    if base is not None:
-        _check_digits(text, span, limits)
-        return int(text.replace("0o", "") if base == 8 else text, base)
-    if _FLOAT.fullmatch(text):
-        return _finite(text, span, limits)
-    if _INFINITE.fullmatch(text):
-        return -math.inf if text.startswith("-") else math.inf
-    return math.nan if text in _NOT_A_NUMBER else text
-
-
-def _finite(text: str, span: Span | None, limits: Limits) -> float:
-    _check_digits(text, span, limits)
-    value = float_of(text)
-    if math.isinf(value):
-        raise SpecError(f"`{text}` is too large for a number", span, hint="infinity is written `.inf`")
-    # The exact value of such a text is a fraction that can be too long for the memory.
-    if value == 0 and any(digit in text.lower().partition("e")[0] for digit in "123456789"):
-        raise SpecError(f"`{text}` is too small for a number", span, hint="write 0")
-    return value
-
-
-def _check_digits(text: str, span: Span | None, limits: Limits) -> None:
-    if len(text) > limits.integer_digits:
-        message = f"a number of {len(text)} digits; at most {limits.integer_digits} are read"
-        raise SpecError(message, span, hint=raised_by("integer_digits"))
-
-
-INCLUDE_TAG = "!include"
-INCLUDE_DIRECTORY_TAG = "!includedir"
-INCLUDED_TAG = "!included"
-
-
 Resolver = Callable[[ScalarNode], Node]
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN_COLLECTION_TAGS = frozenset({"!", CORE_TAGS + "map", CORE_TAGS + "seq"})
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")
 _NO_BREAK_SPACE = "\xa0"
-_UNALIGNED = "keys of one mapping begin in one column, each on its line; text that holds `: ` takes quotes"
-_UNNAMED = "`*` and `&` begin aliases and anchors here: text that holds them takes quotes"
+_UNALIGNED = "keys of one mapping begin in the same column, each on a line; quote text that contains `: `"
+_UNNAMED = "`*` and `&` begin aliases and anchors here: quote text that begins with them"
 _SYNTAX_HINTS = {
     "mapping values are not allowed in this context": _UNALIGNED,
     "did not find expected key": _UNALIGNED,
     "did not find expected alphabetic or numeric character": _UNNAMED,
-    "found unexpected ':'": "a space or the end of the line follows the `:` of a key",
+    "found unexpected ':'": "write a space after the `:` of a key",
 }
 _LIBYAML_TOO_DEEP = "exceeded maximum nesting depth"
-"""What libyaml 0.2.6 says at `_LIBYAML_DEPTH`: it reads ahead, so that our own limit may come later."""
+"""The error of libyaml 0.2.6 at `_LIBYAML_DEPTH`: it reads ahead, so our own limit may come later."""
 
 _LIBYAML_DEPTH = 1000
 _MISPLACED_INCLUDE = re.compile(re.escape(INCLUDED_TAG) + r" \d")
@@ -174,7 +73,7 @@ _MISPLACED_INCLUDE = re.compile(re.escape(INCLUDED_TAG) + r" \d")
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much a node holds with every alias written out: nodes, and nesting of collections."""
+    """The size of a node with every alias written out: nodes, and nesting of collections."""
 
     nodes: int
     depth: int
@@ -199,29 +98,27 @@ class _Frame:
 
 
 def compose(document: Document, limits: Limits, resolvers: dict[str, Resolver] | None = None) -> Node | None:
-    """Return the root node of a document, or None where it holds nothing.
+    """Return the root node of a document, or None if it is empty.
 
     Parameters
     ----------
     document
-        What is parsed.
     limits
-        Those on nodes, depth, merge sources, digits and characters hold, for this document alone.
+        Those on nodes, depth, merge sources, digits and characters apply, to this document alone.
     resolvers
-        For tags that stand for other text (``!include``): what to put in the scalar's place. They may
-        raise SpecError.
+        By tag (``!include``): return the node that replaces the scalar. They may raise SpecError.
 
     Raises
     ------
     SpecError
-        For what the YAML grammar does not allow, duplicate keys, unknown or recursive aliases, more
-        than one document, and text beyond the limits.
+        For invalid YAML, duplicate keys, unknown or recursive aliases, a second document, and more than the
+        limits allow.
     """
     return _Composer(document, limits, resolvers or {}).compose()
 
 
 def extent_of(node: Node) -> Extent:
-    """Measure a finished node; shared nodes are measured once and counted as often as they occur."""
+    """Measure a node; shared nodes are measured once and counted as often as they occur."""
     known: dict[int, Extent] = {}
 
     def measure(part: Node) -> Extent:
@@ -282,7 +179,7 @@ class _Composer:
             return
         before = SourceText.of("", self._document.text[: unreadable.start()]).lines
         line, column = len(before), len(before[-1]) + 1
-        message = f"the character U+{ord(unreadable.group()):04X} cannot stand in YAML"
+        message = f"the character U+{ord(unreadable.group()):04X} is not allowed in YAML"
         raise SpecError(message, self._document.span(line, column, line, column + 1))
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:
@@ -298,7 +195,7 @@ class _Composer:
         )
 
     def _at(self, mark: _Mark | None) -> Span:
-        """Return the span of one character; beyond the last text, of the place where that ends."""
+        """Return the span of one character; beyond the end of the text, of that end."""
         line, column = _position(mark)
         lines = self._document.source.lines
         if not any(text.strip() for text in lines[line - 1 :]):
@@ -324,7 +221,7 @@ class _Composer:
         if event.tag in self._resolvers:
             node = self._resolvers[event.tag](written)
         elif INCLUDED_TAG in self._resolvers and _MISPLACED_INCLUDE.search(event.value):
-            raise SpecError("what `include` returns is a value of its own, not a part of a text", span)
+            raise SpecError("the result of `include` is a whole value and cannot be part of a text", span)
         extent = Extent(1, 0) if isinstance(node, ScalarNode) else extent_of(node)
         if event.anchor is not None:
             self._anchors[event.anchor] = _Anchor(span, node, extent)
@@ -339,7 +236,7 @@ class _Composer:
             message = f"no anchor `&{name}` comes before this alias"
             raise SpecError(message, span, hint=did_you_mean(name, self._anchors))
         if anchor.node is None:
-            message = f"the alias `*{name}` stands inside of what it refers to"
+            message = f"the alias `*{name}` is part of the value that it refers to"
             raise SpecError(message, span, ((anchor.span, "the anchor is here"),))
         self._add(anchor.node, anchor.extent, span, event)
 
@@ -415,17 +312,17 @@ class _Composer:
 
 
 def _syntax_hint(error: yaml.MarkedYAMLError, span: Span, context: Span | None) -> str | None:
-    """Return what may be the matter, judged by the lines that the parser stopped at."""
+    """Return a hint at the likely cause, judged by the lines that the parser stopped at."""
     lines = [_line(place) for place in (span, context) if place is not None]
     if "\t" in _indentation(lines[0]):
-        return "YAML is indented with spaces, not with tabs"
+        return "YAML is indented with spaces, not tabs"
     if any(_NO_BREAK_SPACE in _indentation(line) for line in (lines[0], _line(span, -1))):
-        return "a no-break space stands where YAML is indented; it has to be a plain one"
+        return "the line is indented with a no-break space; YAML needs plain spaces"
     starts = [line.lstrip() for line in (*lines, _line(span, -1))]
     if any(start.startswith("!") for start in starts):
-        return "a tagged node is an item of a list: a dash and a space stand before its tag"
+        return "a tagged node is an item of a list: write a dash and a space before its tag"
     if any(start.startswith("-!") for start in starts):
-        return "a space stands between the dash of an item and its tag"
+        return "write a space between the dash of an item and its tag"
     return _SYNTAX_HINTS.get(error.problem or "")
 
 
@@ -440,3 +337,78 @@ def _indentation(line: str) -> str:
 def _position(mark: _Mark | None) -> tuple[int, int]:
     """Return a mark's line and column, 1-based."""
     return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
+
+
+def plain_value(text: str, span: Span | None = None, limits: Limits | None = None) -> Scalar:
+    """Return the value of an unquoted scalar, by the core schema of YAML 1.2.
+
+    Raises
+    ------
+    SpecError
+        For a number with too many digits, or one too large or too small for a float; at `span`.
+    """
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    return _number(text, span, limits or Limits())
+
+
+def scalar_node(text: str, quoted: bool, span: Span, tag: str | None, limits: Limits) -> ScalarNode:
+    """Return the node of a scalar; tags of the core schema are applied and dropped, others are kept.
+
+    Raises
+    ------
+    SpecError
+        As for `plain_value`, and if the text is not of the type that its tag says.
+    """
+    if tag is None:
+        value = text if quoted else plain_value(text, span, limits)
+        return ScalarNode(value, text, quoted, span)
+    kind = tag.removeprefix(CORE_TAGS)
+    if tag == "!" or (tag.startswith(CORE_TAGS) and kind == "str"):
+        return ScalarNode(text, text, True, span)
+    if tag.startswith(CORE_TAGS) and kind in _TAGGED_TYPES:
+        return _converted(text, kind, span, limits)
+    value = text if quoted else plain_value(text, span, limits)
+    return ScalarNode(value, text, quoted, span, tag)
+
+
+def _converted(text: str, kind: str, span: Span, limits: Limits) -> ScalarNode:
+    value = plain_value(text, span, limits)
+    if not isinstance(value, _TAGGED_TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
+        raise SpecError(f"`{text}` is tagged `!!{kind}`, but is not one", span)
+    return ScalarNode(
+        float(value) if kind == "float" and isinstance(value, int) else value, text, False, span
+    )
+
+
+def _number(text: str, span: Span | None, limits: Limits) -> Scalar:
+    """Return the number that `text` is, or `text` itself."""
+    bases = ((10, _DECIMAL), (8, _OCTAL), (16, _HEXADECIMAL))
+    base = next((base for base, pattern in bases if pattern.fullmatch(text)), None)
+    if base is not None:
+        _check_digits(text, span, limits)
+        return int(text.replace("0o", "") if base == 8 else text, base)
+    if _FLOAT.fullmatch(text):
+        return _finite(text, span, limits)
+    if _INFINITE.fullmatch(text):
+        return -math.inf if text.startswith("-") else math.inf
+    return math.nan if text in _NOT_A_NUMBER else text
+
+
+def _finite(text: str, span: Span | None, limits: Limits) -> float:
+    _check_digits(text, span, limits)
+    value = float_of(text)
+    if math.isinf(value):
+        raise SpecError(f"`{text}` is too large for a number", span, hint="infinity is written `.inf`")
+    # The exact value of such a text is a fraction that can be too long for the memory.
+    if value == 0 and any(digit in text.lower().partition("e")[0] for digit in "123456789"):
+        raise SpecError(f"`{text}` is too small for a number", span, hint="write 0")
+    return value
+
+
+def _check_digits(text: str, span: Span | None, limits: Limits) -> None:
+    if len(text) > limits.integer_digits:
+        message = f"a number of {len(text)} digits; at most {limits.integer_digits} are read"
+        raise SpecError(message, span, hint=raised_by("integer_digits"))

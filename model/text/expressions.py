@@ -24,6 +24,20 @@ from model.text.arithmetic import (
 )
 from model.text.source import ScalarNode, SourceText, Span, SpecError, did_you_mean
 
+LONGEST = 2_000
+"""Characters of an expression."""
+
+_FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
+_WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
+_MESH = re.compile(r"\d+ ?[xX] ?\d+")
+UNITS_HINT = (
+    "convert it to the unit of the attribute (depth: rows; bandwidths: words per cycle and instance; "
+    "times: seconds), and write the number alone"
+)
+_IN_GROUPS = re.compile(r"\d{1,3}(?:[ ,']\d{3})+")
+
+_QUOTES = ("'", '"')
+_BLOCKS = ("|", ">")
 _DEEPEST = 50
 
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "inf": math.inf}
@@ -56,29 +70,27 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
 def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
     """Return the value of an expression.
 
-    Expressions hold numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
-    ``a if c else b``, ``in``, lists, places in lists and keys of mappings (``sizes[0]``,
-    ``sizes["glb"]``), and calls of the functions in `model.text.arithmetic`. A name may have dots: it is
-    looked up as a whole, or else leads from mapping to mapping. ``node.get_fanout()`` is the mesh of a node
-    in all. Nothing else of Python is understood.
+    Expressions consist of numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
+    ``a if c else b``, ``in``, lists, indices and keys (``sizes[0]``, ``sizes["glb"]``), and calls of
+    `model.text.arithmetic.FUNCTIONS`. A name with dots is looked up as a whole first, then from mapping to
+    mapping. ``node.get_fanout()`` is the number of instances in the mesh of a node.
 
     Parameters
     ----------
     text_or_node : str or ScalarNode
-        A node whose value is not text is returned as it is. Whether a quoted scalar is an expression
-        is the caller's to say; here it is one.
+        A node whose value is not text is returned unchanged. Quoted text is evaluated, too.
     names : mapping
-        The values of names; looked up when the expression uses them. They go before `pi` and `inf`.
+        The values of names, looked up when they are used. They take precedence over `pi` and `inf`.
 
     Returns
     -------
     int, float, str or bool
-        A float may be infinite where an operand is; a text has at most `LONGEST` characters.
+        A float is infinite only if an operand is; a text has at most `LONGEST` characters.
 
     Raises
     ------
     SpecError
-        At the part of the scalar that is wrong; for an empty scalar, and for a list or mapping as the value.
+        At the part that is wrong; for an empty scalar, and if the value is a list or a mapping.
     """
     if isinstance(text_or_node, ScalarNode):
         return _evaluate_node(text_or_node, names)
@@ -93,36 +105,47 @@ def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float
     return Evaluator(node.value, node.span, names).result()
 
 
+def evaluate_any(node: ScalarNode, names: Mapping[str, object]) -> object:
+    """Return the value of an expression as `evaluate` does, which may be a list or a mapping as well.
+
+    Raises
+    ------
+    SpecError
+        As of `evaluate`, and for a list of more than `LONGEST` items.
+    """
+    if not isinstance(node.value, str):
+        return node.value
+    evaluator = Evaluator(node.value, node.span, names)
+    value = evaluator.value()
+    if isinstance(value, (list, tuple)) and len(value) <= LONGEST:
+        return list(value)
+    return value if isinstance(value, Mapping) else evaluator.checked(value)
+
+
 def _has_caret(node: ast.expr) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
 
 
 class Evaluator:
-    """Walks the syntax tree of one expression; a subclass may understand more kinds of nodes.
-
-    Parameters
-    ----------
-    text
-        The expression.
-    span
-        Its place, of which errors show the part that is wrong.
-    names
-        The values of names.
-    """
+    """Walks the syntax tree of one expression; a subclass may accept more kinds of nodes."""
 
     def __init__(self, text: str, span: Span | None, names: Mapping[str, object]) -> None:
         self._text = ExpressionText(text, span)
         self._names = names
 
     def result(self) -> int | float | str | bool:
-        """Return the value of the expression.
+        """Return the value of the expression; SpecError at the part that is wrong."""
+        return self.checked(self.value())
 
-        Raises
-        ------
-        SpecError
-            At the part that is wrong, or for a value that is no number and no text.
-        """
-        value, span = self._value(self._text.parse(), 0), self._text.span
+    def value(self) -> object:
+        """Return the value of the expression, of any type."""
+        return self._value(self._text.parse(), 0)
+
+    def checked(self, value: object) -> int | float | str | bool:
+        """Return a value that is a number or a text of bounded length; SpecError otherwise."""
+        span = self._text.span
+        if isinstance(value, (list, tuple)) and len(value) > LONGEST:
+            raise SpecError(f"the expression gives a list of more than {LONGEST} items", span)
         if not isinstance(value, (int, float, str)):
             raise SpecError(f"the expression gives {type_name(value)}, not a number or a text", span)
         if isinstance(value, str) and len(value) > LONGEST:
@@ -168,7 +191,7 @@ class Evaluator:
         raise SpecError("this is not allowed in an expression", self._text.at(node), hint=hint)
 
     def _texts_in(self, node: ast.expr) -> str | None:
-        """Say which names of a part stand for texts, as those do that are no expressions over known names."""
+        """Return a hint with the names whose values are texts: these may be misspelt expressions."""
         names = dict.fromkeys(part.id for part in ast.walk(node) if isinstance(part, ast.Name))
         values = {name: self._names[name] for name in names if name in self._names}
         texts = [
@@ -188,7 +211,7 @@ class Evaluator:
         raise SpecError(f"`{name}` is not defined here", self._text.at(node), hint=hint)
 
     def _led_to(self, path: str, node: ast.Name | ast.Attribute, depth: int) -> object:
-        """Return the value of a name with dots: its own, or what the mapping holds that it begins with."""
+        """Return the value of a name with dots, as a whole or from the mapping that it begins with."""
         stem = path.partition(".")[0]
         leads = path not in self._names and isinstance(self._names.get(stem), Mapping)
         if isinstance(node, ast.Attribute) and leads:
@@ -203,7 +226,7 @@ class Evaluator:
         return _usable(item(values, key), str(key))
 
     def _of_node(self, call: ast.Call, method: ast.Attribute, depth: int) -> object:
-        """Return the fanout of a node of an architecture: how many instances it makes of what is inside."""
+        """Return the fanout of a node of the architecture: the instances in its mesh."""
         if method.attr != "get_fanout" or call.args or call.keywords:
             hint = f"write `{method.attr}`" if method.attr in FUNCTIONS else None
             shown = _path(method) or method.attr
@@ -221,7 +244,7 @@ class Evaluator:
         return bounded(FUNCTIONS[name](name, arguments))
 
     def _junction(self, is_or: bool, values: list[ast.expr], depth: int) -> object:
-        """Return the value that decides an ``or`` or ``and``; later ones are not evaluated."""
+        """Return the value that decides an ``or`` or ``and``; later operands are not evaluated."""
         value: object = not is_or
         for operand in values:
             value = self._value(operand, depth)
@@ -242,7 +265,7 @@ class Evaluator:
 
 
 def _path(node: ast.expr) -> str:
-    """Return a name with dots, such as ``spec.problem.instance``, which is looked up as a whole."""
+    """Return a name with dots, such as ``spec.problem.instance``, or an empty text."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -251,7 +274,7 @@ def _path(node: ast.expr) -> str:
 
 
 def _stem(node: ast.expr) -> str:
-    """Return the name that a chain of keys and places begins with, such as ``sizes`` of ``sizes[0].glb``."""
+    """Return the name at the start of keys and indices, such as ``sizes`` of ``sizes[0].glb``."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -263,45 +286,15 @@ def _usable(value: object, name: str) -> object:
     raise TypeError(f"`{name}` is {type_name(value)}")
 
 
-LONGEST = 2_000
-"""Characters of an expression."""
-
-_FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
-_WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
-_MESH = re.compile(r"\d+ ?[xX] ?\d+")
-UNITS_HINT = (
-    "a number has the unit of its attribute (depth: rows; bandwidths: words per cycle and instance; "
-    "times: seconds): convert it, and write it alone"
-)
-_IN_GROUPS = re.compile(r"\d{1,3}(?:[ ,']\d{3})+")
-_QUOTES = ("'", '"')
-_BLOCKS = ("|", ">")
-
-
 class ExpressionText:
-    """The text of one expression and where it stands.
-
-    Parameters
-    ----------
-    text
-        The expression; line ends count as blanks.
-    span
-        Its place, None where it does not stand in a file.
-    """
+    """The text of one expression, line ends as blanks, and its place, if it has one."""
 
     def __init__(self, text: str, span: Span | None) -> None:
         self.text = " ".join(text.split("\n")).strip()
         self.span = span
 
     def parse(self) -> ast.expr:
-        """Return the syntax tree.
-
-        Raises
-        ------
-        SpecError
-            For what is no expression, at the part that is wrong; for an empty one, and one that is too long
-            or nested too deep.
-        """
+        """Return the syntax tree; SpecError at the part that is no expression, or if it is too large."""
         if not self.text:
             raise SpecError("an expression is missing here", self.span)
         if len(self.text) > LONGEST:
@@ -329,14 +322,15 @@ class ExpressionText:
         return self.text.encode()[node.col_offset : node.end_col_offset].decode()
 
     def _slip(self) -> SpecError | None:
-        """Return the error for a number with something to it; Python speaks of something else there."""
+        """Return the error for a common slip, for which Python's own message would be misleading."""
         followed = _WITH_UNIT.fullmatch(self.text)
         if _MESH.fullmatch(self.text):
-            problem, hint = "it is two numbers", "sides of a mesh are apart: `{meshX: ..., meshY: ...}`"
+            product = re.sub(" ?[xX] ?", " * ", self.text)
+            problem, hint = "it is two numbers", f"their product is written `{product}`"
         elif followed:
             problem, hint = f"a number is followed by `{followed[1]}`", UNITS_HINT
         elif _IN_GROUPS.fullmatch(self.text):
-            problem, hint = "digits are not grouped", f"write {re.sub('[^0-9]', '', self.text)}"
+            problem, hint = "digits cannot be grouped", f"write {re.sub('[^0-9]', '', self.text)}"
         else:
             return None
         return SpecError(f"`{_shortened(self.text)}` is not an expression: {problem}", self.span, hint=hint)
@@ -347,26 +341,17 @@ class ExpressionText:
         return SpecError(message, self._columns(error.offset, error.end_offset), hint=hint)
 
     def _columns(self, start: int | None, end: int | None) -> Span | None:
-        """Return the place of a part given by 1-based columns, as ``SyntaxError`` has them."""
+        """Return the place of a part between 1-based columns, as ``SyntaxError`` has them."""
         if start is None:
             return self.span
         return part_of(self.span, self.text, start - 1, None if end is None else end - 1)
 
 
 def part_of(span: Span | None, text: str, start: int, end: int | None = None) -> Span | None:
-    """Return the place of ``text[start:end]``, where `span` is the place of all of `text`.
+    """Return the place of ``text[start:end]``, given the place of all of `text`.
 
-    Where the file does not hold the text as it is (escapes), the answer is `span`. An empty part is
-    widened to one character.
-
-    Parameters
-    ----------
-    span
-        Place of the scalar.
-    text
-        The scalar's text.
-    start, end
-        0-based, the end is exclusive; None for the end means one character.
+    That is `span` itself where the file spells the text differently (escapes). A part that is empty or has no
+    end is one character wide.
     """
     if span is None:
         return None
@@ -382,9 +367,9 @@ def part_of(span: Span | None, text: str, start: int, end: int | None = None) ->
 
 
 def _part_of_lines(span: Span, text: str, start: int, end: int | None) -> Span:
-    """Return the place of a part of a text that stands in several lines, as blocks and folded texts do.
+    """Return the place of a part of a text of several lines, such as a block or a folded text.
 
-    The file must have the same characters in the same order, blanks aside.
+    The file must have the same characters in the same order, apart from blanks.
     """
     if span.source is None or len(text) > LONGEST:
         return span
@@ -401,7 +386,7 @@ def _part_of_lines(span: Span, text: str, start: int, end: int | None) -> Span:
 
 
 def _characters(span: Span, source: SourceText) -> Iterator[tuple[int, int, str]]:
-    """Yield the characters of a scalar with their lines and columns, without blanks and its first mark."""
+    """Yield the characters of a scalar with line and column, without blanks and its opening mark."""
     for row in range(span.line, span.end_line + 1):
         line = source.line(row) or ""
         first = span.column - 1 if row == span.line else 0

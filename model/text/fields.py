@@ -1,4 +1,4 @@
-"""Values and keys of a spec: each reader returns a checked value or raises a SpecError."""
+"""Values and keys of a spec: each function returns a checked value or raises a SpecError."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IDENTIFIER_HINT = "use letters, digits and `_`, and begin with no digit"
 
 
 def kind_of(node: Node) -> str:
-    """Return what `node` is, in words."""
+    """Return what `node` is, for a message."""
     if isinstance(node, SequenceNode):
         return "a list"
     if isinstance(node, MappingNode):
@@ -50,7 +50,7 @@ def as_sequence(node: Node, what: str) -> SequenceNode:
 
 
 def flat_items(items: Iterable[Node]) -> Iterator[Node]:
-    """Yield the items of a list; lists in it, such as included files give, stand for what they hold."""
+    """Yield the items of a list with those of the lists in it, which included files give."""
     for item in items:
         if isinstance(item, SequenceNode):
             yield from flat_items(item.items)
@@ -66,17 +66,7 @@ def as_scalar(node: Node, what: str) -> ScalarNode:
 
 
 def as_name(node: Node, what: str) -> str:
-    """Return the text of a scalar that names something.
-
-    Plain ``N`` or ``1`` are names as they are written. Names end up on terminals, so they hold nothing
-    that a terminal acts upon.
-
-    Parameters
-    ----------
-    node
-        What is read.
-    what
-        Names it in messages.
+    """Return the text of a scalar that names something, as written: ``N`` and ``1`` are names.
 
     Raises
     ------
@@ -94,27 +84,15 @@ def as_name(node: Node, what: str) -> str:
 
 
 def given(node: MappingNode, key: str) -> Node | None:
-    """Return the value under `key`, None where there is none or an empty one."""
+    """Return the value under `key`, or None if it is missing or empty."""
     value = node.get(key)
     return None if isinstance(value, ScalarNode) and value.value is None else value
 
 
 def known_name(node: Node, known: Iterable[str], what: str) -> str:
-    """Return a name out of known ones.
+    """Return a name that is one of `known`; SpecError with a suggestion otherwise.
 
-    Parameters
-    ----------
-    node
-        The scalar with the name.
-    known
-        All names that it may be.
-    what
-        What they name, in the singular, for messages.
-
-    Raises
-    ------
-    SpecError
-        It is no name, or an unknown one; with a suggestion.
+    `what` says what they name, in the singular.
     """
     name = as_name(node, what)
     names = tuple(known)
@@ -125,13 +103,7 @@ def known_name(node: Node, known: Iterable[str], what: str) -> str:
 
 
 def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
-    """Return a scalar's value; plain text is evaluated as an expression.
-
-    Raises
-    ------
-    SpecError
-        It is no scalar, empty, or an expression that is wrong.
-    """
+    """Return a scalar's value; plain text is evaluated as an expression over `names`."""
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, str) and not scalar.quoted:
         return evaluate(scalar, names)
@@ -146,28 +118,17 @@ def as_int(
     minimum: int | None = None,
     maximum: int = MAX_INTEGER,
 ) -> int:
-    """Return a whole number.
-
-    Parameters
-    ----------
-    node
-        A scalar, or an expression.
-    what
-        Names it in messages.
-    names
-        What the expression may use.
-    minimum, maximum
-        Both allowed themselves; None for no minimum.
+    """Return a whole number, also from an expression over `names` or a float with a whole value.
 
     Raises
     ------
     SpecError
-        It is anything else, a boolean included, or out of range. A float with a whole value will do.
+        It is anything else, a boolean included, or not from `minimum` to `maximum`.
     """
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
-        hint = "a limit is left out where there is none" if unlimited else None
+        hint = "leave out what has no limit" if unlimited else None
         raise unfit(node, value, f"{what} must be a whole number", hint)
     number = int(value)
     if minimum is not None and number < minimum:
@@ -178,22 +139,12 @@ def as_int(
 
 
 def unfit(node: Node, value: object, demand: str, hint: str | None = None) -> SpecError:
-    """Return the error for a value that is none of what is asked for.
-
-    Parameters
-    ----------
-    node
-        Where it stands. What stands in quotes has a hint of its own.
-    value
-        What is there.
-    demand
-        What it must be, as a clause.
-    hint
-        For people, where nothing is in quotes.
-    """
+    """Return the error for a value that is not as `demand`, a clause, says; quoted text has its own hint."""
     if not isinstance(node, ScalarNode) or not node.quoted:
         return SpecError(f"{demand}, but is `{_shown(node, value)}`", node.span, hint=hint)
-    hint = "what stands in quotes is text: leave them out" if _starts_with(node, ("'", '"')) else None
+    if not node.text.strip():
+        return SpecError(f"{demand}, but is empty", node.span)
+    hint = "quoted values are text: remove the quotes" if _starts_with(node, ("'", '"')) else None
     return SpecError(f"{demand}, but is the text `{node.text}`", node.span, hint=hint)
 
 
@@ -211,17 +162,10 @@ def _is_whole(value: float) -> bool:
 def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
     """Return a number exactly as written; a computed float counts as its shortest decimal form.
 
-    Parameters as for `as_int`.
-
-    Returns
-    -------
-    Fraction
-        Zero, or from 1e-15 to 1e15 in size, of either sign.
-
     Raises
     ------
     SpecError
-        It is anything else, or out of range.
+        It is anything else, or neither zero nor from 1e-15 to 1e15 in magnitude.
     """
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
@@ -237,15 +181,7 @@ _YAML_1_2 = "in YAML 1.2 other words are text"
 
 
 def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
-    """Return a truth value; YAML 1.1 words such as ``yes`` are not truth values, but 0 and 1 are.
-
-    Parameters as for `as_int`.
-
-    Raises
-    ------
-    SpecError
-        It is anything else.
-    """
+    """Return a truth value; 0 and 1 are allowed, but not words of YAML 1.1 such as ``yes``."""
     scalar = as_scalar(node, what)
     is_word = isinstance(scalar.value, str) and scalar.value.isidentifier() and scalar.value not in names
     value = scalar.text if is_word else value_of(node, names, what)
@@ -256,21 +192,9 @@ def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
 
 
 def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
-    """Return the names listed in a node with their places.
+    """Return the names in a list, or a single name, with their places, in the order of the list.
 
-    Parameters
-    ----------
-    node
-        A list, or a single name; ``*`` stands for all that are known.
-    known
-        All names that there are.
-    what
-        What they name, in the singular, for messages.
-
-    Returns
-    -------
-    dict of str to Span
-        In the order of the list; after ``*`` all of `known`, at the place of `node`.
+    ``*`` stands for all that are known, at the place of `node`; `what` says what they name, in the singular.
 
     Raises
     ------
@@ -291,7 +215,7 @@ def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
 
 
 def means_all(node: Node) -> bool:
-    """Whether a list of names is ``*``, or holds it."""
+    """Whether a list of names is ``*`` or contains it."""
     items = node.items if isinstance(node, SequenceNode) else (node,)
     return any(isinstance(item, ScalarNode) and item.text.strip() == "*" for item in items)
 
@@ -302,13 +226,13 @@ def _exact(text: str, node: Node, what: str) -> Fraction:
     except (ArithmeticError, ValueError):
         raise SpecError(f"{what} must be a finite number, but is `{text}`", node.span) from None
     if number and not Fraction(1, MAX_INTEGER) <= abs(number) <= MAX_INTEGER:
-        message = f"{what} must be 0 or from {1 / MAX_INTEGER:g} to {MAX_INTEGER:g} in size, but is `{text}`"
+        message = f"{what} must be 0 or from {1 / MAX_INTEGER:g} to {MAX_INTEGER:g}, but is `{text}`"
         raise SpecError(message, node.span)
     return number
 
 
 def _shown(node: Node, value: object) -> str:
-    """Return a value for a message: its text, and what it came to if it was calculated."""
+    """Return a value for a message: its text, and the result if it was calculated."""
     text = node.text if isinstance(node, ScalarNode) else str(value)
     literal = isinstance(node, ScalarNode) and node.value is value
     return text if literal or text == str(value) else f"{text}, which is {value}"
@@ -324,26 +248,10 @@ def check_keys(
     required: Iterable[str] = (),
     elsewhere: Mapping[str, str] = NOWHERE,
 ) -> None:
-    """Check that a mapping has none but known keys.
+    """Check that a mapping, called `what`, has only known keys; SpecError at the first unknown one.
 
-    Parameters
-    ----------
-    node
-        The mapping.
-    known
-        The keys that it may have.
-    what
-        Names it in messages.
-    required
-        Where an unknown key resembles no known one, the message names those of these that are missing as
-        well: one of them may be what it was to be. That they are missing is no error here.
-    elsewhere
-        Keys that belong under another one, and that one.
-
-    Raises
-    ------
-    SpecError
-        At the first key that is unknown.
+    If that resembles no known key, the message names the `required` keys that are missing: it may be one of
+    them, misspelt. `elsewhere` has keys that belong under another key, and that key.
     """
     names = tuple(known)
     for key, _ in node.entries:
@@ -357,15 +265,7 @@ def check_keys(
 
 
 def belongs(key: str, elsewhere: Mapping[str, str]) -> str:
-    """Return the hint for a key that belongs under another one.
-
-    Parameters
-    ----------
-    key
-        One of the keys of `elsewhere`.
-    elsewhere
-        As for `check_keys`.
-    """
+    """Return the hint for a key of `elsewhere`, which belongs under another one."""
     return f"`{key}` belongs under `{elsewhere[key]}`"
 
 
@@ -378,26 +278,9 @@ def _unknown_key(key: ScalarNode, known: Sequence[str], what: str, missing: Sequ
 
 
 def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNode, Node] | None:
-    """Return the entry whose key is one of several synonyms.
+    """Return the entry whose key is one of several synonyms, or None; SpecError if there are two.
 
-    Parameters
-    ----------
-    node
-        The mapping.
-    keys
-        The synonyms.
-    what
-        Names the mapping in messages.
-
-    Returns
-    -------
-    tuple or None
-        The node of the key, and the value, which may be empty; None if there is none.
-
-    Raises
-    ------
-    SpecError
-        Two of the synonyms are given.
+    The value may be empty; `what` names the mapping.
     """
     present = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
     if len(present) > 1:
@@ -408,46 +291,15 @@ def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNod
 
 
 def check_count(items: Sequence[object], most: int, what: str, span: Span) -> None:
-    """Check that there are not too many of something.
-
-    Parameters
-    ----------
-    items
-        All of them.
-    most
-        How many may be there.
-    what
-        Names them in the plural.
-    span
-        Where they are given.
-
-    Raises
-    ------
-    SpecError
-        There are more.
-    """
+    """Check that there are at most so many of something; `what` names it in the plural."""
     if len(items) > most:
         raise SpecError(f"{len(items)} {what}; at most {most} are read", span)
 
 
 def check_points(count: int, limits: Limits, what: str, span: Span) -> None:
-    """Check that a number of computes, words or instances is not beyond all plausibility.
+    """Check that a number of computes, words or instances is within `Limits.points`.
 
-    Parameters
-    ----------
-    count
-        At least 0.
-    limits
-        `Limits.points` counts.
-    what
-        The message's beginning, such as ``the computes are``.
-    span
-        Where the number comes from.
-
-    Raises
-    ------
-    SpecError
-        It is greater than the limit.
+    `what` begins the message, such as ``the computes are``.
     """
     if count > limits.points:
         message = f"{what} about 1e{math.floor(math.log10(count))}; at most {float(limits.points):g} are read"
@@ -455,22 +307,7 @@ def check_points(count: int, limits: Limits, what: str, span: Span) -> None:
 
 
 def check_problem(problem: Problem, limits: Limits, span: Span) -> None:
-    """Check that the computes and words of an Einsum are not beyond all plausibility.
-
-    Parameters
-    ----------
-    problem
-        The Einsum with its bounds.
-    limits
-        `Limits.points` counts.
-    span
-        Where the bounds are given.
-
-    Raises
-    ------
-    SpecError
-        They are.
-    """
+    """Check that the computes and words of an Einsum are within `Limits.points`."""
     check_points(problem.computes, limits, "the computes are", span)
     for space in problem.dataspaces:
         check_points(tile_words(space, problem.bound), limits, f"the words of `{space.name}` are", span)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from pathlib import Path
 
 from model.text.limits import Limits, raised_by
@@ -22,42 +20,25 @@ SPEC_SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
 class IncludeRoots:
     """The directory trees that specs may include files from, resolved.
 
-    Parameters
-    ----------
-    directories
-        Trees of which everything may be included.
-    collections
-        Trees of which shared fragments may be: files named as specs whose name, or a folder of theirs
-        inside of the tree, begins with an underscore.
+    From `collections`, only shared fragments may be included: spec files whose name, or a folder's in the
+    tree, begins with an underscore.
     """
 
     directories: tuple[Path, ...]
     collections: tuple[Path, ...] = ()
 
     def permits(self, path: Path) -> bool:
-        """Whether a file may be included: it lies in one of the trees once its symbolic links are followed.
-
-        Raises
-        ------
-        SpecError
-            Its links run in a circle.
-        """
+        """Whether a file may be included: its resolved path lies in one of the trees."""
         target = resolved(path)
         if any(target.is_relative_to(directory) for directory in self.directories):
             return True
         return any(_may_share(target, tree) for tree in self.collections if target.is_relative_to(tree))
 
     def check(self, path: Path) -> None:
-        """Check that a file may be included.
-
-        Raises
-        ------
-        SpecError
-            It may not, as `permits` says.
-        """
+        """Check that a file may be included; SpecError otherwise."""
         if self.permits(path):
             return
-        hint = f"if that is meant, allow it: --allow-include {display_name(path.parent)}"
+        hint = f"`--allow-include {display_name(path.parent)}` permits it"
         raise SpecError(f"{display_name(path)} lies outside of the directories of the spec files", hint=hint)
 
 
@@ -69,14 +50,9 @@ def _may_share(target: Path, tree: Path) -> bool:
 
 
 def is_fragment(path: Path, levels_above: int) -> bool:
-    """Whether a file is a part of others: its name, or one of the folders next to it, is marked as shared.
+    """Whether a file is part of others: its name, or a folder's in its collection, is marked as shared.
 
-    Parameters
-    ----------
-    path
-        The file.
-    levels_above
-        How many directories above the file's own its collection begins, as for `include_roots`.
+    The collection begins so many directories above the file's own, as for `include_roots`.
     """
     return _is_marked(resolved(path).parts[-levels_above - 1 :])
 
@@ -91,30 +67,14 @@ def include_roots(
     allow_include: Iterable[Path],
     levels_above: int = 0,
 ) -> IncludeRoots:
-    """Return the directories that may be included from.
+    """Return the directories that files may be included from.
 
-    These are the directories of the spec files themselves, the specs that ship with this package,
-    what `allow_include` names, and for every variable that names an existing file (relative to the
-    working directory or to a spec file) outside of them the directory of that file and the directory
-    above, because layer files share a base file beside their folder. A symbolic link that such a file
-    is does not count: whoever wrote the specs may have put it there. The root of the file system is
-    never one of them unless `allow_include` names it.
-
-    Parameters
-    ----------
-    paths
-        The spec files that the user named.
-    variables
-        Template variables; values that are no path of a file do not matter.
-    allow_include
-        Directories that the user named.
-    levels_above
-        How many directories above a spec file shared fragments may come from, too.
-
-    Raises
-    ------
-    SpecError
-        Symbolic links run in a circle.
+    These are the directories of the spec files, the shipped specs, those of `allow_include`, and for each
+    variable that names an existing file (relative to the working directory or to a spec file) outside of them
+    its directory and the one above: layer files share a base file beside their folder. If that file is a
+    symbolic link, its own location counts: the author of the specs may have planted it. The root of the file
+    system is excluded unless `allow_include` names it. `levels_above` directories above the spec files are
+    collections.
     """
     homes = [home for path in paths for home in (resolved(path.parent), resolved(path).parent)]
     trees = [*homes, SHIPPED_SPECS]
@@ -136,7 +96,7 @@ def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file, and nothing keeps from looking."""
+    """Whether there is such a file that can be looked at."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -144,7 +104,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """Whether there is such a directory, and nothing keeps from looking."""
+    """Whether there is such a directory that can be looked at."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -152,7 +112,7 @@ def is_directory(path: Path) -> bool:
 
 
 def resolved(path: Path) -> Path:
-    """Return a path without symbolic links; SpecError where they run in a circle, or none can be."""
+    """Return a path without symbolic links; SpecError if they form a cycle."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
@@ -162,12 +122,7 @@ def resolved(path: Path) -> Path:
 def find(wanted: str, directories: Iterable[Path], roots: IncludeRoots) -> Path | None:
     """Return the first existing path: `wanted` itself if absolute, else below each directory.
 
-    Nothing is told about what lies outside of `roots`, not even whether it exists.
-
-    Raises
-    ------
-    SpecError
-        Where a place outside of `roots` is left after all others.
+    If none exists and some lie outside of `roots`, that is a SpecError: whether these exist stays secret.
     """
     outside: list[Path] = []
     for directory in directories:
@@ -189,13 +144,7 @@ def _exists(path: Path) -> bool:
 
 
 def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> Path:
-    """Return what `find` returns, whose parameters it takes, if there is a path.
-
-    Raises
-    ------
-    SpecError
-        There is none, with the places where it was looked for; or as for `find`.
-    """
+    """Return the path that `find` returns; SpecError with the searched places if there is none."""
     path = find(wanted, directories, roots)
     if path is not None:
         return path
@@ -206,13 +155,7 @@ def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> 
 
 
 def files_of(directory: Path) -> list[Path]:
-    """Return what a directory holds, subdirectories included, by name.
-
-    Raises
-    ------
-    SpecError
-        It is no directory or cannot be read.
-    """
+    """Return the entries of a directory by name; SpecError if it is none or cannot be read."""
     if not directory.is_dir():
         raise SpecError(f"{display_name(directory)} is not a directory")
     try:
@@ -227,7 +170,7 @@ def read_text(path: Path, limits: Limits) -> str:
     Raises
     ------
     SpecError
-        If it is missing, a directory or device, unreadable, too large, empty, or not UTF-8.
+        It is missing, a directory or device, unreadable, too large, empty, or not UTF-8.
     """
     name = display_name(path)
     try:
@@ -262,16 +205,16 @@ def _read_bytes(path: Path, name: str, limits: Limits) -> bytes:
 
 
 def _working_directory_hint(wanted: str, home: Path, roots: IncludeRoots) -> str | None:
-    """Say how a file that lies in the working directory is called from the one that includes it."""
+    """Return a hint for a path relative to the working directory instead of the including file."""
     path = Path.cwd() / wanted
     if not roots.permits(path) or not is_file(path):
         return None
     called = os.path.relpath(resolved(path.parent) / path.name, resolved(home))
-    return f"paths are relative to the file that includes them: from there it is `{printable(called)}`"
+    return f"paths are relative to the including file: from there it is `{printable(called)}`"
 
 
 def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
-    """Name a file that is called almost as the one that is missing."""
+    """Return a hint with a file whose name is close to that of the missing one."""
     parents = {(directory / wanted).parent for directory in directories}
     try:
         names = [entry.name for parent in sorted(parents) if parent.is_dir() for entry in parent.iterdir()]
@@ -281,17 +224,14 @@ def _neighbour_hint(wanted: str, directories: Iterable[Path]) -> str | None:
 
 
 def _shipped_hint(path: Path) -> str | None:
-    """Name the shipped file that a path beginning with ``specs`` means: once installed it lies elsewhere."""
+    """Return a hint with the shipped file that a path below ``specs`` means: it is installed elsewhere."""
     shipped = SHIPPED_SPECS.parent / path
     is_shipped = path.parts[:1] == (SHIPPED_SPECS.name,) and resolved(shipped).is_relative_to(SHIPPED_SPECS)
     return f"the shipped one is {display_name(shipped)}" if is_shipped and _exists(shipped) else None
 
 
 def display_name(path: Path) -> str:
-    """Return the shorter of the absolute path and the one relative to the working directory.
-
-    Characters that a terminal would act upon are replaced.
-    """
+    """Return the shorter of the absolute path and the one relative to the working directory, printable."""
     absolute = os.path.abspath(path)  # noqa: PTH100 (keeps symbolic links as the user wrote them)
     try:
         relative = os.path.relpath(absolute)
@@ -302,47 +242,18 @@ def display_name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Scope:
-    """The file that is read, and what its includes see.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    home : Path
-        The directory of the top file.
-    variables : mapping
-        Template variables.
-    added : tuple of Path
-        Directories that templates added to the search path.
-    environment : mapping
-        What ``$NAME`` means in the paths of templates.
-    chain : tuple of Path
-        The files that included one another down to this one, resolved, this one last.
-    """
+    """The file that is read, and what its includes see."""
 
     path: Path
-    home: Path
-    variables: Mapping[str, object] = field(default_factory=dict)
-    added: tuple[Path, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    chain: tuple[Path, ...] = ()
+    home: Path  # the directory of the top file
+    variables: Mapping[str, object] = field(default_factory=dict)  # of templates
+    added: tuple[Path, ...] = ()  # directories that templates added to the search path
+    environment: Mapping[str, str] = field(default_factory=dict)  # of `$NAME` in the paths of templates
+    chain: tuple[Path, ...] = ()  # files that included one another, resolved, this one last
 
     @classmethod
     def top(cls, path: Path, variables: Mapping[str, object]) -> Scope:
-        """Return the scope of a file that the user named.
-
-        Parameters
-        ----------
-        path
-            The file.
-        variables
-            Template variables.
-
-        Raises
-        ------
-        SpecError
-            Its symbolic links run in a circle.
-        """
+        """Return the scope of a file that the user named."""
         return cls(path, path.parent, variables, chain=(resolved(path),))
 
     @property
@@ -351,13 +262,7 @@ class Scope:
         return tuple(dict.fromkeys((self.path.parent, *self.added, self.home)))
 
     def enter(self, path: Path, limits: Limits) -> Scope:
-        """Return the scope of a file that this one includes.
-
-        Raises
-        ------
-        SpecError
-            If that file is being read already, or the includes are nested too deep.
-        """
+        """Return the scope of an included file; SpecError if it is being read already, or nested too deep."""
         target = resolved(path)
         if target in self.chain:
             cycle = [*self.chain[self.chain.index(target) :], target]
@@ -367,109 +272,57 @@ class Scope:
         return replace(self, path=path, chain=(*self.chain, target))
 
 
-class Session:
-    """The files that may be read, what is left of the limits, and the names that templates use.
+@dataclass(slots=True)
+class Usage:
+    """What one reading of a spec has used of its limits, and the names that its templates use."""
 
-    Parameters
-    ----------
-    limits
-        For all files together. The time counts from here, as processor time of this thread.
-    roots
-        Where included files may lie.
-    """
+    bytes: int = 0
+    includes: int = 0
+    nodes: int = 0
+    rendered: int = 0
+    seconds: float = 0.0
+    names: set[str] = field(default_factory=set)
+
+
+class Session:
+    """One reading of spec files: its limits, for all files together, and where included files may lie."""
 
     def __init__(self, limits: Limits, roots: IncludeRoots) -> None:
         self.limits = limits
         self.roots = roots
-        self.names: set[str] = set()
-        self._bytes = 0
-        self._includes = 0
-        self._nodes = 0
-        self._printed = 0
-        self._work = 0
-        # Processor time: a busy machine makes no spec unreadable.
-        self._deadline = time.thread_time() + limits.seconds
+        self.used = Usage()
+        self.confined = False  # whether this is the process that templates are confined to
 
     def read(self, path: Path) -> str:
-        """Return the text of a file.
-
-        Raises
-        ------
-        SpecError
-            As for ``read_text``, or when all files together are too long.
-        """
+        """Return the text of a file; SpecError as for `read_text`, or when all files are too long."""
         text = read_text(path, self.limits)
-        self._bytes += len(text.encode())
-        if self._bytes > self.limits.total_bytes:
+        self.used.bytes += len(text.encode())
+        if self.used.bytes > self.limits.total_bytes:
             message = f"the spec files hold more than {self.limits.total_bytes} bytes in all"
             raise SpecError(message, hint=raised_by("total_bytes"))
         return text
 
     def count_nodes(self, nodes: int) -> None:
-        """Count the values that a file holds.
-
-        Raises
-        ------
-        SpecError
-            All files together hold too many.
-        """
-        self._nodes += nodes
-        if self._nodes > self.limits.nodes:
+        """Count the values that a file holds; SpecError when all files hold too many."""
+        self.used.nodes += nodes
+        if self.used.nodes > self.limits.nodes:
             message = f"the spec files hold more than {self.limits.nodes} values in all"
             raise SpecError(message, hint=raised_by("nodes"))
 
-    def locate(self, wanted: str, scope: Scope) -> Path:
-        """Return the file that a spec names.
+    def count_text(self, text: str) -> str:
+        """Return a text that a template renders to; SpecError when it is too much in all."""
+        self.used.rendered += len(text)
+        if self.used.rendered > self.limits.rendered_characters:
+            message = f"templates render to more than {self.limits.rendered_characters} characters"
+            raise SpecError(message, hint=raised_by("rendered_characters"))
+        return text
 
-        Raises
-        ------
-        SpecError
-            There is none, it may not be read, or too many are included.
-        """
-        self._includes += 1
-        if self._includes > self.limits.includes:
-            raise SpecError(f"more than {self.limits.includes} files are included")
+    def locate(self, wanted: str, scope: Scope) -> Path:
+        """Return the file that a spec names; SpecError if there is none, or it may not be included."""
+        self.used.includes += 1
+        if self.used.includes > self.limits.includes:
+            message = f"more than {self.limits.includes} files are included"
+            raise SpecError(message, hint=raised_by("includes"))
         path = require(wanted, scope.directories, self.roots)
         self.roots.check(path)
         return path
-
-    def spend(self, characters: int) -> None:
-        """Count text that a template prints.
-
-        Raises
-        ------
-        SpecError
-            It is too much in all, or the templates take too long.
-        """
-        self._printed += characters
-        if self._printed > self.limits.rendered_characters:
-            raise SpecError(f"templates print more than {self.limits.rendered_characters} characters")
-        self.work(0)
-
-    def work(self, size: int) -> None:
-        """Count what a template makes or looks at.
-
-        Raises
-        ------
-        SpecError
-            It is too much in all, or the templates take too long.
-        """
-        self._work += size
-        if self._work > self.limits.template_work:
-            raise SpecError(f"templates make more than {self.limits.template_work} characters of values")
-        if time.thread_time() > self._deadline:
-            raise SpecError(f"templates take longer than {self.limits.seconds:g} s")
-
-    def check_template(self, sizes: Iterable[int], path: Path) -> None:
-        """Check that a template is not too large to be compiled, and that there is time left.
-
-        Raises
-        ------
-        SpecError
-            Otherwise.
-        """
-        self.work(0)
-        if any(total > self.limits.template_bytes for total in accumulate(sizes)):
-            name = display_name(path)
-            most = self.limits.template_bytes
-            raise SpecError(f"the template {name} has more than {most} bytes of statements and expressions")

@@ -20,17 +20,16 @@ def is_merge_key(key: ScalarNode) -> bool:
 
 
 def merged_mapping(entries: Iterable[Entry], span: Span, tag: str | None) -> MappingNode:
-    """Return the mapping of some entries with its merge keys carried out.
+    """Return the mapping of some entries with its merge keys applied.
 
-    ``<<`` adds the keys that the mapping lacks. ``<<<`` does so at every depth: mappings under the
-    same key are merged, lists under the same key are joined (own items first), and a scalar that is
-    given stays, as does any value with the tag ``!nomerge``. Of several sources, an earlier one goes
-    before a later one. Keys that were merged in follow the own ones.
+    ``<<`` adds the keys that the mapping lacks. ``<<<`` does so at every depth: mappings under the same key
+    are merged, lists are joined (merged items last), scalars and values tagged ``!nomerge`` are kept. Earlier
+    sources take precedence over later ones. Merged keys follow the others.
 
     Raises
     ------
     SpecError
-        Where a merge key holds anything but a mapping or a list of mappings.
+        If the value of a merge key is neither a mapping nor a list of mappings.
     """
     written = tuple(entries)
     result = MappingNode(tuple(entry for entry in written if not is_merge_key(entry[0])), span, tag)
@@ -59,18 +58,18 @@ def _fill(target: MappingNode, source: MappingNode, recursive: bool) -> MappingN
     return MappingNode(tuple(entries), target.span, target.tag)
 
 
-def _filled_value(own: Node, other: Node | None) -> Node:
-    if own.tag == NO_MERGE_TAG:
-        return own
-    if isinstance(own, MappingNode) and isinstance(other, MappingNode):
-        return _fill(own, other, recursive=True)
-    if isinstance(own, SequenceNode) and isinstance(other, SequenceNode):
-        return SequenceNode(own.items + other.items, own.span, own.tag)
-    return own
+def _filled_value(value: Node, other: Node | None) -> Node:
+    if value.tag == NO_MERGE_TAG:
+        return value
+    if isinstance(value, MappingNode) and isinstance(other, MappingNode):
+        return _fill(value, other, recursive=True)
+    if isinstance(value, SequenceNode) and isinstance(other, SequenceNode):
+        return SequenceNode(value.items + other.items, value.span, value.tag)
+    return value
 
 
 def without_merge_tags(root: Node) -> Node:
-    """Return a tree without the tag ``!nomerge``, which has done its work once the tree is merged."""
+    """Return a merged tree without the tag ``!nomerge``, which has no further meaning."""
     known: dict[int, Node] = {}
 
     def stripped(node: Node) -> Node:
@@ -92,37 +91,32 @@ def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def join_included(first: Node, second: Node) -> Node:
-    """Return what two files of one directory say: one mapping as `join_specs` joins it, or one list.
+    """Return two files of one directory as one mapping, joined by `join_specs`, or as one list.
 
     Raises
     ------
     SpecError
-        Where one is a list and the other a mapping, or either is a single value.
+        If one is a list and the other a mapping, or either is a single value.
     """
     if isinstance(first, MappingNode) and isinstance(second, MappingNode):
         return join_specs(first, second)
     if isinstance(first, SequenceNode) and isinstance(second, SequenceNode):
         return SequenceNode(first.items + second.items, first.span, first.tag)
-    message = "the files of one directory are all mappings, or all lists"
+    message = "the files of a directory must all be mappings, or all be lists"
     raise SpecError(message, second.span, ((first.span, "the first file"),))
 
 
 def join_specs(first: MappingNode, second: MappingNode) -> MappingNode:
     """Return one spec from two files.
 
-    A key that only one file gives is taken as it is. Under a key that both give, mappings are joined
-    key by key at every depth, lists of mappings (component classes, ERT tables, constraint targets)
-    are put one after the other, an empty value gives way, and equal values count once.
-
-    Parameters
-    ----------
-    first, second
-        Their roots; the place of `first` counts.
+    Under a key that both have, mappings are joined key by key at every depth, lists of mappings (component
+    classes, ERT tables, constraint targets) are concatenated, an empty value is overridden, and equal values
+    count once. The result has the place of `first`.
 
     Raises
     ------
     SpecError
-        Where the files give one key different values; it names both places.
+        If the files give a key different values; it shows both places.
     """
     entries = [(key, _join_entry(key, value, second)) for key, value in first.entries]
     entries += [(key, value) for key, value in second.entries if key.text not in first]

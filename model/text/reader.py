@@ -38,23 +38,23 @@ def read_files(
     Parameters
     ----------
     paths : iterable of path
-        YAML files; one whose name ends in ``.jinja`` or ``.jinja2`` or whose text holds ``{{`` or
-        ``{%`` is rendered as a Jinja2 template first.
+        YAML files. One whose name ends in ``.jinja`` or ``.jinja2``, or whose text contains ``{{`` or ``{%``,
+        is rendered as a Jinja2 template first.
     variables : mapping, optional
-        Template variables. One that names an existing file also allows includes from its directory
-        and the one above.
+        Template variables. One that names an existing file also permits includes from its directory and from
+        the one above.
     limits : Limits, optional
     allow_include : iterable of path
-        Further directories that may be included from.
+        Further directories that files may be included from.
     levels_above : int
-        How many directories above a file's own it may include files from that are named as specs.
+        How many directories above a file's own shared spec files may be included from.
     names : set of str, optional
-        The names that templates use are added to it, for `unused_notes`.
+        Receives the names that templates use, for `unused_notes`.
 
     Returns
     -------
     MappingNode
-        As `model.text.merging.join_specs` joins them; every node keeps the place it was written at.
+        Joined by `model.text.merging.join_specs`; every node keeps its place.
 
     Raises
     ------
@@ -72,17 +72,12 @@ def read_each(
     levels_above: int = 0,
     names: set[str] | None = None,
 ) -> list[MappingNode]:
-    """Read spec files that belong together, without joining them; parameters as for `read_files`.
+    """Read spec files that belong together, as `read_files` does, without joining them.
 
     Returns
     -------
     list of MappingNode
-        One per file, in the order of `paths`; without entries for a template that prints nothing.
-
-    Raises
-    ------
-    SpecError
-        For every kind of bad input.
+        One per file, in the order of `paths`; empty for a template that prints nothing.
     """
     tops = [Path(path) for path in paths]
     if not tops:
@@ -93,21 +88,23 @@ def read_each(
     reader = _Reader(session)
     found = [reader.top(path, values) for path in tops]
     if names is not None:
-        names.update(session.names)
+        names.update(session.used.names)
     return found
 
 
 def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[Note]:
-    """Return a note for every variable that no template uses.
+    """Return a note for each variable that nothing uses: `names` are those of templates or of a model.
 
-    Parameters
-    ----------
-    variables
-        Names that have values.
-    names
-        Those that templates use, see `read_files`.
+    Raises
+    ------
+    SpecError
+        For an unused variable that no template could use, because its name is no identifier.
     """
     known = sorted(names)
+    for name in variables:
+        if name not in known and not name.isidentifier():
+            hint = did_you_mean(name, known) or "write NAME=VALUE"
+            raise SpecError(f"`{name}` is not the name of a variable", hint=hint)
     return [_unused(name, known) for name in variables if name not in known]
 
 
@@ -118,13 +115,11 @@ def _unused(name: str, known: Iterable[str]) -> Note:
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
-    """Return template variables from texts.
+    """Return template variables from texts ``NAME=VALUE``; the last one of a name counts.
 
-    Parameters
-    ----------
-    assignments
-        ``NAME=VALUE`` each; the last one of a name counts. A value that is a YAML boolean or float, or an
-        integer in its usual form, becomes one; anything else stays text (``01`` is a name, not a number).
+    A value that is a YAML boolean or float, or an integer in its usual form, becomes one; anything else stays
+    text (``01`` is a name, not a number). Names that no template could use, such as those of sizes in ONNX
+    models, are refused later, by `unused_notes`.
 
     Raises
     ------
@@ -134,7 +129,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     variables: dict[str, object] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
-        if not equals or not name.isidentifier():
+        if not equals or not name.strip():
             raise SpecError(f"`{assignment}` does not set a variable", hint="write NAME=VALUE")
         value = plain_value(text)
         is_text = value is None or (isinstance(value, int) and str(value).lower() != text.lower())
@@ -143,7 +138,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
 
 
 def is_template(path: Path, text: str) -> bool:
-    """Whether a file is rendered before it is read: by its suffix, or for ``{{`` or ``{%`` in its text."""
+    """Whether a file is a template: by its suffix, or for ``{{`` or ``{%`` in its text."""
     return path.name.endswith(_TEMPLATE_SUFFIXES) or any(mark in text for mark in _TEMPLATE_MARKS)
 
 
@@ -181,6 +176,7 @@ class _Reader:
         return TemplateEngine(self._session, self.load).render(text, scope)
 
     def _include(self, node: ScalarNode, scope: Scope) -> Node:
+        _check_one_path(node)
         try:
             return self.load(scope.enter(self._session.locate(node.text, scope), self._session.limits))
         except SpecError as error:
@@ -188,17 +184,30 @@ class _Reader:
 
     def _include_directory(self, node: ScalarNode, scope: Scope) -> Node:
         """Return the spec files of a directory, joined in the order of their names."""
+        _check_one_path(node)
         try:
             directory = self._session.locate(node.text, scope)
             paths = [path for path in files_of(directory) if path.name.endswith(SPEC_SUFFIXES)]
             if not paths:
-                raise SpecError(f"{display_name(directory)} holds no spec files")
+                raise SpecError(f"{display_name(directory)} contains no spec files")
             located = [self._session.locate(str(path.absolute()), scope) for path in paths]
             return reduce(
                 join_included, [self.load(scope.enter(path, self._session.limits)) for path in located]
             )
         except SpecError as error:
             raise error.included_at(node.span) from None
+
+
+def _check_one_path(node: ScalarNode) -> None:
+    """Check that an include has one path: YAML reads includes below one another as a single text."""
+    words = node.text.split()
+    if not words:
+        raise SpecError(f"`{node.tag}` needs a path", node.span)
+    if len(words) == 1 or (node.span.end_line == node.span.line and node.tag not in words):
+        return
+    message = f"`{node.tag}` takes one path, but more text follows `{words[0]}`"
+    hint = f"write one include per key, as in `name: {node.tag} {words[0]}`, or pass the files together"
+    raise SpecError(message, node.span, hint=hint)
 
 
 def _top_mapping(node: Node | None, document: Document, name: str) -> MappingNode:
@@ -212,4 +221,4 @@ def _top_mapping(node: Node | None, document: Document, name: str) -> MappingNod
 
 
 def _nothing(document: Document, name: str) -> SpecError:
-    return SpecError(f"{name} holds nothing but comments", document.span(1, 1, 1, 2))
+    return SpecError(f"{name} contains nothing but comments", document.span(1, 1, 1, 2))

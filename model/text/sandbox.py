@@ -1,305 +1,233 @@
-"""A Jinja2 environment for templates that nobody has read: no Python objects, bounded work and text."""
+"""Where untrusted templates run: a child process under limits, and in it Jinja2's own sandbox."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+import ast
+import faulthandler
+import gc
+import os
+import pickle
+import re
+import signal
+import threading
+import traceback
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType
+from typing import NoReturn, TypeVar
 
 from jinja2 import StrictUndefined, Undefined, nodes
 from jinja2.ext import Extension
-from jinja2.filters import FILTERS
 from jinja2.parser import Parser
-from jinja2.runtime import Context, LoopContext
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.utils import Namespace
 
-from model.text.arithmetic import FUNCTIONS, OPERATORS, bounded, calculate, total
-from model.text.files import Session
-from model.text.limits import Limits
+from model.text.arithmetic import FUNCTIONS, OPERATORS, bounded, calculate, type_name
+from model.text.source import SpecError
 
-SIZED = (str, list, tuple, Mapping)
-_BITS_OF_A_CHARACTER = 32
+CODE_NAME = "template:"
+"""What the names of compiled templates begin with, so that tracebacks can be searched for them."""
+
+_Result = TypeVar("_Result")
+
+_FRAME = re.compile(rb'File "' + CODE_NAME.encode() + rb'([^"\n]*)", line (\d+)')
+_ADDRESS_SPACE = Path("/proc/self/statm")
+_PATIENCE_S = 10.0
+_PATIENCE = 20.0
+"""A child may take this long on the clock, plus so many times its processor time."""
+
+_LEAST_S, _MOST_S = 1e-3, 1e6
+_MOST_BYTES = 2**60
+"""What the system calls take: 0 s would be no limit."""
+
+_FORKING = threading.Lock()
+"""Held from a pipe's making until only one child can write to it."""
+
+_FOREIGN_STATEMENTS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
-def parts(value: object, limit: int) -> Iterator[object]:
-    """Yield a value and all that it holds.
+class StoppedError(Exception):
+    """The child process ended before its work was done.
+
+    Parameters
+    ----------
+    number
+        The signal that ended it, 0 for none.
+    frames
+        Escaped names and lines of the templates that it was rendering, innermost first; known only for
+        SIGPROF, which ends it when its processor time is used up.
+    """
+
+    def __init__(self, number: int, frames: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(number, frames)
+        self.number = number
+        self.frames = frames
+
+
+def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int) -> tuple[_Result, float]:
+    """Run `work` in a child process that can take no more than some time and memory.
+
+    What it changes is lost with the child; exceptions come back without their traceback, which is a note of
+    all but `SpecError`. On systems without ``fork`` it runs in this process, without limits.
+
+    Parameters
+    ----------
+    work
+        Its result or exception is pickled. It finds all modules loaded and only its own thread alive.
+    seconds
+        Processor time, more than 0.
+    memory_bytes
+        Address space on top of what this process has; not limited where there is no ``/proc``.
+
+    Returns
+    -------
+    tuple
+        The result, and the processor time in seconds.
 
     Raises
     ------
-    OverflowError
-        It is more, or holds an integer of more than 4096 bits.
+    StoppedError
+        The child exceeded a limit without an exception of its own, or crashed.
+    OSError
+        There can be no child.
     """
-    weight = 0
-    pending = [value]
-    while pending:
-        part = pending.pop()
-        weight += 1
-        if isinstance(part, int):
-            weight += bounded(part).bit_length() // _BITS_OF_A_CHARACTER
-        if isinstance(part, SIZED):
-            weight += len(part)
-        if weight > limit:
-            raise too_large(limit)
-        yield part
-        if isinstance(part, (list, tuple)):
-            pending += part
-        elif isinstance(part, Mapping):
-            pending += [*part.keys(), *part.values()]
+    if not hasattr(os, "fork"):
+        return work(), 0.0
+    child, receiver = _start(work, seconds, memory_bytes)
+    try:
+        with os.fdopen(receiver, "rb") as stream:
+            answer = stream.read()
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        status, spent_s = _reap(child)
+    if status != 0 or not answer:
+        frames = tuple((name.decode(), int(line)) for name, line in _FRAME.findall(answer))
+        raise StoppedError(status & 0x7F, frames)
+    done, result = pickle.loads(answer)
+    if not done:
+        raise result
+    return result, spent_s
 
 
-def too_large(limit: int) -> OverflowError:
-    """Return the error for a value of more than `limit` characters."""
-    return OverflowError(f"a value of more than {limit} characters")
+def _start(work: Callable[[], object], seconds: float, memory_bytes: int) -> tuple[int, int]:
+    """Return a child's process number and the file descriptor that its answer comes from."""
+    with _FORKING:
+        receiver, sender = os.pipe()
+        # No handler of this process may run in the child before that has limits and handlers of its own.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            child = os.fork() or _serve(work, sender, seconds, memory_bytes)  # 0 in the child
+        except OSError:
+            os.close(receiver)
+            raise
+        finally:
+            os.close(sender)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return child, receiver
 
 
-_LARGEST_PRECISION = 300
-_PLAIN_FILTERS = (
-    *("abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items", "last"),
-    *("length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
-    *("selectattr", "sort", "title", "upper"),
-)
-_TEXT_ATTRIBUTES = (
-    *("capitalize", "count", "endswith", "find", "isdigit", "lower", "lstrip", "rsplit", "rstrip", "split"),
-    *("splitlines", "startswith", "strip", "title", "upper"),
-)
-_LOOP_ATTRIBUTES = (
-    *("changed", "cycle", "depth", "depth0", "first", "index", "index0", "last", "length", "nextitem"),
-    *("previtem", "revindex", "revindex0"),
-)
-_SAFE_ATTRIBUTES: dict[type, tuple[str, ...]] = {
-    str: _TEXT_ATTRIBUTES,
-    dict: ("get", "items", "keys", "values"),
-    list: ("count", "index"),
-    tuple: ("count", "index"),
-    LoopContext: _LOOP_ATTRIBUTES,
-}
-_PRINTABLE = (str, int, float, list, tuple, Mapping, type(None))
-_CHARGED_AT_ONCE = 10_000
-_COMPARED_AT_ONCE = 64
-_FOREIGN_NODES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+def _reap(child: int) -> tuple[int, float]:
+    """Wait for the end of a child; return its status, and its processor time in seconds."""
+    try:
+        _, status, usage = os.wait4(child, 0)
+    except ChildProcessError:  # where SIGCHLD is ignored, nothing is known of children
+        return 0, 0.0
+    return status, usage.ru_utime + usage.ru_stime
+
+
+def _serve(work: Callable[[], object], sender: int, seconds: float, memory_bytes: int) -> NoReturn:
+    """Do the work as the child process, and end it: nothing of the parent is flushed or finalized."""
+    code = 1
+    try:
+        _limit(sender, seconds, memory_bytes)
+        answer = _answer(work)
+        with os.fdopen(sender, "wb") as stream:
+            stream.write(answer)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _answer(work: Callable[[], object]) -> bytes:
+    """Return whether the work was done, and its result or exception, pickled."""
+    try:
+        return pickle.dumps((True, work()))
+    except Exception as error:
+        if not isinstance(error, SpecError):
+            error.add_note(traceback.format_exc())
+        return pickle.dumps((False, error))
+
+
+def _limit(sender: int, seconds: float, memory_bytes: int) -> None:
+    """Set the limits of this process; at the end of its time it writes where it is, even within C code."""
+    import resource  # noqa: PLC0415 (not on Windows)
+
+    gc.freeze()
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the child
+    faulthandler.register(signal.SIGPROF, sender, all_threads=False, chain=True)
+    seconds = min(max(seconds, _LEAST_S), _MOST_S)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S + _PATIENCE * seconds)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0}
+    with suppress(OSError):
+        pages = int(_ADDRESS_SPACE.read_text().split()[0])
+        limits[resource.RLIMIT_AS] = pages * resource.getpagesize() + min(memory_bytes, _MOST_BYTES)
+    for kind, most in limits.items():
+        _, hard = resource.getrlimit(kind)
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 class SpecEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja2 with the filters, attributes and operators that spec templates need, and no others.
+    """Jinja2's sandbox with the arithmetic and the functions of expressions, and the statement ``assert``.
 
-    Every loop pass, call and printed value is charged to the session, and so is the size of every value
-    that an operator, a filter, a call or a slice makes or compares. Values are bounded in size where they
-    arise, so that no template can fill the memory or the time between two charges. Methods that templates
-    call raise what `model.text.templates` turns into a SpecError.
+    Time and memory are the child process's to limit. Compiled templates have the lines of the template.
     """
 
     intercepted_binops = OPERATORS
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self) -> None:
         super().__init__(
             undefined=StrictUndefined,
             keep_trailing_newline=True,
-            finalize=self._printed,
+            finalize=_printed,
             cache_size=0,
             extensions=(AssertStatement,),
         )
-        self._session = session
-        self._limits: Limits = session.limits
-        self.globals = {"range": self._range, "dict": _dict, "namespace": Namespace, **_functions()}
-        filters: dict[str, Callable[..., object]] = {name: FILTERS[name] for name in _PLAIN_FILTERS}
-        filters |= {"indent": self._indent, "replace": self._replace, "round": _round, "sum": _sum}
-        filters |= {"join": self._join, "string": self._text, "trim": self._trim, "unique": self._unique}
-        self.filters = {name: self._charged(function) for name, function in filters.items()}
-        self.tests = {name: self._charged(function) for name, function in self.tests.items()}
-
-    def compiled_sizes(self, text: str) -> Iterator[int]:
-        """Yield the characters of each part of a template that is neither text nor a comment.
-
-        Raises
-        ------
-        TemplateSyntaxError
-            While it is iterated, for what Jinja2 cannot take apart.
-        """
-        return (len(part) for _, kind, part in self.lex(text) if kind != "data" and "comment" not in kind)
-
-    def instrument(self, template: nodes.Template) -> nodes.Template:
-        """Put the charges and size checks into a parsed template.
-
-        Raises
-        ------
-        ForeignStatementError
-            For a statement that would load another template.
-        """
-        for foreign in template.find_all(_FOREIGN_NODES):
-            statement = type(foreign).__name__.lower()
-            message = f"`{{% {statement} %}}` is not for specs; use `include_text`"
-            raise ForeignStatementError(message, foreign.lineno)
-        repeated: list[nodes.For | nodes.Macro | nodes.CallBlock] = [
-            *template.find_all(nodes.For),
-            *template.find_all(nodes.Macro),
-            *template.find_all(nodes.CallBlock),
-        ]
-        for part in repeated:
-            length = sum(len(data.data) for data in part.find_all(nodes.TemplateData))
-            part.body.insert(0, nodes.ExprStmt(_call("charge", nodes.Const(length)), lineno=part.lineno))
-        _check_children(template)
-        template.set_environment(self)
-        return template
-
-    def charge(self, characters: int) -> None:
-        """Count text that is printed; called from templates by what `instrument` adds.
-
-        Raises
-        ------
-        SpecError
-            It is too much, or takes too long.
-        """
-        self._session.spend(characters)
-
-    def sized(self, value: object) -> object:
-        """Return a value after its size is checked and charged.
-
-        Raises
-        ------
-        OverflowError
-            It has more characters and items than ``rendered_characters``, or a number of more than 4096 bits.
-        SpecError
-            All values together are too much, or take too long.
-        """
-        size = 0
-        for part in parts(value, self._limits.rendered_characters):
-            size += len(part) + 1 if isinstance(part, SIZED) else 1
-            if size >= _CHARGED_AT_ONCE:
-                self._session.work(size)
-                size = 0
-        self._session.work(size)
-        return value
-
-    def call(self, __context: Context, __obj: object, *args: object, **kwargs: object) -> object:
-        """Call what a template calls, and check and charge what that returns."""
-        owner = getattr(__obj, "__self__", None)
-        if isinstance(owner, str):
-            self._compare(owner, *args, *kwargs.values())
-        return self.sized(super().call(__context, __obj, *args, **kwargs))
-
-    def _compare(self, text: str, *others: object) -> None:
-        """Charge for a text that is searched for others: `rsplit` and `strip` take quadratic time."""
-        for other in others:
-            if isinstance(other, str):
-                self._session.work(len(text) * len(other) // _COMPARED_AT_ONCE)
-
-    def _charged(self, function: Any) -> Callable[..., object]:
-        """Return a filter or test whose operands and result are checked and charged."""
-
-        @functools.wraps(function)
-        def charged(*arguments: object, **options: object) -> object:
-            for argument in arguments:
-                if not isinstance(argument, Context):
-                    self.sized(argument)
-            return self.sized(function(*arguments, **options))
-
-        return charged
-
-    def concatenated(self, *parts: object) -> str:
-        """Return the texts of `parts` one after the other (the operator ``~``).
-
-        Raises
-        ------
-        TypeError
-            A part is a function or an iterator.
-        OverflowError
-            The text is too long.
-        """
-        return self._join(parts)
+        functions = {name: _template_function(name) for name in FUNCTIONS}
+        self.globals = {**functions, "range": safe_range, "dict": dict, "namespace": Namespace}
 
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
-        """Calculate with bounded operands and results.
+        """Calculate as expressions do; errors as for `model.text.arithmetic.calculate`."""
+        return calculate(operator, _defined(left), _defined(right))
 
-        Raises
-        ------
-        ArithmeticError, TypeError
-            As for `model.text.arithmetic.calculate`.
-        SpecError
-            As for `sized`.
-        """
-        return self.sized(calculate(operator, _defined(left), _defined(right)))
+    def fail(self, message: object) -> NoReturn:
+        """Raise the AssertionError of an ``assert`` whose condition does not hold."""
+        raise AssertionError(message)
 
-    def fail(self, message: object) -> str:
-        """Stop with the message of an ``assert`` whose condition does not hold.
-
-        Raises
-        ------
-        AssertionError
-            Always.
-        """
-        raise AssertionError(self._text(message))
-
-    def wrap_str_format(self, value: object) -> Callable[..., str] | None:
-        """Know no string formatting: its widths are not bounded."""
-        return None
-
-    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
-        """Whether a template may read an attribute: a few of the plain types, and of namespaces."""
-        if isinstance(obj, Namespace):
-            return not attr.startswith("_")
-        return any(isinstance(obj, kind) and attr in allowed for kind, allowed in _SAFE_ATTRIBUTES.items())
-
-    def _printed(self, value: object) -> object:
-        """Return what is printed for a value: YAML writes None as null."""
-        if isinstance(value, Undefined):
-            return value
-        text = "null" if value is None else self._text(value)
-        self._session.spend(len(text))
-        return text
-
-    def _text(self, value: object) -> str:
-        """Return the text of a plain value; TypeError for a function or an iterator."""
-        for part in parts(value, self._limits.rendered_characters):
-            if not isinstance(_defined(part), _PRINTABLE):
-                raise TypeError(f"a {type(part).__name__} cannot be printed")
-        return str(value)
-
-    def _range(self, *bounds: int) -> range:
-        result = range(*bounds)
-        if len(result) > self._limits.range_length:
-            raise OverflowError(f"a range of more than {self._limits.range_length}")
-        return result
-
-    def _join(self, values: Iterable[object], separator: str = "") -> str:
-        return str(separator).join(self._joinable(values, len(str(separator))))
-
-    def _joinable(self, values: Iterable[object], separator_length: int) -> Iterator[str]:
-        length = 0
-        for value in values:
-            text = self._text(value)
-            length += len(text) + separator_length
-            if length > self._limits.rendered_characters:
-                raise too_large(self._limits.rendered_characters)
-            yield text
-
-    def _indent(self, text: str, width: int = 4, first: bool = False) -> str:
-        start, *others = str(_defined(text)).split("\n")
-        if width < 0 or width * (len(others) + 1) > self._limits.rendered_characters:
-            raise OverflowError("the indentation is too wide")
-        margin = " " * width
-        lines = [margin + start if first else start, *(margin + line if line else line for line in others)]
-        return "\n".join(lines)
-
-    def _trim(self, text: str, characters: str | None = None) -> str:
-        text = str(_defined(text))
-        self._compare(text, characters)
-        return text.strip(characters)
-
-    def _unique(self, values: Iterable[object], *arguments: object, **options: object) -> Iterator[object]:
-        return FILTERS["unique"](self, self._watched(values), *arguments, **options)  # type: ignore[no-any-return]
-
-    def _watched(self, values: Iterable[object]) -> Iterator[object]:
-        """Yield values as long as there is time: numbers may be chosen so that all have the same hash."""
-        for value in values:
-            self._session.work(1)
-            yield value
-
-    def _replace(self, text: str, old: str, new: str) -> str:
-        text, old, new = (str(_defined(part)) for part in (text, old, new))
-        if len(text) + text.count(old) * len(new) > self._limits.rendered_characters:
-            raise too_large(self._limits.rendered_characters)
-        return text.replace(old, new)
+    def _compile(self, source: str, filename: str) -> CodeType:
+        """Compile the code of a template under the template's lines, so that all tracebacks name these."""
+        tree = ast.parse(source)
+        last = tree.body[-1]
+        assert isinstance(last, ast.Assign) and isinstance(
+            last.value, ast.Constant
+        )  # debug_info = "1=9&2=14"
+        pairs = [pair.split("=") for pair in str(last.value.value).split("&") if pair]
+        starts = [int(start) for _, start in pairs]
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.stmt, ast.expr, ast.excepthandler, ast.keyword, ast.arg, ast.alias)):
+                place = bisect_right(starts, node.lineno) - 1
+                node.lineno = node.end_lineno = int(pairs[place][0]) if place >= 0 else 1
+                node.col_offset = node.end_col_offset = 0
+        return compile(tree, filename, "exec")
 
 
 class AssertStatement(Extension):
@@ -314,57 +242,17 @@ class AssertStatement(Extension):
         message: nodes.Expr = nodes.Const("an assertion does not hold")
         if parser.stream.skip_if("comma"):
             message = parser.parse_expression()
-        failure = nodes.ExprStmt(_call("fail", message), lineno=line)
-        return nodes.If(nodes.Not(condition), [failure], [], [], lineno=line)
+        call = nodes.Call(nodes.EnvironmentAttribute("fail"), [message], [], None, None)
+        return nodes.If(nodes.Not(condition), [nodes.ExprStmt(call, lineno=line)], [], [], lineno=line)
 
 
-class ForeignStatementError(Exception):
-    """A template statement that specs do not have, with its line."""
-
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.line = line
-
-
-def _functions() -> dict[str, Callable[..., object]]:
-    """Return the functions of expressions that templates may call; `range` is the environment's own."""
-    return {name: _template_function(name) for name in FUNCTIONS if name != "range"}
+def foreign_statement(template: nodes.Template) -> nodes.Node | None:
+    """Return a statement of a parsed template that would load another template, if there is one."""
+    return next(template.find_all(_FOREIGN_STATEMENTS), None)
 
 
 def _template_function(name: str) -> Callable[..., object]:
     return lambda *arguments: bounded(FUNCTIONS[name](name, [_defined(part) for part in arguments]))
-
-
-def _call(name: str, *arguments: nodes.Node) -> nodes.Call:
-    return nodes.Call(nodes.EnvironmentAttribute(name), list(arguments), [], None, None)
-
-
-def _check_children(node: nodes.Node) -> None:
-    """Pass every list, dict, slice, comparison and ``~`` of a template through the size checks."""
-    for name, value in node.iter_fields():
-        if isinstance(value, nodes.Node):
-            setattr(node, name, _checked(value))
-        elif isinstance(value, list):
-            setattr(node, name, [_checked(item) if isinstance(item, nodes.Node) else item for item in value])
-
-
-def _checked(node: nodes.Node) -> nodes.Node:
-    _check_children(node)
-    if isinstance(node, nodes.Compare):
-        node.expr = _sized(node.expr)
-        node.ops = [nodes.Operand(operand.op, _sized(operand.expr)) for operand in node.ops]
-        return node
-    if isinstance(node, nodes.Concat):
-        return _call("concatenated", *node.nodes).set_lineno(node.lineno)
-    is_slice = isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)
-    is_tuple = isinstance(node, nodes.Tuple) and node.ctx == "load"
-    return _sized(node) if is_slice or is_tuple or isinstance(node, (nodes.List, nodes.Dict)) else node
-
-
-def _sized(node: nodes.Node) -> nodes.Call:
-    call = _call("sized", node)
-    call.set_lineno(node.lineno)
-    return call
 
 
 def _defined(value: object) -> object:
@@ -374,15 +262,18 @@ def _defined(value: object) -> object:
     return value
 
 
-def _dict(*given: Any, **entries: object) -> dict[Any, object]:
-    return dict(*given, **entries)
+def _printed(value: object) -> object:
+    """Return what is printed for a value: YAML writes None as null."""
+    _check_printable(value)
+    return "null" if value is None else value
 
 
-def _round(value: float, precision: int = 0, method: str = "common") -> float:
-    if abs(precision) > _LARGEST_PRECISION:
-        raise OverflowError("the precision is too large")
-    return FILTERS["round"](_defined(value), precision, method)  # type: ignore[no-any-return]
-
-
-def _sum(values: Iterable[object], start: float = 0) -> object:
-    return total((_defined(value) for value in values), start)
+def _check_printable(value: object) -> None:
+    """Check that a value is plain; TypeError for one that Python would print with its address."""
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            _check_printable(part)
+    elif isinstance(value, Mapping):
+        _check_printable([*value.keys(), *value.values()])
+    elif not isinstance(_defined(value), (str, int, float, type(None))):
+        raise TypeError(f"{type_name(value)} cannot be printed")

@@ -1,4 +1,4 @@
-"""Spec text as nodes with places, the errors and notes that show them, and the way back to the files."""
+"""Nodes that know where they were written, and the errors and notes that show these places."""
 
 from __future__ import annotations
 
@@ -25,20 +25,10 @@ _ALIKE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """The text of one file, or what a template in it was rendered to; or of a setting.
+    """The text of a file, of a rendered template, or of a setting on the command line."""
 
-    Parameters
-    ----------
-    name : str
-        The file as the reader of a message knows it.
-    lines : tuple of str
-        Its lines, without line ends.
-    origin : str
-        What it is the text of.
-    """
-
-    name: str
-    lines: tuple[str, ...]
+    name: str  # as messages show it
+    lines: tuple[str, ...]  # without line ends
     origin: Origin = "file"
 
     @classmethod
@@ -60,13 +50,13 @@ class Span:
     Parameters
     ----------
     file : str
-        The file as messages name it.
+        As messages name it.
     line, column, end_line, end_column : int
         First character, and the character after the last one.
     source : SourceText, optional
-        The text the span lies in; without it a message shows the position only.
+        The text that contains the span; without it a message shows the position only.
     rendered : Span, optional
-        Where a template's rendering changed the line: the same stretch in the rendered text.
+        If rendering a template changed the line: the same stretch in the rendered text.
     """
 
     file: str
@@ -83,30 +73,18 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ScalarNode:
-    """A scalar: its value by the YAML 1.2 core schema, and the text it was written as.
-
-    Parameters
-    ----------
-    value : None, bool, int, float or str
-    text : str
-        The scalar's content; energies are read from it exactly, as decimals.
-    quoted : bool
-        Whether it was written in quotes or as a block scalar (its value is then text).
-    span : Span
-    tag : str or None
-        An explicit tag such as ``!Component``.
-    """
+    """A scalar: its value by the YAML 1.2 core schema, and the text it was written as."""
 
     value: Scalar
-    text: str
-    quoted: bool
+    text: str  # energies are read from it exactly, as decimals
+    quoted: bool  # in quotes or a block scalar, so that its value is text
     span: Span = field(compare=False)
-    tag: str | None = None
+    tag: str | None = None  # explicit, such as `!Component`
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceNode:
-    """A list of nodes, with its place and an explicit tag; equal to another whatever the place."""
+    """A list of nodes; comparisons ignore its place."""
 
     items: tuple[Node, ...]
     span: Span = field(compare=False)
@@ -117,20 +95,11 @@ class SequenceNode:
 class MappingNode:
     """A mapping with scalar keys, in the order in which they were written.
 
-    Keys are told apart by their text, so ``1`` and ``"1"`` are the same key. Mappings are equal whatever
-    their place.
-
-    Parameters
-    ----------
-    entries
-        Keys with their values, no key twice.
-    span
-        Its place.
-    tag
-        An explicit tag such as ``!Component``, None without one.
+    Keys are compared by their text: ``1`` and ``"1"`` are the same key. Comparisons of mappings ignore their
+    place.
     """
 
-    entries: tuple[tuple[ScalarNode, Node], ...]
+    entries: tuple[tuple[ScalarNode, Node], ...]  # no key twice
     span: Span = field(compare=False)
     tag: str | None = None
     _positions: dict[str, int] = field(init=False, repr=False, compare=False)
@@ -149,30 +118,11 @@ class MappingNode:
         return None if position is None else self.entries[position][1]
 
     def key(self, name: str) -> ScalarNode:
-        """Return the node of the key itself.
-
-        Raises
-        ------
-        KeyError
-            There is none.
-        """
+        """Return the node of the key itself; KeyError if it is missing."""
         return self.entries[self._positions[name]][0]
 
     def require(self, key: str, what: str = "this mapping") -> Node:
-        """Return the value under a key, which may be empty.
-
-        Parameters
-        ----------
-        key
-            Its text.
-        what
-            Names the mapping in the message.
-
-        Raises
-        ------
-        SpecError
-            At the mapping, where the key is missing.
-        """
+        """Return the value under a key, possibly empty; SpecError if it is missing from `what`."""
         value = self.get(key)
         if value is None:
             raise SpecError(f"{what} lacks the key `{key}`", self.span)
@@ -187,7 +137,7 @@ Node = ScalarNode | SequenceNode | MappingNode
 
 
 def values_in(*roots: Node) -> Iterator[Node]:
-    """Yield all values, keys left out, each once however many aliases point at it."""
+    """Yield all values but no keys, each once however many aliases refer to it."""
     waiting = list(roots)
     seen: set[int] = set()
     while waiting:
@@ -212,7 +162,9 @@ def to_plain(node: Node) -> object:
 
 
 class SpecError(Exception):
-    """A spec that cannot be used, with the place that is wrong.
+    """A spec that cannot be used, and where it is wrong.
+
+    Whatever a message quotes from a file, its texts are printable: they hold no control characters.
 
     Parameters
     ----------
@@ -221,7 +173,7 @@ class SpecError(Exception):
     span : Span, optional
         Where.
     related : tuple of (Span, str)
-        Other places that matter, each with what it is ("first defined here").
+        Other relevant places, each with its role ("first defined here").
     hint : str, optional
         What would help.
     """
@@ -234,25 +186,22 @@ class SpecError(Exception):
         hint: str | None = None,
     ) -> None:
         super().__init__(message, span, related, hint)
-        self.message = message
+        self.message = printable(message)
         self.span = span
-        self.related = tuple(related)
-        self.hint = hint
+        self.related = tuple((place, printable(text)) for place, text in related)
+        self.hint = None if hint is None else printable(hint)
 
     def __str__(self) -> str:
         return self.message if self.span is None else f"{self.span}: {self.message}"
 
     def included_at(self, span: Span) -> SpecError:
-        """Return the error with the place of the include that led to it."""
+        """Return the error with the place of the include that led to it added."""
         if self.span is None:
             return type(self)(self.message, span, self.related, self.hint)
         return type(self)(self.message, self.span, (*self.related, (span, "included here")), self.hint)
 
     def render(self) -> str:
-        """Return the message with its places, source lines, carets and hint.
-
-        Plain text that is safe on a terminal: what it would act upon is replaced, long lines are cut.
-        """
+        """Return the message with places, source lines, carets and hint, as a terminal shows it."""
         spans = [span for span in (self.span, *(place for place, _ in self.related)) if span]
         gutter = max((_gutter_width(span) for span in spans), default=1)
         lines = [f"error: {self.message}"]
@@ -271,22 +220,10 @@ class ConflictError(SpecError):
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return a hint that names the candidate most like a word.
+    """Return a hint with the candidate that a word may be a slip of, or None.
 
-    A candidate that differs in case, dashes or underscores only is preferred to one that is
-    merely close; one that begins otherwise has to be closer.
-
-    Parameters
-    ----------
-    word
-        What is written. Words of more than 200 characters are like nothing: comparing them takes too long.
-    candidates
-        Of which the first 2000 are compared.
-
-    Returns
-    -------
-    str or None
-        None where none is alike.
+    A candidate that differs only in case, dashes or underscores is preferred; with another first letter, it
+    must be closer. Words of over 200 characters and candidates after the first 2000 would take too long.
     """
     if len(word) > _LONGEST_WORD:
         return None
@@ -298,7 +235,7 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def _alike(name: str, word: str) -> bool:
-    """Whether a word may be a slip of a name that is close to it: few slips change the first letter."""
+    """Whether a word may be a slip of a name close to it: few slips change the first letter."""
     same_start = name[:1].casefold() == word[:1].casefold()
     return name != word and (same_start or SequenceMatcher(None, name, word).ratio() >= _ALIKE)
 
@@ -309,23 +246,15 @@ def fold_name(name: str) -> str:
 
 
 def source_ref(span: Span) -> SourceRef:
-    """Return the place of `span` for the canonical problem."""
+    """Return the start of `span`, as the canonical types refer to places."""
     origin = "file" if span.source is None else span.source.origin
     return SourceRef(span.file, span.line, span.column, origin)
 
 
 def excerpts(spans: Iterable[Span]) -> list[list[str]]:
-    """Return, for each place, the lines that show it.
+    """Return the lines that show each place: position, source line and carets; line numbers are aligned.
 
-    Parameters
-    ----------
-    spans
-        The places; their line numbers are aligned with each other.
-
-    Returns
-    -------
-    list of list of str
-        Position, source line and carets; the position alone where the text is not known.
+    Without a known text, the position alone.
     """
     places = list(spans)
     gutter = max((_gutter_width(span) for span in places), default=1)
@@ -391,49 +320,22 @@ class LineOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML document.
-
-    Parameters
-    ----------
-    text : str
-        What the YAML parser reads.
-    source : SourceText
-        The same text in lines.
-    origins : tuple of LineOrigin, optional
-        For a rendered template, where each line of `source` was written.
-    """
+    """The text of one YAML document, and where the user wrote it."""
 
     text: str
-    source: SourceText
-    origins: tuple[LineOrigin, ...] | None = None
+    source: SourceText  # the same text in lines
+    origins: tuple[LineOrigin, ...] | None = None  # of each line, for a rendered template
 
     @classmethod
     def of(cls, name: str, text: str, origin: Origin = "file") -> Document:
-        """Wrap the text of a file that is no template, or of a setting.
-
-        Parameters
-        ----------
-        name
-            The file as messages name it, or the setting.
-        text
-            All of it.
-        origin
-            Which of the two it is.
-        """
+        """Return the document of a file that is no template, or of a setting."""
         return cls(text, SourceText.of(name, text, origin))
 
     def span(self, line: int, column: int, end_line: int, end_column: int) -> Span:
-        """Return the span of a stretch of the text, in terms of the user's files.
+        """Return the span of a stretch of the text in the user's files; lines, columns and end as in `Span`.
 
-        A line that rendering left as it stood in the template keeps its columns. Otherwise the span
-        covers the template's line, and carries the stretch of the rendered text with it.
-
-        Parameters
-        ----------
-        line, column
-            Its first character, from 1.
-        end_line, end_column
-            The character after its last one, from 1.
+        A line that rendering did not change keeps its columns. Otherwise the span covers the template's line,
+        with the stretch of the rendered text beside it.
         """
         written = Span(self.source.name, line, column, end_line, end_column, self.source)
         if self.origins is None:
@@ -466,15 +368,10 @@ Places = Mapping[SourceRef, Span]
 
 
 def places_of(*documents: Node) -> dict[SourceRef, Span]:
-    """Return the span of every place that a node of some documents starts at.
+    """Return the span of each place at which a node of some documents starts.
 
-    Where several nodes start at one place, as a mapping does with its first key, the shortest
-    counts: constraints point at names and values.
-
-    Parameters
-    ----------
-    documents
-        Their roots; what aliases share is looked at once.
+    If several nodes start there, as a mapping and its first key do, the shortest counts: constraints point at
+    names and values.
     """
     spans: dict[SourceRef, Span] = {}
     for span in (span for node in values_in(*documents) for span in _spans_of(node)):
@@ -496,10 +393,10 @@ def _end(span: Span) -> tuple[int, int]:
 
 
 TakeNote = Callable[[Note], None]
-"""Where those who read a spec leave their notes."""
+"""Takes the notes of those who read a spec."""
 
 
 def note_at(span: Span | None, sentence: str, *values: Value) -> Note:
-    """Return a note on what stands at `span`, with the values made printable; see `Note`."""
+    """Return a note about the text at `span`, with printable values; see `Note`."""
     shown = tuple(printable(value) if isinstance(value, str) else value for value in values)
     return Note(sentence, shown, None if span is None else source_ref(span))

@@ -12,7 +12,7 @@ from model.text.composer import CORE_TAGS, plain_value
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, SpecError
 
 MOST_CHARACTERS = 1 << 23
-"""Of all values together: keys that were merged into many mappings stand in each of them."""
+"""Of all values together: keys that were merged into many mappings are written in each of them."""
 
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
 _BREAKS = re.compile("[\t\n\r\x85\u2028\u2029]+")
@@ -22,28 +22,18 @@ _FLOW_WIDTH = 80
 _WIDTH = 1 << 30
 
 
-def spec_text(root: MappingNode) -> str:
-    """Return the YAML text of a spec.
+def spec_text(root: MappingNode, most_characters: int = MOST_CHARACTERS) -> str:
+    """Return YAML text that reads as the nodes of a merged spec, apart from their places.
 
-    Plain values stay plain and quoted ones quoted, as the difference between an expression and a text.
-    What several aliases point at is written once.
-
-    Parameters
-    ----------
-    root
-        Not changed; merge keys in it have been carried out.
-
-    Returns
-    -------
-    str
-        Text that reads as the same nodes, apart from their places.
+    Plain values stay plain and quoted ones quoted: that distinguishes an expression from a text. Values that
+    aliases share are written once.
 
     Raises
     ------
     SpecError
-        For a value that would make a template of the text, and for values that are too much in all.
+        For a value that would make the text a template, and for more than `most_characters` in all values.
     """
-    text: str = yaml.emit(_Events(root), Dumper=_Emitter, width=_WIDTH, allow_unicode=True)
+    text: str = yaml.emit(_Events(root, most_characters), Dumper=_Emitter, width=_WIDTH, allow_unicode=True)
     return text
 
 
@@ -59,8 +49,9 @@ class _Emitter(Emitter):
 class _Events:
     """The events of a document."""
 
-    def __init__(self, root: MappingNode) -> None:
+    def __init__(self, root: MappingNode, most_characters: int) -> None:
         self._root = root
+        self._most_characters = most_characters
         self._shared = frozenset(_shared_collections(root))
         self._anchors: dict[int, str] = {}
         self._widths: dict[int, int] = {}
@@ -101,22 +92,24 @@ class _Events:
 
     def _scalar(self, node: ScalarNode) -> yaml.ScalarEvent:
         self._characters += len(node.text)
-        if self._characters > MOST_CHARACTERS:
-            raise SpecError(f"the values come to more than {MOST_CHARACTERS} characters", node.span)
+        if self._characters > self._most_characters:
+            raise SpecError(
+                f"the values have more than {self._most_characters:,} characters in all", node.span
+            )
         mark = next((mark for mark in _TEMPLATE_MARKS if mark in node.text), None)
         if mark is not None:
-            raise SpecError(f"`{mark}` in a value would make a template of the text", node.span)
+            raise SpecError(f"`{mark}` in a value would make the text a template", node.span)
         if node.quoted or node.text == _DASH:
-            # Not as a block of lines: Accelergy takes only what stands in quotes for text.
+            # Never a block: Accelergy takes only quoted values for text.
             quotes = '"' if _BREAKS.search(node.text) else "'"
             return yaml.ScalarEvent(None, node.tag, (False, node.tag is None), node.text, style=quotes)
         if isinstance(node.value, float) and not isinstance(plain_value(node.text), float):
             return yaml.ScalarEvent(None, f"{CORE_TAGS}float", (False, False), node.text, style="'")
-        # A line break within a plain value is a space; the emitter would begin a new paragraph.
+        # A line break within a plain value is a space; the emitter would make it a paragraph.
         return yaml.ScalarEvent(None, node.tag, (node.tag is None, False), _BREAKS.sub(" ", node.text))
 
     def _width(self, node: Node) -> int:
-        """Return about how wide a node is on one line, more than `_FLOW_WIDTH` if it cannot stand on one."""
+        """Return about how wide a node is on one line, more than `_FLOW_WIDTH` if it needs several."""
         if isinstance(node, ScalarNode):
             return len(node.text) + 2 if _flows(node) else _FLOW_WIDTH + 1
         if id(node) not in self._widths:
@@ -127,7 +120,7 @@ class _Events:
 
 
 def _shared_collections(root: Node) -> Iterator[int]:
-    """Yield the identity of every list and mapping that stands in more than one place."""
+    """Yield the identity of every list and mapping that occurs more than once."""
     waiting: list[Node] = [root]
     seen: set[int] = set()
     while waiting:
@@ -142,7 +135,7 @@ def _shared_collections(root: Node) -> Iterator[int]:
 
 
 def _flows(node: ScalarNode) -> bool:
-    """Whether a value may stand between the brackets of a list or a mapping on one line."""
+    """Whether a value may be written between the brackets of a list or a mapping on one line."""
     if node.tag is not None or _BREAKS.search(node.text):
         return False
     return node.quoted or _FLOWING.fullmatch(node.text) is not None

@@ -1,4 +1,4 @@
-"""How a tensor is cut: the stretches of every rank, and all tiles as their product."""
+"""How a tensor is cut: the spans of every rank, and all tiles as their product."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from itertools import product
 from model.tiling.operators import Shape, Window
 
 NO_WINDOW = Window(1, 1)
-MAX_STRETCHES = 1 << 20
-"""Stretches of a rank at most; more would be a mistake, or take the memory."""
+MAX_SPANS = 1 << 20
+"""Spans of a rank at most; more would be a mistake, or exhaust the memory."""
 
 
 class TooManyTilesError(ValueError):
-    """A rank would be cut into more than `MAX_STRETCHES` stretches."""
+    """A rank would be cut into more than `MAX_SPANS` spans."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a rank: from `start` up to, not including, `stop`."""
+    """Part of a rank: from `start` up to, not including, `stop`."""
 
     start: int
     stop: int
@@ -31,27 +31,27 @@ class Span:
         return self.stop - self.start
 
     def slice(self, origin: int = 0) -> slice:
-        """The stretch as a slice of what begins at `origin` of the rank."""
+        """Return the span as a slice of what begins at `origin` of the rank."""
         return slice(self.start - origin, self.stop - origin)
 
     def overlap(self, other: Span) -> Span:
-        """The stretch that both cover; its size is at most 0 if there is none."""
+        """Return what both cover; its size is at most 0 if there is nothing."""
         return Span(max(self.start, other.start), min(self.stop, other.stop))
 
 
 Cut = tuple[Span, ...]
-"""The stretches of one rank, in order."""
+"""The spans of one rank, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The tiles of a tensor: one for each choice of a stretch per rank, the last rank fastest."""
+    """The tiles of a tensor: one for each choice of a span per rank, the last rank fastest."""
 
     cuts: tuple[Cut, ...]
 
     @property
     def counts(self) -> Shape:
-        """Number of stretches of each rank."""
+        """Number of spans of each rank."""
         return tuple(map(len, self.cuts))
 
     @property
@@ -75,67 +75,26 @@ class Grid:
         return tuple(max(span.size for span in cut) for cut in self.cuts)
 
     def indices(self) -> Iterator[Shape]:
-        """Positions of the tiles in order, one number per rank."""
+        """Return the positions of the tiles in order, one number per rank."""
         return product(*map(range, self.counts))
 
     def spans(self, index: Shape) -> tuple[Span, ...]:
-        """The stretches of a tile.
-
-        Parameters
-        ----------
-        index
-            Its position, one number per rank from 0.
-
-        Returns
-        -------
-        tuple of Span
-            One per rank, in elements of the whole tensor.
-        """
+        """Return the spans of the tile at a position, in elements of the whole tensor."""
         return tuple(cut[position] for cut, position in zip(self.cuts, index, strict=True))
 
 
 def plain_cut(extent: int, tile: int) -> Cut:
-    """Cut a rank into stretches that do not overlap.
-
-    Parameters
-    ----------
-    extent
-        Elements of the rank.
-    tile
-        Elements of a stretch, at least 1; the last one holds the rest.
-
-    Raises
-    ------
-    TooManyTilesError
-        There would be more than `MAX_STRETCHES`.
-    """
+    """Cut a rank into spans of `tile` elements that do not overlap; the last one holds the rest."""
     _check_number(extent, tile)
     return tuple(Span(start, min(start + tile, extent)) for start in range(0, extent, tile))
 
 
 def windowed_cut(extent: int, tile: int, window: Window, first: int | None = None) -> Cut:
-    """Cut a rank for a sliding window, so that each window lies in one stretch.
+    """Cut a rank for a sliding window, so that each window lies in one span.
 
-    Neighbours overlap by ``window.halo`` (or leave elements out that no window covers). The first
-    stretch is smaller, as the padding in front of it counts: it ends with a complete window.
-
-    Parameters
-    ----------
-    extent
-        Elements of the rank.
-    tile
-        Elements of a stretch; a whole number of windows fits into it exactly.
-    window
-        What slides along the rank.
-    first
-        Elements of the first stretch, if not those that make it end with a complete window.
-
-    Raises
-    ------
-    TooManyTilesError
-        There would be more than `MAX_STRETCHES`.
-    ValueError
-        If the stretches would not advance, as one is not larger than the halo.
+    Neighbours overlap by ``window.halo`` (or leave elements out that no window covers). The first span has
+    `first` elements, or is smaller than the others because the padding in front counts: it ends with a
+    complete window.
     """
     _check_number(extent, max(1, tile - window.halo))
     if tile >= extent:
@@ -152,22 +111,7 @@ def windowed_cut(extent: int, tile: int, window: Window, first: int | None = Non
 
 
 def windows_within(span: Span, extent: int, window: Window) -> Span:
-    """Return which windows of a rank can be computed from a stretch alone.
-
-    Parameters
-    ----------
-    span
-        The stretch, in elements of the rank.
-    extent
-        Elements of the rank.
-    window
-        What slides along it; its padding counts only at the ends of the rank.
-
-    Returns
-    -------
-    Span
-        Of window positions, counted from 0 over the whole rank; its size is at most 0 if there is none.
-    """
+    """Return which windows of a rank, counted from 0, can be computed from a span alone; perhaps none."""
     last = window.positions(extent)
     first = 0 if span.start == 0 else -(-(span.start + window.before) // window.stride)
     if span.stop < extent:
@@ -176,44 +120,18 @@ def windows_within(span: Span, extent: int, window: Window) -> Span:
 
 
 def plain_grid(shape: Shape, tile: Shape) -> Grid:
-    """Cut a tensor into tiles that do not overlap.
-
-    Parameters
-    ----------
-    shape, tile
-        Elements of the tensor and of a tile along each rank.
-
-    Raises
-    ------
-    TooManyTilesError
-        As for `plain_cut`.
-    ValueError
-        `shape` and `tile` have different numbers of ranks.
-    """
+    """Cut a tensor into tiles that do not overlap."""
     return Grid(tuple(plain_cut(extent, size) for extent, size in zip(shape, tile, strict=True)))
 
 
 def windowed_grid(shape: Shape, tile: Shape, windows: tuple[Window, Window]) -> Grid:
-    """Cut a tensor for windows that slide along its rows and columns.
-
-    Parameters
-    ----------
-    shape, tile
-        Elements of the tensor and of a tile along the ranks N, H, W and C.
-    windows
-        Along H and W.
-
-    Raises
-    ------
-    TooManyTilesError, ValueError
-        As for `windowed_cut`.
-    """
+    """Cut a tensor for windows that slide along its rows and columns."""
     along = (NO_WINDOW, *windows, NO_WINDOW)
     return Grid(tuple(map(windowed_cut, shape, tile, along)))
 
 
 def _check_number(extent: int, advance: int) -> None:
-    if extent // advance > MAX_STRETCHES:
+    if extent // advance > MAX_SPANS:
         raise TooManyTilesError(
-            f"{extent} elements would be cut into more than {MAX_STRETCHES} tiles along a rank"
+            f"{extent} elements would be cut into more than {MAX_SPANS} tiles along a rank"
         )

@@ -1,4 +1,8 @@
-"""Operators and the shapes of their tensors: NHWC for images, NC for vectors."""
+"""Operators and the shapes of their tensors: NHWC for images, NC for vectors.
+
+All of them raise `OperatorError` where the input has another number of ranks, a size is below 1, or no window
+fits.
+"""
 
 from __future__ import annotations
 
@@ -46,18 +50,7 @@ class Window:
         return self.field - self.stride
 
     def positions(self, extent: int) -> int:
-        """Number of windows in a rank with its padding.
-
-        Parameters
-        ----------
-        extent
-            Elements of the rank, without padding.
-
-        Returns
-        -------
-        int
-            At most 0 if none fits.
-        """
+        """Number of windows in a rank of `extent` elements and its padding; at most 0 if none fits."""
         return (extent + self.before + self.after - self.field) // self.stride + 1
 
 
@@ -78,11 +71,6 @@ class Convolution:
     padding
         ``same`` pads with field - 1 zeros along rows and columns, the larger half in front, whatever the
         stride is (so SMAUG does; TensorFlow pads less at larger strides); ``valid`` does not.
-
-    Raises
-    ------
-    OperatorError
-        The input has another number of ranks, a size is below 1, or the filter does not fit.
     """
 
     name: ClassVar[str] = "convolution"
@@ -128,11 +116,6 @@ class InnerProduct:
         Shape of the inputs, ``(N, C)``.
     outputs
         Output features.
-
-    Raises
-    ------
-    OperatorError
-        The input has another number of ranks, or a size is below 1.
     """
 
     name: ClassVar[str] = "inner_product"
@@ -162,11 +145,6 @@ class Pooling:
         Rows and columns of a window, and elements between two windows.
     average
         Whether it is the average, else the maximum.
-
-    Raises
-    ------
-    OperatorError
-        The input has another number of ranks, a size is below 1, or no window fits.
     """
 
     name: ClassVar[str] = "pooling"
@@ -220,11 +198,6 @@ class BatchNorm(_OfInputs):
 
     The weights are four rows: mean, scale (the inverse of the standard deviation), gamma and beta of each
     channel.
-
-    Raises
-    ------
-    OperatorError
-        The input has another number of ranks, or a size is below 1.
     """
 
     name: ClassVar[str] = "batch_norm"

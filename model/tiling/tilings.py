@@ -37,48 +37,22 @@ DEFAULT_ORDER = tuple(Strategy)
 
 
 def strategy_named(name: str) -> Strategy:
-    """Return the strategy called `name`, with or without ``Dim``.
-
-    Raises
-    ------
-    KeyError
-        There is none.
-    """
+    """Return the strategy called `name`, with or without ``Dim``; `KeyError` if there is none."""
     return Strategy["NONE" if name == "None" else name.removeprefix("Dim")]
 
 
 @dataclass(frozen=True)
 class Backend:
-    """An accelerator with one scratchpad per tensor, as its tiling sees it.
-
-    Parameters
-    ----------
-    name
-        For people.
-    num_pes
-        Processing elements; each works on another output feature.
-    num_maccs_per_pe
-        Channels that a processing element reduces at a time.
-    vector_size
-        Elements of a vector operation (pooling, batch normalisation).
-    spad_bytes
-        Capacity of each scratchpad.
-    element_bytes
-        Bytes of an element.
-    alignment
-        The last rank of a stored tensor is padded to a multiple of this many elements.
-    preference
-        Order in which strategies are tried, by operator; operators that are not named take
-        `DEFAULT_ORDER`.
-    """
+    """An accelerator with one scratchpad per tensor, as its tiling sees it."""
 
     name: str
-    num_pes: int
-    num_maccs_per_pe: int
-    vector_size: int
-    spad_bytes: int
-    element_bytes: int
-    alignment: int
+    num_pes: int  # processing elements; each works on another output feature
+    num_maccs_per_pe: int  # channels that a processing element reduces at a time
+    vector_size: int  # elements of a vector operation (pooling, batch normalisation)
+    spad_bytes: int  # capacity of each scratchpad
+    element_bytes: int  # bytes of an element
+    alignment: int  # the last rank of a stored tensor is padded to a multiple of this many elements
+    # Order in which strategies are tried, by operator; operators that are not named take `DEFAULT_ORDER`.
     preference: Mapping[str, tuple[Strategy, ...]] = field(default_factory=dict)
 
     @property
@@ -87,45 +61,21 @@ class Backend:
         return self.spad_bytes // self.element_bytes
 
     def order(self, operator: str) -> tuple[Strategy, ...]:
-        """Order in which strategies are tried.
-
-        Parameters
-        ----------
-        operator
-            Name of the operator; a strategy that is not in its order is not used.
-        """
+        """Return the order in which strategies are tried for an operator; those not in it are not used."""
         return self.preference.get(operator, DEFAULT_ORDER)
 
 
 @dataclass(frozen=True)
 class TensorTiling:
-    """How one tensor is cut.
+    """How one tensor is cut."""
 
-    Parameters
-    ----------
-    name
-        ``inputs``, ``second_inputs``, ``weights`` or ``outputs``.
-    shape
-        The tensor's shape; of element-wise operators that of its storage, a single row.
-    strategy
-        Along which dimensions it may be cut; None where there is nothing to choose.
-    tile
-        The basic tile: all tiles but the first and the last along a rank have its sizes.
-    tile_elements
-        What the basic tile counts towards the use of the scratchpads, with channel padding.
-    grid
-        The tiles that the schedule goes through.
-    listed
-        The tiles that SMAUG lists. It differs from `grid` where SMAUG leaves some out.
-    """
-
-    name: str
-    shape: Shape
-    strategy: Strategy | None
-    tile: Shape
-    tile_elements: int
-    grid: Grid
-    listed: Grid
+    name: str  # ``inputs``, ``second_inputs``, ``weights`` or ``outputs``
+    shape: Shape  # the tensor's shape; of element-wise operators that of its storage, a single row
+    strategy: Strategy | None  # along which dimensions it may be cut; None where there is nothing to choose
+    tile: Shape  # the basic tile: all tiles but the first and the last along a rank have its sizes
+    tile_elements: int  # what the basic tile counts towards the use of the scratchpads, with channel padding
+    grid: Grid  # the tiles that the schedule goes through
+    listed: Grid  # the tiles that SMAUG lists. It differs from `grid` where SMAUG leaves some out.
 
 
 @dataclass(frozen=True)
@@ -137,9 +87,9 @@ class Tiling:
     operator, backend
         What is tiled, and for what.
     tensors
-        One entry per tensor that the operator has.
+        One entry per tensor of the operator.
     remarks
-        Remarks for people.
+        For the report.
     """
 
     operator: Operator

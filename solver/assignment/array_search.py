@@ -18,9 +18,8 @@ from model.assignment import (
 )
 from solver.assignment.assigner import assign
 from solver.assignment.result import AssignOptions, AssignResult
-from solver.clock import Clock
 from solver.criteria import LAYERS, TOTAL
-from solver.result import Status, StopCallback, Termination
+from solver.result import Clock, Status, StopCallback, Termination
 
 BOUND_S = 1.0
 """Seconds that the bound on all transitions may take at most: all that it does is to save assignments."""
@@ -28,27 +27,15 @@ BOUND_S = 1.0
 
 @dataclass(frozen=True)
 class ArrayChoice:
-    """An array and the assignment on it.
-
-    Parameters
-    ----------
-    rows, columns
-        Its size.
-    result
-        The assignment. With the criterion ``total``, OPTIMAL and the bound speak of all arrays.
-    criterion
-        Out of `solver.criteria.CRITERIA`.
-    value
-        What the criterion comes to on this array, in steps.
-    arrays, assigned
-        Arrays within the budget, and how many of them an assignment was solved for.
-    """
+    """An array and the assignment on it."""
 
     rows: int
     columns: int
+    # The assignment. With the criterion ``total``, OPTIMAL and the bound speak of all arrays.
     result: AssignResult
-    criterion: str
-    value: int
+    criterion: str  # out of `solver.criteria.CRITERIA`
+    value: int  # of the criterion on this array, in steps
+    # Arrays within the budget, and how many of them an assignment was solved for.
     arrays: int
     assigned: int
 

@@ -1,4 +1,4 @@
-"""From a network to a proven assignment, with naive rules and each layer's next best method beside it."""
+"""From a network to a proven assignment, with naive rules and the best alternatives for comparison."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from solver.assignment.instance import CHAIN, Choice, Instance, graph_structure,
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.kernel_model import CP_SAT, KernelRequest, KernelResult
 from solver.assignment.result import RULES, Assignment, AssignOptions, AssignResult, Decomposition, Policy
-from solver.clock import Clock
-from solver.result import Status, StopCallback, Termination
+from solver.result import Clock, Status, StopCallback, Termination
 
 CHEAPEST = "best method per layer, transitions ignored"
 
@@ -261,18 +260,10 @@ MOST_ENTRIES_AGAIN = 1 << 26
 
 @dataclass(frozen=True)
 class Alternative:
-    """A layer's best other method.
+    """A layer's best other method."""
 
-    Parameters
-    ----------
-    method
-        Its position in the layer's `methods`.
-    margin
-        Steps by which the best assignment with it is above the best one of all.
-    """
-
-    method: int
-    margin: int
+    method: int  # its position in the layer's `methods`
+    margin: int  # steps by which the best assignment with it is above the best one of all
 
 
 Alternatives = tuple[Alternative | None, ...]
@@ -282,15 +273,11 @@ Alternatives = tuple[Alternative | None, ...]
 def alternatives(result: AssignResult) -> Alternatives | None:
     """Return each layer's best other method.
 
-    Exact. In chains and trees one pass back through the eliminations tells the least total under
-    every method of every layer (the min-marginals); other graphs that reductions solve are solved again
-    without the layer's method, once per layer.
-
-    Returns
-    -------
-    tuple or None
-        None where the assignment or its margin is not proven, where a rest was searched, and where a
-        graph with rings has more than `MOST_SOLVED_AGAIN` layers, or takes too many entries.
+    Exact. In chains and trees one pass back through the eliminations yields the least total under every
+    method of every layer (the min-marginals); other graphs that reductions solve are solved again without
+    the layer's method, once per layer. None where the assignment or its margin is not proven, where a kernel
+    was searched, and where a graph with rings has more than `MOST_SOLVED_AGAIN` layers, or takes too many
+    entries.
     """
     if result.best is None or result.status is not Status.OPTIMAL:
         return None

@@ -1,4 +1,4 @@
-"""Why no assignment exists: forbidden choices that rule each other out, none of them to spare."""
+"""Why no assignment exists: irreducible sets of forbidden choices."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from solver.assignment.elimination import least_total, reduce_instance
 from solver.assignment.instance import Instance, part_of
 from solver.assignment.kernel import solve_kernel
 from solver.assignment.kernel_model import KernelRequest
-from solver.clock import Clock
-from solver.reasons import Lever, Reason, Statement
-from solver.result import StopCallback
+from solver.result import Clock, Lever, Reason, Statement, StopCallback
 
 TIME_LIMIT_S = 10.0
 
@@ -48,15 +46,8 @@ def find_conflicts(network: CostedNetwork, should_stop: StopCallback | None = No
     """Return layers and edges that leave no assignment together, and would without any one of them.
 
     Conflicts share none, and there are `MOST_CONFLICTS` at most. The levers of one are those of its layers
-    and edges without which there is an assignment, the other conflicts resolved: the rest of it may have a
-    part in a conflict with what none of them names.
-
-    Parameters
-    ----------
-    network
-        One without an assignment.
-    should_stop
-        Once it answers True, what is left of the rules is returned as it is.
+    and edges without which there is an assignment once the other conflicts are resolved: the rest of it may
+    conflict with what none of them names. Once `should_stop` answers True, conflicts are not reduced further.
     """
     clock = Clock(TIME_LIMIT_S, should_stop)
     conflicts: list[_Conflict] = []

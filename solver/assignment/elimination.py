@@ -33,21 +33,13 @@ Scope = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """A variable that left the problem, with what it cost at that moment.
-
-    Parameters
-    ----------
-    variable
-        Its number.
-    vector
-        Per value the cost that depends on it alone, with the best choice of all that was folded into
-        it before, shape (values,).
-    links
-        The neighbours that were left, each set with its table of shape (values, values of each).
-    """
+    """A variable that left the problem, with what it cost at that moment."""
 
     variable: int
+    # Per value the cost that depends on it alone, with the best choice of all that was folded into it before,
+    # shape (values,).
     vector: CostArray
+    # The neighbours that were left, each set with its table of shape (values, values of each).
     links: tuple[tuple[Scope, CostArray], ...]
 
     @property
@@ -66,13 +58,7 @@ class Elimination:
         return int(len(self.vector) * math.prod(sizes.values()))
 
     def costs(self, choice: Sequence[int], infinity: int) -> CostArray:
-        """Return the cost of each value when the neighbours are chosen.
-
-        Returns
-        -------
-        CostArray
-            Shape (values,).
-        """
+        """Return the cost of each value when the neighbours are chosen."""
         costs = self.vector
         for scope, table in self.links:
             place: tuple[Any, ...] = (slice(None), *(choice[other] for other in scope))
@@ -82,21 +68,11 @@ class Elimination:
 
 @dataclass(frozen=True)
 class Departure:
-    """The cheapest way to leave the best assignment at one of the eliminated variables.
+    """The cheapest way to leave the best assignment at one of the eliminated variables."""
 
-    Parameters
-    ----------
-    position
-        Place of the variable in the order of elimination.
-    value
-        What it takes instead of its best value.
-    margin
-        How much more that costs.
-    """
-
-    position: int
-    value: int
-    margin: int
+    position: int  # place of the variable in the order of elimination
+    value: int  # what it takes instead of its best value
+    margin: int  # how much more that costs
 
 
 def restore(eliminations: Sequence[Elimination], choice: list[int], infinity: int) -> Departure | None:
@@ -254,24 +230,12 @@ LARGEST_BLOCK = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """What reductions made of an instance.
+    """What reductions made of an instance."""
 
-    Parameters
-    ----------
-    eliminations
-        The variables that left, in order.
-    splits
-        Pairs whose matrix was split into the vectors.
-    kernels
-        Connected rests that are too wide to eliminate: the variables of each.
-    instance
-        Vectors and matrices of the rest, in the original numbers.
-    """
-
-    eliminations: list[Elimination]
-    splits: list[Pair]
-    kernels: list[list[int]]
-    instance: Instance
+    eliminations: list[Elimination]  # the variables that left, in order
+    splits: list[Pair]  # pairs whose matrix was split into the vectors
+    kernels: list[list[int]]  # connected rests that are too wide to eliminate: the variables of each
+    instance: Instance  # vectors and matrices of the rest, in the original numbers
 
 
 def reduce_instance(instance: Instance, most_entries: int = MOST_ENTRIES) -> Reduced:
@@ -394,13 +358,7 @@ class _Reduction:
 
 
 def split_matrix(matrix: CostArray, infinity: int) -> tuple[CostArray, CostArray] | None:
-    """Return row and column costs that add up to `matrix`, none negative; None where there are none.
-
-    Parameters
-    ----------
-    matrix
-        Shape (rows, columns), none of it negative.
-    """
+    """Return row and column costs that add up to `matrix`, none negative; None where there are none."""
     if matrix.shape[0] == 1:
         return np.zeros_like(matrix[:, 0]), matrix[0]
     if matrix.shape[1] == 1:

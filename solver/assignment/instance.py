@@ -17,22 +17,13 @@ Choice = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """Choose a value per variable so that the vectors and matrices add up to the least.
+    """Choose a value per variable so that the vectors and matrices add up to the least."""
 
-    Parameters
-    ----------
-    vectors
-        Per variable the cost of each value, shape (values,).
-    matrices
-        Per pair (i, j), i < j, the cost of each pair of values, shape (values of i, values of j).
-        Pairs that do not interact are left out.
-    infinity
-        Larger than any assignment without a forbidden choice. Sums are cut off there.
-    """
-
-    vectors: list[CostArray]
+    vectors: list[CostArray]  # per variable the cost of each value, shape (values,)
+    # Per pair (i, j), i < j, the cost of each pair of values, shape (values of i, values of j). Pairs that do
+    # not interact are left out.
     matrices: dict[Pair, CostArray]
-    infinity: int
+    infinity: int  # larger than any assignment without a forbidden choice. Sums are cut off there.
 
     @classmethod
     def of(cls, network: CostedNetwork) -> Instance:
@@ -77,26 +68,14 @@ def _extremes(arrays: Sequence[CostArray]) -> tuple[list[int], list[int]]:
 
 
 def part_of(instance: Instance, variables: Sequence[int]) -> Instance:
-    """Return the instance of some variables alone, numbered as in `variables` (ascending).
-
-    Raises
-    ------
-    KeyError
-        If one of them interacts with a variable that is not among them.
-    """
+    """Return the instance of some variables alone, numbered as in `variables` (ascending)."""
     number = {variable: position for position, variable in enumerate(variables)}
     matrices = {(number[i], number[j]): matrix for (i, j), matrix in instance.matrices.items() if i in number}
     return Instance([instance.vectors[v] for v in variables], matrices, instance.infinity)
 
 
 def price(instance: Instance, choice: Sequence[int]) -> int:
-    """Return the exact total of an assignment; at least `infinity` where it is forbidden.
-
-    Parameters
-    ----------
-    choice
-        A value per variable.
-    """
+    """Return the exact total of an assignment; at least `infinity` where it is forbidden."""
     total = sum(int(vector[k]) for vector, k in zip(instance.vectors, choice, strict=True))
     return total + sum(int(matrix[choice[i], choice[j]]) for (i, j), matrix in instance.matrices.items())
 

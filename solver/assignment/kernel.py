@@ -26,29 +26,18 @@ from numpy.typing import NDArray
 from model.assignment import LARGEST_TOTAL, CostArray
 from solver.assignment.instance import Choice, Instance, Pair, best_neighbour, descend, price
 from solver.assignment.kernel_model import CP_SAT, KernelModel, KernelRequest, KernelResult
-from solver.clock import Clock
+from solver.result import Clock
 
 
 @dataclass(eq=False)
 class Potentials:
-    """Instances of the same graph, each with a constant; sweeps change them in place.
+    """Instances of the same graph, each with a constant; sweeps change them in place."""
 
-    Parameters
-    ----------
-    limit
-        Assignments of this total or more do not count, so no cost above it needs to be told apart.
-    floors
-        The constants, shape (instances,).
-    vectors
-        Per variable, shape (instances, values).
-    near
-        Per variable and neighbour the matrix, shape (instances, values, neighbour's values); the
-        neighbour's is a view of the same.
-    """
-
-    limit: int
-    floors: CostArray
-    vectors: dict[int, CostArray]
+    limit: int  # assignments of this total or more do not count, so no cost above it needs to be told apart
+    floors: CostArray  # the constants, shape (instances,)
+    vectors: dict[int, CostArray]  # per variable, shape (instances, values)
+    # Per variable and neighbour the matrix, shape (instances, values, neighbour's values); the neighbour's is
+    # a view of the same.
     near: dict[int, dict[int, CostArray]]
 
     @classmethod
@@ -171,17 +160,7 @@ class _Batch:
 
 
 class Branching:
-    """A search that goes on where it stopped.
-
-    Parameters
-    ----------
-    instance
-        What is searched.
-    potentials
-        The same, swept; its limit is what assignments must stay below.
-    excluded
-        An assignment that does not count.
-    """
+    """A search that can be continued: assignments below the limit of `potentials`, but for `excluded`."""
 
     def __init__(self, instance: Instance, potentials: Potentials, excluded: Choice | None) -> None:
         self._instance = instance
@@ -203,20 +182,7 @@ class Branching:
         return min((int(batch.potentials.floors.min()) for batch in self._stack), default=self.limit)
 
     def run(self, entries: int, stop: Callable[[], bool]) -> None:
-        """Search until about so many entries of matrices were swept, or until `stop` says so.
-
-        Parameters
-        ----------
-        entries
-            A batch that is begun is finished, so it may be more.
-        stop
-            Asked before each batch; what is open stays so.
-
-        Raises
-        ------
-        AssertionError
-            If the total of an assignment differs from what the instance's own costs come to.
-        """
+        """Search until about `entries` of matrices are swept, or until `stop`, asked before each batch."""
         while self._stack and entries > 0 and not stop():
             batch = self._stack.pop()
             potentials = batch.potentials
@@ -287,12 +253,6 @@ MOST_SWEEPS = 200
 LEAST_GAIN = 1 / 500
 """Part of the gap that two sweeps must close for more of them to be worth it."""
 
-FIRST_ENTRIES = 50_000_000
-"""Entries of matrices in the first turn of branch and bound: a few seconds."""
-
-FIRST_DETERMINISTIC_S = 4.0
-"""CP-SAT's first turn, in its own seconds."""
-
 GROWTH = 4
 
 
@@ -306,7 +266,7 @@ def solve_kernel(instance: Instance, request: KernelRequest, clock: Clock) -> Ke
     if start is not None:
         branching.accept(start, price(instance, start))
     answer = KernelResult(None, None, floor)
-    entries, seconds = FIRST_ENTRIES, FIRST_DETERMINISTIC_S
+    entries, seconds = request.first_entries, request.first_deterministic_s
     while True:
         branching.run(entries, clock.stop)
         answer = _told(branching, answer)

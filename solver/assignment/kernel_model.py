@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from model.assignment import CostArray
 from solver.assignment.instance import Choice, Instance, Pair, price
-from solver.clock import Clock
 from solver.cpsat import (
     LARGEST_ACTIVITY,
     Answer,
@@ -23,28 +22,20 @@ from solver.cpsat import (
     Settings,
     Variable,
 )
+from solver.result import Clock
 
 BRANCH_AND_BOUND, CP_SAT = "branch-and-bound", "cp-sat"
 
 
 @dataclass(frozen=True)
 class KernelResult:
-    """What is known about the least total of an instance.
+    """What is known about the least total of an instance."""
 
-    Parameters
-    ----------
-    choice, total
-        The best assignment found, None if there is none.
-    bound
-        No assignment that was asked for is below it; None is infinite: there is none at all.
-    method
-        `BRANCH_AND_BOUND`, or `CP_SAT` where that had the last word.
-    """
-
+    # The best assignment found, if any.
     choice: Choice | None
     total: int | None
-    bound: int | None
-    method: str = BRANCH_AND_BOUND
+    bound: int | None  # no assignment that was asked for is below it; None is infinite: there is none at all
+    method: str = BRANCH_AND_BOUND  # `BRANCH_AND_BOUND`, or `CP_SAT` where that had the last word
 
     @property
     def is_proven(self) -> bool:
@@ -52,24 +43,24 @@ class KernelResult:
         return self.total == self.bound
 
 
+FIRST_ENTRIES = 50_000_000
+"""Entries of matrices in the first turn of branch and bound: a few seconds."""
+
+FIRST_DETERMINISTIC_S = 4.0
+"""CP-SAT's first turn, in its own seconds."""
+
+
 @dataclass(frozen=True)
 class KernelRequest:
-    """Which assignments are asked for, and how.
+    """Which assignments are asked for, and how."""
 
-    Parameters
-    ----------
-    limit
-        Only assignments of at most this total; None is any.
-    excluded
-        An assignment that does not count.
-    jobs, seed
-        Workers and seed of CP-SAT.
-    """
-
-    limit: int | None = None
-    excluded: Choice | None = None
+    limit: int | None = None  # only assignments of at most this total; None is any
+    excluded: Choice | None = None  # an assignment that does not count
+    # Workers and seed of CP-SAT.
     jobs: int = 1
     seed: int = 0
+    first_entries: int = FIRST_ENTRIES
+    first_deterministic_s: float = FIRST_DETERMINISTIC_S
 
 
 LARGEST_PLACE = 1 << 28
@@ -85,20 +76,7 @@ class Digit:
 
 
 class ExactSum:
-    """The sum of ``cost * literal``, in digits of a power of two that are tied by carries.
-
-    Parameters
-    ----------
-    checked
-        Gets the variables and rows of the carries.
-    terms
-        Literals and their costs, none negative.
-
-    Raises
-    ------
-    RangeError
-        There are so many terms that not even digits of one bit stay small.
-    """
+    """The sum of ``cost * literal``, in digits of a power of two that are tied by carries."""
 
     def __init__(self, checked: CheckedModel, terms: Sequence[tuple[Variable, int]]) -> None:
         self._digits: list[Digit] = []
@@ -131,18 +109,10 @@ class ExactSum:
 
 
 class KernelModel:
-    """The CP-SAT model of an instance, for totals of at most `most`.
+    """The CP-SAT model of an instance, for totals of at most `most`, `floor` included.
 
-    Parameters
-    ----------
-    instance
-        Vectors and matrices, as far as they are not part of the constant.
-    floor
-        The constant: what all assignments cost besides.
-    most
-        Assignments above it need not be found, but may be.
-    request
-        An excluded assignment, and how to solve.
+    `instance` lacks the constant `floor`, which all assignments cost besides. Assignments above `most` need
+    not be found, but may be.
     """
 
     def __init__(self, instance: Instance, floor: int, most: int, request: KernelRequest) -> None:

@@ -26,41 +26,22 @@ Pair = tuple[Convolution, str]
 
 @dataclass(frozen=True)
 class MethodCost:
-    """What is known about the cost of a layer by a method, in the network's unit.
+    """What is known about the cost of a layer by a method, in the network's unit."""
 
-    Parameters
-    ----------
-    status
-        Of the search; UNKNOWN also where none was made.
-    value
-        Of the best mapping found, None without one.
-    bound
-        No mapping costs less; None where there is no mapping at all.
-    """
-
-    status: Status
-    value: Cost
-    bound: Cost
+    status: Status  # of the search; UNKNOWN also where none was made
+    value: Cost  # of the best mapping found, None without one
+    bound: Cost  # no mapping costs less; None where there is no mapping at all
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What the assignment saves against the best network of a single kind of method.
+    """What the assignment saves against the best network of a single kind of method."""
 
-    Parameters
-    ----------
-    kind, name
-        ``dataflow`` or ``method``, and which one.
-    total
-        What that network costs, in steps.
-    share
-        What the assignment saves, of this total.
-    """
-
+    # ``dataflow`` or ``method``, and which one.
     kind: str
     name: str
-    total: int
-    share: float
+    total: int  # what that network costs, in steps
+    share: float  # what the assignment saves, of this total
 
 
 @dataclass(frozen=True)
@@ -165,16 +146,12 @@ def _compared(
         flow: frozenset(name for name, method in problem.methods.items() if method.dataflow == flow)
         for flow in problem.dataflows
     }
-    by_flow = _single_kinds(problem, network, flows, solve)
-    by_method = _single_kinds(problem, network, methods, solve)
-    every = frozenset(problem.methods)
+    by_flow = _single_kinds(mapped, network, flows, solve)
+    by_method = _single_kinds(mapped, network, methods, solve)
+    known = _known(mapped, frozenset(problem.methods))
     cheapest = tuple(
-        replace(policy, known=_known(mapped, every))
-        for policy in assignment.policies
-        if policy.name == CHEAPEST
+        replace(policy, known=known) for policy in assignment.policies if policy.name == CHEAPEST
     )
-    by_flow = tuple(replace(policy, known=_known(mapped, flows[policy.name])) for policy in by_flow)
-    by_method = tuple(replace(policy, known=_known(mapped, methods[policy.name])) for policy in by_method)
     policies = (*cheapest, *_named(by_flow, "dataflow"), *_named(by_method, "method"))
     return replace(
         mapped,
@@ -251,7 +228,7 @@ def _with_bound(assignment: AssignResult, least: AssignResult, ended: Terminatio
 
 
 def _single_kinds(
-    problem: MethodNetwork,
+    mapped: MappedAssignment,
     network: CostedNetwork,
     kinds: Mapping[str, frozenset[str]],
     solve: Callable[[CostedNetwork], AssignResult],
@@ -265,14 +242,13 @@ def _single_kinds(
     for name, methods in kinds.items():
         layers = [
             _only(layer, methods) if isinstance(shaped.shape, Convolution) else layer
-            for shaped, layer in zip(problem.shaped.layers, network.layers, strict=True)
+            for shaped, layer in zip(mapped.problem.shaped.layers, network.layers, strict=True)
         ]
-        pairs = zip(layers, network.layers, strict=True)
-        single = tuple(only or layer for only, layer in pairs)
+        single = tuple(only or layer for only, layer in zip(layers, network.layers, strict=True))
         followed = sum(only is not None for only in layers)
         best = solve(replace(network, layers=single))
         if best.status in PROVEN:
-            policies.append(Policy(name, best.total, followed))
+            policies.append(Policy(name, best.total, followed, _known(mapped, methods)))
     return tuple(policies)
 
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from model.assignment import CostedNetwork
-from solver.reasons import Reason
-from solver.result import Status, Termination, relative_gap
+from solver.result import Reason, Status, Termination, relative_gap
 
 RULES = ("split", "R0", "RI", "RII", "bucket")
-"""How a graph is taken apart: matrices that couple nothing, and layers by the number of neighbours, where
-three and more make a bucket."""
+"""Rules of elimination: matrices that couple nothing are split, layers go by their number of neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,43 +79,23 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Policy:
-    """A simple rule to choose by, and what it costs.
+    """A simple rule to choose by, and what it costs."""
 
-    Parameters
-    ----------
-    name
-        What it does, for people.
-    total
-        Steps; None where it takes something forbidden.
-    layers_followed
-        Layers that offer what the rule wants; the others take their cheapest method.
-    known
-        Whether all costs are known that the rule asks for. Those that are not count as forbidden.
-    """
-
-    name: str
-    total: int | None
-    layers_followed: int
+    name: str  # for the report
+    total: int | None  # steps; None where it takes something forbidden
+    layers_followed: int  # layers that offer what the rule wants; the others take their cheapest method
+    # Whether all costs are known that the rule asks for. Those that are not count as forbidden.
     known: bool = True
 
 
 @dataclass(frozen=True)
 class Decomposition:
-    """How the graph was taken apart.
+    """How layers were eliminated."""
 
-    Parameters
-    ----------
-    structure
-        ``chain``, ``tree``, ``series-parallel`` or ``general``, of the layers that interact.
-    steps
-        Names of layers: a rule out of `RULES`, the layer that left, and the neighbours it was folded into.
-    kernels
-        Layers of each connected rest that is too wide for any rule.
-    """
-
-    structure: str
+    structure: str  # ``chain``, ``tree``, ``series-parallel`` or ``general``, of the layers that interact
+    # Names of layers: a rule out of `RULES`, the layer that left, and the neighbours it was folded into.
     steps: tuple[tuple[str, ...], ...]
-    kernels: tuple[tuple[str, ...], ...]
+    kernels: tuple[tuple[str, ...], ...]  # layers of each connected remainder that is too wide to eliminate
 
     def count(self, rule: str) -> int:
         """Return how often a rule was applied."""

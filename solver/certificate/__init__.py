@@ -1,4 +1,4 @@
-"""Certificates: what a proof of optimality claims, in a form that others can check."""
+"""Certificates: what a proof of optimality claims, as JSON that others can check."""
 
 from solver.certificate.canonical import CertificateError, canonical, canonical_sha256, canonical_text
 from solver.certificate.document import certificate, certificate_text

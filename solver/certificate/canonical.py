@@ -11,45 +11,43 @@ from fractions import Fraction
 from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.choices import SideOrder, allowed_factors
+from model.choices import SideOrder, allowed_factors, keep_sets
 from model.cost.counting import tile_words
 from model.cost.prices import network_latency
 from model.cost.traffic import kept_positions
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem
-from solver.certificate.classes import coalesced_sets
 
 Json = dict[str, object]
 MOST_FREE = 16
 
 
 class CertificateError(Exception):
-    """There is nothing to certify, or more than a certificate can hold."""
+    """There is nothing to certify, or it does not fit into a certificate."""
 
 
 def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
     """Return `mapspace` as plain JSON values; equal mapspaces give equal documents.
 
-    Rules are resolved: allowed factors, sets of keeping nodes and sets of dimensions along X are listed,
-    and loops whose order is fixed have nodes of their own, so that whoever reads the document needs no
-    attribute of a spec to be explained. Dimensions, dataspaces and nodes are numbered in the order in which
-    they are listed, nodes from the outermost. Integers stay integers, fractions become ``[numerator,
-    denominator]``. What is there for people only (sources, notes, areas) and what the cost model does not
-    read is left out. docs/certificates.md lists the keys.
+    Rules are resolved: allowed factors, sets of keeping nodes and sets of dimensions along X are listed, and
+    loops whose order is fixed have separate nodes. So a reader needs to know no attribute of specs.
+    Dimensions, dataspaces and nodes are numbered in the order in which they are listed, nodes from the
+    outermost. Integers stay integers, fractions become ``[numerator, denominator]``. What the cost model does
+    not read (sources, notes, areas) is left out. docs/certificates.md lists the keys.
 
     Parameters
     ----------
     mapspace
-        What becomes a document.
+        The mapspace.
     lists_sides
-        Whether the sets of dimensions along X must be listed. Otherwise the order that they follow from takes
-        their place where they are too many: enough for a hash, not for a checker.
+        Whether the sets of dimensions along X must be listed. Otherwise, if they are too many, the order from
+        which they follow replaces them: enough for a hash, not for a checker.
 
     Raises
     ------
     CertificateError
-        If there are too many sets of dimensions along X to list them, and nothing may take their place.
+        There are too many sets of dimensions along X to list them.
     """
     problem, architecture, places = mapspace.problem, mapspace.architecture, node_places(mapspace)
     temporal, spatial = iter(mapspace.temporal), iter(mapspace.spatial)
@@ -73,13 +71,7 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
 
 
 def canonical_text(document: object) -> str:
-    """Return the one serialisation that hashes are taken over: sorted keys, no spaces, ASCII.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It holds something else; infinities and NaN are no JSON either.
-    """
+    """Return the serialisation that is hashed: sorted keys, no spaces, ASCII; no infinities and NaN."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
@@ -105,7 +97,7 @@ def canonical_mapping(mapspace: Mapspace, mapping: Mapping) -> Json:
 
 
 def node_places(mapspace: Mapspace) -> list[int]:
-    """Return where in the canonical problem each node of the architecture stands."""
+    """Return the position of each node of the architecture in the canonical problem."""
     temporal = iter(mapspace.temporal)
     nodes = mapspace.architecture.nodes
     sizes = (
@@ -122,9 +114,9 @@ def _loops(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[list[i
 def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> Json:
     positions = [places[index] for index in mapspace.architecture.storage_indices]
     passing = [space.name in level.no_coalesce for level in mapspace.architecture.levels]
-    # A level that only passes words on counts once another one keeps them farther out.
-    sets = (dropwhile(passing.__getitem__, levels) for levels in coalesced_sets(mapspace, space.name))
-    kept = {tuple(positions[level] for level in levels) for levels in sets}
+    # A level that only passes words on counts once another one keeps them farther out; one must keep them.
+    sets = (dropwhile(passing.__getitem__, sorted(kept)) for kept in keep_sets(mapspace, space.name))
+    kept = {tuple(positions[level] for level in levels) for levels in sets} - {()}
     return {
         "name": space.name,
         "ranks": [

@@ -1,15 +1,21 @@
-"""The certificate of a result: what is claimed, and all that is needed to doubt it."""
+"""The certificate of a result: what it claims, and all that a checker needs to test it."""
 
 from __future__ import annotations
 
 import json
+import math
+import operator
 import platform
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from itertools import product
 
+from model.architecture import Fanout
+from model.choices import SideOrder, allowed_factors
 from model.cost import Evaluation
-from model.mapspace import Mapspace
+from model.mapspace import Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from solver.certificate.canonical import (
     CertificateError,
@@ -19,10 +25,12 @@ from solver.certificate.canonical import (
     canonical_sha256,
     node_places,
 )
-from solver.certificate.classes import count_spatial_choices
 from solver.result import Evidence, Result, Status
 
 FORMAT = "tilewright certificate 4"
+
+Factors = tuple[int, ...]
+"""A factor per dimension, in the problem's order."""
 
 
 def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed: int = 0) -> Json:
@@ -34,9 +42,9 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
     Parameters
     ----------
     mapspace
-        What was searched.
+        The mapspace that was searched.
     result
-        What was found.
+        The result of the search.
     command
         The words of the command that reproduces it.
     seed
@@ -45,7 +53,7 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
     Raises
     ------
     CertificateError
-        If the result claims nothing: no mapping was found, and none was excluded.
+        The result claims nothing: no mapping was found, and nothing is proven.
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
@@ -99,3 +107,57 @@ def _evidence(mapspace: Mapspace, evidence: Evidence) -> Json:
         for mask in evidence.masks
     ]
     return {"objective": evidence.objective, "masks": masks}
+
+
+def count_spatial_choices(mapspace: Mapspace) -> int:
+    """Count the choices of spatial factors per fanout that the rules, the meshes and the bounds allow.
+
+    Arrangements along X and Y that differ are one choice; none uses fewer units than the mapspace asks for.
+    """
+    dims, bounds = mapspace.problem.dims, mapspace.problem.bounds
+    # Choices that leave the same bounds to the fanouts inside of them go on alike.
+    count: dict[Factors, int] = {bounds: 1}
+    for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True):
+        order = SideOrder.of(rules, dims)
+        fitting = [
+            vector for vector in _factors(dims, bounds, fanout, rules) if _fits(dims, fanout, order, vector)
+        ]
+        count = _divided(count, fitting)
+    computes = math.prod(bounds)
+    return sum(
+        number for left, number in count.items() if computes // math.prod(left) >= mapspace.min_parallelism
+    )
+
+
+def _divided(count: Mapping[Factors, int], factors: Iterable[Factors]) -> Counter[Factors]:
+    """Count what is left after one more fanout, whose factors have to divide what was left before."""
+    divided: Counter[Factors] = Counter()
+    for left, vector in product(count, factors):
+        if not any(map(operator.mod, left, vector)):
+            divided[tuple(map(operator.floordiv, left, vector))] += count[left]
+    return divided
+
+
+def _factors(
+    dims: Sequence[str], bounds: Sequence[int], fanout: Fanout, rules: SpatialRules
+) -> list[Factors]:
+    vectors: list[Factors] = [()]
+    for dim, bound in zip(dims, bounds, strict=True):
+        allowed = allowed_factors(rules.factors, dim, bound)
+        vectors = [
+            (*vector, factor)
+            for vector in vectors
+            for factor in allowed
+            if math.prod(vector) * factor <= fanout.size
+        ]
+    return vectors
+
+
+def _fits(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: Factors) -> bool:
+    """Whether some arrangement on X and Y fits the mesh."""
+    factor = dict(zip(dims, factors, strict=True))
+    for along_x in order.sets_along_x([dim for dim in dims if factor[dim] > 1]):
+        width = math.prod(factor[dim] for dim in along_x)
+        if width <= fanout.mesh_x and math.prod(factors) // width <= fanout.mesh_y:
+            return True
+    return False

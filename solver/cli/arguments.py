@@ -1,4 +1,4 @@
-"""The arguments of every command."""
+"""The commands and their arguments."""
 
 from __future__ import annotations
 
@@ -14,41 +14,63 @@ from model.wording import printable
 from solver.cli.mapped import add_mapping
 from solver.cli.options import (
     EXIT_CODES,
+    SHIPPED,
     Commands,
+    add_command,
     add_csv_and_plot,
     add_effort,
     add_json,
     add_memory_limit,
+    add_reading,
     add_search_options,
     add_spec_command,
+    additive,
+    address,
     file_path,
-    other_objective,
+    graph,
+    input_path,
+    mapper_option,
+    names,
+    one_of,
+    one_or_two,
+    picture,
     positive,
     seconds,
+    sizes,
 )
 from solver.cli.output import write_stderr, write_stdout
-from solver.cli.tile_arguments import add_tile
 from solver.criteria import CRITERIA, TOTAL
 from solver.exit_codes import EXIT_INVALID
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
+EXPLAIN_TIME_LIMIT_S = 10.0
+COMPARE_BUDGET_S = 10.0
+
+SETTING = "--set-attribute"
+"""Also the name of its text in messages."""
+
+OPERATORS = {
+    "convolution": ("kernel", "ofmaps"),
+    "inner_product": ("ofmaps",),
+    "pooling": ("kernel",),
+    "batch_norm": (),
+    "eltwise": (),
+    "unary": (),
+    "softmax": (),
+}
+"""Operators, and the options that they need besides ``--input``."""
+
+NETWORK_FILES = "a workload, an ONNX model, layer files or directories of them; and the architecture"
+
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse `arguments`; a first word that is no command means ``map``.
-
-    The result's ``command`` names the command. Options may stand between the specs.
-
-    Raises
-    ------
-    SystemExit
-        With 2 on a wrong argument, with 0 after ``--help`` and ``--version``.
-    """
+    """Parse `arguments`; a first word that is no command means ``map``. Options may be between the specs."""
     parser, commands = build_parsers()
     words = list(arguments)
     if not words:
-        parser.error("nothing to do: name SPEC files, or a command")
+        parser.error("nothing to do: give SPEC files, or a command")
     if words[0] in ("-h", "--help", "--version"):
         return parser.parse_args(words)
     _refuse_misspelt_command(parser, commands, words[0])
@@ -56,8 +78,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parsed = commands[name].parse_intermixed_args(words)
     parsed.command = name
     for path in getattr(parsed, "specs", None) or ():
-        if str(path) in commands and not path.exists():
-            commands[name].error(f"the command {str(path)!r} must come first")
+        _refuse_misplaced_word(commands[name], commands, path)
     return parsed
 
 
@@ -66,7 +87,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     parser: argparse.ArgumentParser = _Parser(
         prog="python -m solver",
         description="Find the best mapping of a tensor workload onto an accelerator, and prove it.",
-        epilog=f"`python -m solver SPEC...` means `python -m solver map SPEC...`.\n\n{EXIT_CODES}",
+        epilog="`python -m solver SPEC...` means `python -m solver map SPEC...`.\n"
+        f"Paths that begin with `{SHIPPED.name}/` also find the specs that ship with Tilewright, such as\n"
+        f"`{SHIPPED.name}/architectures/eyeriss_like.yaml`; `{SHIPPED.name}/README.md` there lists them.\n\n"
+        f"{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -76,7 +100,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
 
 
 class _Parser(argparse.ArgumentParser):
-    """The parser, and those of the commands; streams that cannot be written leave no traceback."""
+    """A parser, of the program or of a command, that leaves no traceback where a stream cannot be written."""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print the help to stdout, or to `file`."""
@@ -86,15 +110,15 @@ class _Parser(argparse.ArgumentParser):
             super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
-        """End the program with `message` on stderr, and where to read more."""
+        """End the program with `message` and a hint on stderr."""
         _, _, unrecognized = message.partition("unrecognized arguments: ")
         option = self._resembling(unrecognized.split(" ")[0].partition("=")[0])
-        hint = f"did you mean {option!r}?" if option else f"`{self.prog} --help` tells what there is"
+        hint = f"did you mean {option!r}?" if option else f"`{self.prog} --help` lists the arguments"
         write_stderr(f"error: {printable(message)}\nhelp: {hint}\n")
         sys.exit(EXIT_INVALID)
 
     def _resembling(self, word: str) -> str | None:
-        """Return the option that begins with `word`, or that it may be a slip of."""
+        """Return the option that begins with `word` or is spelt like it."""
         known = self._option_string_actions
         longer = [option for option in known if word.startswith("--") and option.startswith(word)]
         close = longer or difflib.get_close_matches(word, known, n=1, cutoff=0.75)
@@ -114,7 +138,7 @@ class _Version(argparse.Action):
 def _refuse_misspelt_command(
     parser: argparse.ArgumentParser, commands: dict[str, argparse.ArgumentParser], word: str
 ) -> None:
-    """Take a word that resembles a command, and names no file, for a slip."""
+    """Refuse a first word that resembles a command and names no file."""
     if word == "help" and not Path(word).exists():
         parser.error("there is no command 'help'; did you mean --help?")
     close = difflib.get_close_matches(word, commands, n=1, cutoff=0.6)
@@ -123,22 +147,52 @@ def _refuse_misspelt_command(
     parser.error(f"there is no command and no file {word!r}; did you mean the command {close[0]!r}?")
 
 
+def _refuse_misplaced_word(
+    parser: argparse.ArgumentParser, commands: dict[str, argparse.ArgumentParser], path: Path
+) -> None:
+    """Refuse a SPEC that names no file but a command, or an objective after another one."""
+    word = str(path)
+    if word not in (*commands, *OBJECTIVES) or path.exists():
+        return
+    if word in commands:
+        parser.error(f"the command {word!r} must come first")
+    parser.error(f"there is no file {word!r}; separate objectives by commas: --objective energy,latency")
+
+
 def _add_map(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "map", "find the best mapping and prove it")
     add_search_options(parser)
     add_json(parser)
     add_mapping(parser)
-    add_certificate(parser)
+    parser.add_argument(
+        "--certificate",
+        type=file_path,
+        metavar="OUT",
+        help="write a certificate, which `prove OUT` checks without the solver (- is stdout)",
+    )
     parser.add_argument(
         "--sensitivity",
         action="store_true",
-        help="map again with each capacity and bandwidth halved and doubled; --time-limit holds for each",
+        help="map again with each capacity and bandwidth halved and doubled; --time-limit applies to each",
     )
-    add_pareto(parser)
     parser.add_argument(
-        "--quiet", action="store_true", help="no progress and no report; files and exit code only"
+        "--pareto",
+        action="store_true",
+        help="find the energy-latency front: every mapping that no other one dominates; "
+        "--time-limit applies to the whole front",
     )
+    parser.add_argument(
+        "--plot",
+        type=file_path,
+        metavar="OUT",
+        help="with --pareto: draw the front into a PNG, SVG or PDF file; needs matplotlib",
+    )
+    _add_quiet(parser, "no progress and no report; files and exit code only")
     return parser
+
+
+def _add_quiet(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--quiet", action="store_true", help=text)
 
 
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
@@ -152,10 +206,11 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "--link-transfers",
         action="store_true",
-        help="count transfers between neighbours, as Timeloop does by default",
+        help="count transfers between neighbours, as Timeloop does by default (with --counting timeloop)",
     )
+    parser.set_defaults(refuse=parser.error)
     add_json(parser)
-    parser.add_argument("--quiet", action="store_true", help="no report; files and exit code only")
+    _add_quiet(parser, "no report; files and exit code only")
     return parser
 
 
@@ -165,75 +220,9 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
     )
 
 
-def add_certificate(parser: argparse.ArgumentParser) -> None:
-    """Add ``--certificate OUT``."""
-    parser.add_argument(
-        "--certificate",
-        type=file_path,
-        metavar="OUT",
-        help="write a certificate that scripts/prove.py checks (- is stdout)",
-    )
-
-
-def add_prove(commands: Commands) -> argparse.ArgumentParser:
-    """Add ``prove``."""
-    parser = add_spec_command(
-        commands,
-        "prove",
-        "map, certify, and have the certificate checked without the solver",
-        specs_help="YAML files with a problem and an architecture, merged by top-level key; "
-        "or certificates, which are only checked",
-    )
-    add_search_options(parser)
-    parser.add_argument(
-        "--certificate", type=file_path, metavar="OUT", help="keep the certificate in this file"
-    )
-    parser.add_argument(
-        "--check-time-limit", type=seconds, metavar="S", help="give the check up after S seconds"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress; the verdict only")
-    return parser
-
-
-TIME_LIMIT_S = 10.0
-
-DESCRIPTION = f"""\
-Say why nothing fits: constraints in conflict, the arithmetic, and what would resolve it.
-For a spec that allows mappings, say what each constraint costs: the optimum is searched with
-all of them and without each, every search for {TIME_LIMIT_S:g} seconds unless --time-limit says otherwise."""
-
-
-def add_explain(commands: Commands) -> argparse.ArgumentParser:
-    """Add the command ``explain``."""
-    parser = add_spec_command(commands, "explain", "say why nothing fits, or what each constraint costs")
-    parser.description = DESCRIPTION
-    add_search_options(parser)
-    add_json(parser)
-    return parser
-
-
-def add_pareto(parser: argparse.ArgumentParser) -> None:
-    """Add ``--pareto`` and the picture of what it finds."""
-    parser.add_argument(
-        "--pareto",
-        action="store_true",
-        help="find every mapping that no other beats in both energy and latency; --time-limit holds for all",
-    )
-    parser.add_argument(
-        "--plot",
-        type=file_path,
-        metavar="OUT",
-        help="with --pareto: draw the front into a PNG, SVG or PDF file; needs matplotlib",
-    )
-
-
-DEFAULT_BUDGET_S = 10.0
-
-
-def add_compare(commands: Commands) -> argparse.ArgumentParser:
-    """Add the command."""
+def _add_compare(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "compare", "run heuristic mappers against the proven optimum")
-    add_search_options(parser)
+    add_search_options(parser, "the mappers")
     add_mapper_options(parser)
     add_json(parser)
     add_csv_and_plot(parser, "best value against time")
@@ -242,12 +231,12 @@ def add_compare(commands: Commands) -> argparse.ArgumentParser:
 
 
 def add_mapper_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which mappers run, and for how long."""
+    """Add the options on which mappers run, and for how long."""
     parser.add_argument(
         "--mappers",
         type=names,
         metavar="LIST",
-        help="names of mappers with commas between, such as random,greedy (default: all that are known)",
+        help="comma-separated names of mappers, such as random,greedy (default: all that are known)",
     )
     parser.add_argument(
         "--mapper",
@@ -255,7 +244,7 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="MODULE:CLASS",
-        help="a mapper of your own, besides those of --mappers; may be repeated",
+        help="a mapper of your own, in addition to --mappers; may be repeated",
     )
     parser.add_argument(
         "--option",
@@ -269,191 +258,75 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         type=seconds,
-        default=DEFAULT_BUDGET_S,
+        default=COMPARE_BUDGET_S,
         metavar="S",
-        help="seconds of each mapper (default: %(default)g)",
+        help="time of each mapper in seconds (default: %(default)g)",
     )
     parser.add_argument(
-        "--evaluations", type=positive, metavar="N", help="mappings that each mapper may price, at most"
+        "--evaluations", type=positive, metavar="N", help="most mappings that each mapper may price"
     )
 
 
-def names(text: str) -> tuple[str, ...]:
-    """Read a list of names, each once; an empty text is an empty list.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        A name is empty, or stands there twice.
-    """
-    listed = [part.strip() for part in text.split(",")] if text else []
-    if "" in listed or len(set(listed)) < len(listed):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of different names")
-    return tuple(listed)
-
-
-def mapper_option(text: str) -> tuple[str, str, int | float | str]:
-    """Read ``MAPPER.NAME=VALUE``; the value is an integer, a number, or a text.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        It is of another form.
-    """
-    left, equals, value = text.partition("=")
-    mapper, dot, name = left.rpartition(".")
-    if not equals or not dot or not mapper or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form MAPPER.NAME=VALUE")
-    for kind in (int, float):
-        try:
-            return mapper, name, kind(value)
-        except ValueError:
-            continue
-    return mapper, name, value
-
-
-NETWORK_FILES = "a workload, an ONNX model, layer files or directories of them; and the architecture"
-
-
-def add_network(commands: Commands) -> argparse.ArgumentParser:
-    """Add the command ``network``."""
-    summary = "map every Einsum of a workload or network"
-    parser = add_spec_command(commands, "network", summary, specs_help=NETWORK_FILES)
-    parser.description = """\
-Map every Einsum of a network to its proven optimum: an AccelForge workload, an
-ONNX model, or layer files of Timeloop's form (each with `problem`; a directory
-stands for its files), on the architecture in the other files. Identical Einsums
-are searched once. --time-limit holds for each search."""
-    add_run_options(parser)
+def _add_tile(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(commands, "tile", "tile one operator for scratchpads, as SMAUG does")
+    parser.description = (
+        "Tile one operator for scratchpads, as SMAUG does: strategy and tile shape per tensor."
+    )
+    _add_operator(parser)
+    parser.add_argument(
+        "--backend",
+        default="smv",
+        metavar="NAME|FILE",
+        help="a shipped backend or a YAML file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--onto",
+        dest="specs",
+        nargs="+",
+        type=input_path,
+        metavar="SPEC",
+        help="instead of an operator: YAML specs with a problem, which is tiled for the scratchpads of their "
+        "architecture (of the backend only the PEs count) and mapped",
+    )
+    add_mapping(parser, "with --onto: ")
     add_json(parser)
-    _add_files(parser)
+    add_reading(parser)
+    parser.set_defaults(refuse=parser.error)
     return parser
 
 
-def _add_files(parser: argparse.ArgumentParser) -> None:
-    """Add ``--certificates``, ``--mappings``, and how the certificates are checked."""
-    group = parser.add_argument_group("files per Einsum")
-    group.add_argument(
-        "--certificates",
-        type=file_path,
-        metavar="DIR",
-        help="write a certificate for each Einsum, identical ones once, that scripts/prove.py checks",
-    )
-    group.add_argument(
-        "--mappings",
-        type=file_path,
-        metavar="DIR",
-        help="write the mapping of each Einsum as Timeloop v4 YAML",
-    )
-    group.add_argument(
-        "--check",
-        action="store_true",
-        help="have the certificates checked without the solver, as prove does; where they are not "
-        "all VALID, the exit code says so",
-    )
-    group.add_argument(
-        "--check-time-limit", type=seconds, metavar="S", help="give each check up after S seconds"
-    )
-
-
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command that maps networks: how and where to search, what to keep, quiet."""
-    add_search_options(parser)
-    add_searches(parser)
+def _add_operator(parser: argparse.ArgumentParser) -> None:
+    known = tuple(OPERATORS)
+    parser.add_argument("--operator", type=one_of(known), metavar="OP", help=f"one of {', '.join(known)}")
+    parser.add_argument("--input", type=sizes, metavar="SHAPE", help="shape of the inputs: N,H,W,C or N,C")
     parser.add_argument(
-        "--quiet", action="store_true", help="no progress and no report; files and exit code only"
-    )
-
-
-def add_searches(parser: argparse.ArgumentParser) -> None:
-    """Add the options on where the answers of many searches are kept, and where the searches run."""
-    group = parser.add_argument_group("many searches")
-    group.add_argument(
-        "--cache",
-        type=file_path,
-        metavar="DIR",
-        help="where proven results are kept (default: tilewright in the user's cache directory)",
-    )
-    group.add_argument(
-        "--resume",
-        action="store_true",
-        help="use the results that are kept, for instance of a run that was interrupted",
-    )
-    group.add_argument(
-        "--cluster",
-        type=address,
-        metavar="ADDRESS",
-        help="search on the workers of a Dask cluster, such as tcp://host:8786 (extra `cluster`)",
-    )
-
-
-def address(text: str) -> str:
-    """Read the address of a Dask scheduler; one without a port Dask refuses, after some time.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        There is no host or no port.
-    """
-    host, _, port = text.rpartition(":")
-    if not host or host.endswith((":", "/")) or not port.isascii() or not port.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no address such as tcp://host:8786")
-    return text
-
-
-SETTING = "--set-attribute"
-"""Also what messages call the text of a setting."""
-
-
-def add_sweep(commands: Commands) -> argparse.ArgumentParser:
-    """Add the command ``sweep``."""
-    summary = "map networks on many variants of an architecture"
-    files = f"{NETWORK_FILES}: what all combinations have in common"
-    parser = add_spec_command(commands, "sweep", summary, specs_nargs="*", specs_help=files)
-    parser.description = """\
-Map every combination of a workload, an architecture and attribute values, each
-Einsum to its proven optimum, and say which no other one beats. SPEC files belong
-to every combination; they are read as by `network`. Searches that several
-combinations need run once. --time-limit holds for each search."""
-    parser.add_argument(
-        SETTING,
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="NODE.ATTRIBUTE=VALUE,...",
-        help="values of an attribute of a component or container, such as buffer.depth=1024,2048, or "
-        "PE.meshX=8,16 for its fanout; may be repeated, for all combinations",
+        "--kernel",
+        "--pool",
+        type=one_or_two,
+        metavar="R,S",
+        help="rows and columns of the filter (convolution) or of the pool (pooling); R alone is R,R",
     )
     parser.add_argument(
-        "--architectures",
-        nargs="+",
-        action="extend",
-        default=[],
-        type=file_path,
-        metavar="PATH",
-        help="architectures, each one file or one directory of files",
+        "--ofmaps",
+        "--outputs",
+        type=positive,
+        metavar="K",
+        help="output features (convolution, inner_product)",
     )
     parser.add_argument(
-        "--workloads",
-        nargs="+",
-        action="extend",
-        default=[],
-        type=file_path,
-        metavar="PATH",
-        help="workloads or networks, each one file or one directory of files",
+        "--stride",
+        type=one_or_two,
+        metavar="R,S",
+        help="stride along rows and columns (default: 1 for convolution, the pool's size for pooling)",
     )
-    add_run_options(parser)
-    add_json(parser)
-    add_csv_and_plot(parser, "energy against cycles, and against area,")
-    return parser
+    parser.add_argument(
+        "--padding",
+        choices=("same", "valid"),
+        help="zeros around the inputs of a convolution: kernel - 1 in total, or none (default: valid)",
+    )
 
 
-PICTURES = (".png", ".svg", ".pdf")
-DOT = (".dot", ".gv")
-
-
-def add_assign(commands: Commands) -> argparse.ArgumentParser:
-    """Add the command ``assign``."""
+def _add_assign(commands: Commands) -> argparse.ArgumentParser:
     summary = "choose a method for every layer of a network, and prove the choice best"
     files = "YAML files with a network, merged by top-level key; with --methods, and an architecture"
     parser = add_spec_command(commands, "assign", summary, specs_help=files)
@@ -468,38 +341,9 @@ together cost the least, and prove it."""
         metavar="NAME",
         help=f"with --methods: what costs are, {' or '.join(ADDITIVE)} (default: {ADDITIVE[0]})",
     )
-    add_effort(search, "assignment")
+    add_effort(search, "assignment", seeded="CP-SAT")
     add_memory_limit(search)
-    add_searches(parser)
-    _add_outputs(parser)
-    return parser
-
-
-def _add_costs(parser: argparse.ArgumentParser) -> None:
-    """Add the options on where the costs of methods come from, if not from the network."""
-    parser.add_argument(
-        "--methods",
-        type=file_path,
-        metavar="FILE",
-        help="let the mapper find what each layer costs by each method of FILE; --time-limit, "
-        "--memory-limit, --cache, --resume and --cluster are then about its searches",
-    )
-    parser.add_argument(
-        "--dsp-budget",
-        type=positive,
-        metavar="N",
-        help="choose rows and columns of the systolic array with at most N multipliers",
-    )
-    parser.add_argument(
-        "--array-criterion",
-        choices=CRITERIA,
-        default=TOTAL,
-        help="what the array is chosen by: the total of the best assignment, the sum of the layers' cheapest "
-        "methods, or the sum over all methods (default: %(default)s)",
-    )
-
-
-def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    _add_searches(parser)
     add_json(parser)
     parser.add_argument(
         "--plot",
@@ -514,65 +358,172 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
         help="write the layered graph alone: DOT (.dot, .gv, or - for stdout) or a picture",
     )
     parser.add_argument("--decomposition", action="store_true", help="print every step of the decomposition")
-    parser.add_argument("--quiet", action="store_true", help="no report; files and exit code only")
+    _add_quiet(parser, "no report; files and exit code only")
+    return parser
 
 
-def additive(text: str) -> tuple[str, ...]:
-    """Read an objective that adds up over layers.
+def _add_costs(parser: argparse.ArgumentParser) -> None:
+    """Add the options on where the costs of methods come from, if not from the network."""
+    parser.add_argument(
+        "--methods",
+        type=input_path,
+        metavar="FILE",
+        help="let the mapper find what each layer costs by each method of FILE; --time-limit, "
+        "--memory-limit, --cache, --resume and --cluster then apply to its searches",
+    )
+    parser.add_argument(
+        "--dsp-budget",
+        type=positive,
+        metavar="N",
+        help="choose rows and columns of the systolic array with at most N multipliers",
+    )
+    parser.add_argument(
+        "--array-criterion",
+        choices=CRITERIA,
+        default=TOTAL,
+        help="how the array is chosen: by the total of the best assignment, the sum of the layers' cheapest "
+        "methods, or the sum over all methods (default: %(default)s)",
+    )
 
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        It is another objective, or none.
-    """
-    if text in ADDITIVE:
-        return (text,)
-    known = " or ".join(ADDITIVE)
-    if text in OBJECTIVES:
-        raise argparse.ArgumentTypeError(
-            f"{text} is a product, which does not add up over layers: assign for {known}"
+
+def _add_prove(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_spec_command(
+        commands,
+        "prove",
+        "map, certify, and have the certificate checked without the solver",
+        specs_help="YAML files with a problem and an architecture, merged by top-level key; "
+        "or certificates, which are only checked",
+    )
+    add_search_options(parser)
+    parser.add_argument(
+        "--certificate", type=file_path, metavar="OUT", help="keep the certificate in this file"
+    )
+    parser.add_argument(
+        "--check-time-limit", type=seconds, metavar="S", help="give up the check after S seconds"
+    )
+    _add_quiet(parser, "no progress; the verdict only")
+    return parser
+
+
+def _add_explain(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_spec_command(commands, "explain", "say why nothing fits, or what each constraint costs")
+    parser.description = f"""\
+If no mapping fits, say why: the constraints in conflict, the arithmetic, and what would resolve it.
+Otherwise say what each constraint costs: the optimum is searched with all constraints and without
+each, for {EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit."""
+    add_search_options(parser)
+    add_json(parser)
+    return parser
+
+
+def _add_network(commands: Commands) -> argparse.ArgumentParser:
+    summary = "map every Einsum of a workload or network"
+    parser = add_spec_command(commands, "network", summary, specs_help=NETWORK_FILES)
+    parser.description = """\
+Map every Einsum of a network to its proven optimum: an AccelForge workload, an
+ONNX model, or layer files in Timeloop's form (each with `problem`; a directory
+means its files), on the architecture in the other files. Identical Einsums are
+searched once. --time-limit applies to each search. --set also gives the sizes
+that an ONNX model leaves open."""
+    _add_run_options(parser)
+    add_json(parser)
+    group = parser.add_argument_group("files per Einsum")
+    group.add_argument(
+        "--certificates",
+        type=file_path,
+        metavar="DIR",
+        help="write a certificate for each Einsum, identical ones once; `prove` checks them",
+    )
+    group.add_argument(
+        "--mappings",
+        type=file_path,
+        metavar="DIR",
+        help="write the mapping of each Einsum as Timeloop v4 YAML",
+    )
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="have the certificates checked without the solver, as `prove` does; the exit code says "
+        "whether all are VALID",
+    )
+    group.add_argument(
+        "--check-time-limit", type=seconds, metavar="S", help="give up each check after S seconds"
+    )
+    return parser
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that maps networks."""
+    add_search_options(parser)
+    _add_searches(parser)
+    _add_quiet(parser, "no progress and no report; files and exit code only")
+
+
+def _add_searches(parser: argparse.ArgumentParser) -> None:
+    """Add the options on where results of many searches are kept, and where the searches run."""
+    group = parser.add_argument_group("many searches")
+    cache = group.add_mutually_exclusive_group()
+    cache.add_argument(
+        "--cache",
+        type=file_path,
+        metavar="DIR",
+        help="where proven results are kept (default: tilewright in the user's cache directory)",
+    )
+    cache.add_argument("--no-cache", action="store_true", help="keep no results")
+    group.add_argument(
+        "--resume", action="store_true", help="reuse kept results, for instance of a run that was interrupted"
+    )
+    group.add_argument(
+        "--cluster",
+        type=address,
+        metavar="ADDRESS",
+        help="search on the workers of a Dask cluster, such as tcp://host:8786 (extra `cluster`)",
+    )
+
+
+def _add_sweep(commands: Commands) -> argparse.ArgumentParser:
+    summary = "map networks on many variants of an architecture"
+    files = f"{NETWORK_FILES}: what all combinations have in common"
+    parser = add_spec_command(commands, "sweep", summary, specs_nargs="*", specs_help=files)
+    parser.description = """\
+Map every combination of a workload, an architecture and attribute values, each
+Einsum to its proven optimum, and show which combinations no other one dominates.
+SPEC files belong to every combination; they are read as by `network`. Searches
+that several combinations need run once. --time-limit applies to each search."""
+    parser.add_argument(
+        SETTING,
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="NODE.ATTRIBUTE=VALUE,...",
+        help="values of an attribute of a component or container, such as buffer.depth=1024,2048, or "
+        "PE.meshX=8,16 for its fanout; may be repeated, for all combinations",
+    )
+    for option, what in (("architectures", "architectures"), ("workloads", "workloads or networks")):
+        parser.add_argument(
+            f"--{option}",
+            nargs="+",
+            action="extend",
+            default=[],
+            type=input_path,
+            metavar="PATH",
+            help=f"{what}, each one file or one directory of files",
         )
-    hint = other_objective(text) or "; lists are for `map`"
-    raise argparse.ArgumentTypeError(f"{text!r} is not {known}{hint}")
-
-
-def picture(text: str) -> Path:
-    """Read the path of a picture.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        It does not end in one of `PICTURES`.
-    """
-    return _path(text, PICTURES)
-
-
-def graph(text: str) -> Path:
-    """Read the path of a picture or a DOT file; ``-`` is stdout.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        It ends in none of `PICTURES` and `DOT`.
-    """
-    return Path(text) if text == "-" else _path(text, (*DOT, *PICTURES))
-
-
-def _path(text: str, suffixes: tuple[str, ...]) -> Path:
-    if Path(text).suffix.lower() not in suffixes:
-        raise argparse.ArgumentTypeError(f"{text!r} does not end in {', '.join(suffixes)}")
-    return Path(text)
+    _add_run_options(parser)
+    add_json(parser)
+    add_csv_and_plot(parser, "energy against cycles, and against area,")
+    return parser
 
 
 ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "map": _add_map,
     "evaluate": _add_evaluate,
     "check": _add_check,
-    "compare": add_compare,
-    "tile": add_tile,
-    "assign": add_assign,
-    "prove": add_prove,
-    "explain": add_explain,
-    "network": add_network,
-    "sweep": add_sweep,
+    "compare": _add_compare,
+    "tile": _add_tile,
+    "assign": _add_assign,
+    "prove": _add_prove,
+    "explain": _add_explain,
+    "network": _add_network,
+    "sweep": _add_sweep,
 }

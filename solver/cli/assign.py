@@ -1,11 +1,10 @@
-"""The command ``assign``: choose a method for every layer, and print, write and draw it."""
+"""The command ``assign``: choose a method for every layer, and print, write and draw the choice."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +13,12 @@ from model.cascade import Network
 from model.objective import ADDITIVE
 from model.text.reader import parse_assignments
 from model.text.source import SpecError
-from solver.cli.arguments import PICTURES
-from solver.cli.network_running import run_searches
+from solver.cli.network import run_searches
 from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     STDOUT,
     OutputError,
+    Step,
     check_outputs,
     deliver,
     report_steps,
@@ -29,6 +28,7 @@ from solver.cli.output import (
 from solver.cli.progress import interruptible
 from solver.cli.running import load_options
 from solver.criteria import TOTAL
+from solver.report.pictures import FORMATS
 
 if TYPE_CHECKING:
     from model.assignment import CostedNetwork, Hardware, ShapedNetwork
@@ -36,35 +36,17 @@ if TYPE_CHECKING:
     from solver.assignment.array_search import ArrayChoice
     from solver.assignment.mapped import MappedAssignment
     from solver.assignment.result import AssignOptions, AssignResult
-    from solver.report.document import Document
 
 
 def assign_command(arguments: argparse.Namespace) -> int:
-    """Assign methods to layers; write, draw and print the assignment.
-
-    Raises
-    ------
-    OutputError, PlotError, SpecError
-        What `solver.cli.main.main` says to users.
-    """
+    """Assign methods to layers; write, draw and print the assignment."""
     outputs = (arguments.json, arguments.plot, arguments.show_graph)
     check_outputs(outputs, [*arguments.specs, *([arguments.methods] if arguments.methods else [])])
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
     _check_matplotlib(pictures)
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
-    result = solved.result
-    silent = arguments.quiet or STDOUT in outputs
-    report, document = partial(_print, solved, arguments.decomposition), partial(_document, solved)
-    steps = [*report_steps(report, document, arguments.json, silent)]
-    choice = None if result.best is None else result.best.choice
-    if arguments.show_graph is not None:
-        steps.append(partial(_write_graph, result.network, None, arguments.show_graph))
-    if arguments.plot is not None and choice is None:
-        steps.append(partial(say_undrawn, arguments.plot, "assignment"))
-    elif arguments.plot is not None:
-        steps.append(partial(_write_graph, result.network, choice, arguments.plot))
-    deliver(steps)
-    return EXIT_OF_STATUS[result.status]
+    deliver(_steps(solved, arguments, silent=arguments.quiet or STDOUT in outputs))
+    return EXIT_OF_STATUS[solved.result.status]
 
 
 @dataclass(frozen=True)
@@ -78,7 +60,9 @@ class _Solved:
 
 def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
     """Assign by the costs of the specs, or of their cost model on the array that is given or chosen."""
-    _refuse_mapper_options(arguments)
+    for name in ("objective", "cache", "no-cache", "resume", "cluster"):
+        if getattr(arguments, name.replace("-", "_")):
+            raise SpecError(f"--{name} needs --methods: without it nothing is mapped")
     from model.formats.assignment import load_assignment
 
     limits = load_options(arguments).limits
@@ -89,7 +73,7 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solve
     _check_sizes(network, pictures)
     hardware, criterion = _hardware(loaded, arguments), arguments.array_criterion
     if criterion != TOTAL and (hardware is None or hardware.dsp_budget is None):
-        raise SpecError("--array-criterion needs a budget of multipliers: without, no array is chosen")
+        raise SpecError("--array-criterion needs a budget of multipliers: without it no array is chosen")
     from solver.assignment.array_search import assign_costed
 
     with interruptible() as stop:
@@ -98,27 +82,25 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solve
 
 def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
     """Assign by the optima that the mapper finds."""
-    if arguments.dsp_budget is not None:
-        raise SpecError("--dsp-budget and --methods exclude each other: an architecture has its array")
-    if arguments.array_criterion != TOTAL:
-        raise SpecError("--array-criterion and --methods exclude each other: an architecture has its array")
+    for option, given in (
+        ("dsp-budget", arguments.dsp_budget is not None),
+        ("array-criterion", arguments.array_criterion != TOTAL),
+    ):
+        if given:
+            raise SpecError(f"--{option} and --methods exclude each other: an architecture has its array")
     from model.formats.assignment.methods import load_method_network
 
     variables, options = parse_assignments(arguments.variables), load_options(arguments)
     problem = load_method_network(arguments.specs, arguments.methods, variables, options)
     _check_sizes(problem.shaped, pictures)
     (objective,) = arguments.objective or ADDITIVE[:1]
-    from solver.assignment.mapped import (
-        assign_mapped,
-        searches_of,
-    )
+    from solver.assignment.mapped import assign_mapped, searches_of
     from solver.network import map_network
 
     searches = searches_of(problem)
     network = Network(problem.shaped.name, tuple(searches.values()))
-    answers = run_searches(
-        arguments,
-        lambda options, how: map_network(network, replace(options, objectives=(objective,)), how),
+    answers, _ = run_searches(
+        arguments, lambda options, run: map_network(network, replace(options, objectives=(objective,)), run)
     )
     # By identity: names are for people, and an interrupted run answers only some.
     found = {id(answer.layer): answer.result for answer in answers.layers if answer.result is not None}
@@ -132,12 +114,6 @@ def _options(arguments: argparse.Namespace) -> AssignOptions:
     from solver.assignment import AssignOptions
 
     return AssignOptions(arguments.time_limit, arguments.jobs, arguments.seed)
-
-
-def _refuse_mapper_options(arguments: argparse.Namespace) -> None:
-    for name in ("objective", "cache", "resume", "cluster"):
-        if getattr(arguments, name):
-            raise SpecError(f"--{name} needs --methods: without, nothing is mapped")
 
 
 def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardware | None:
@@ -154,30 +130,7 @@ def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardwa
     return replace(loaded.hardware, array=None, dsp_budget=budget)
 
 
-def _print(solved: _Solved, all_steps: bool) -> None:
-    from solver.cli.console import report_console
-    from solver.report.assignment import print_assignment
-    from solver.report.mapped_assignment import gain_lines, print_costs
-
-    with report_console() as console:
-        remarks = []
-        if solved.mapped is not None:
-            print_costs(console, solved.mapped)
-            remarks = list(gain_lines(solved.mapped))
-        print_assignment(console, solved.result, solved.array, all_steps, remarks)
-
-
-def _document(solved: _Solved) -> Document:
-    from solver.report.assignment_document import assignment_document
-    from solver.report.mapped_assignment import mapped_document
-
-    document = assignment_document(solved.result, solved.array)
-    further = {} if solved.mapped is None else mapped_document(solved.mapped)
-    return {**document, **further}
-
-
 def _check_matplotlib(pictures: Sequence[Path]) -> None:
-    """Raise `OutputError` before the work where a picture is asked for and nothing can draw it."""
     if pictures and find_spec("matplotlib") is None:
         raise OutputError(
             f"cannot draw {pictures[0]}: matplotlib is missing (pip install 'tilewright[plot]')"
@@ -185,9 +138,8 @@ def _check_matplotlib(pictures: Sequence[Path]) -> None:
 
 
 def _check_sizes(network: CostedNetwork | ShapedNetwork, pictures: Sequence[Path]) -> None:
-    """Raise `OutputError` before the work where a picture would show nothing."""
-    from solver.report.layered_graph import most_arcs
-    from solver.report.layered_plot import LARGEST_PICTURE
+    """Refuse before the work to draw a picture that would show nothing."""
+    from solver.report.layered_graph import LARGEST_PICTURE, most_arcs
 
     if pictures and most_arcs(network) > LARGEST_PICTURE:
         raise OutputError(
@@ -196,16 +148,36 @@ def _check_sizes(network: CostedNetwork | ShapedNetwork, pictures: Sequence[Path
 
 
 def _is_picture(path: Path) -> bool:
-    return path.suffix.lower() in PICTURES
+    return path.suffix.lower() in FORMATS
+
+
+def _steps(solved: _Solved, arguments: argparse.Namespace, silent: bool) -> Iterator[Step]:
+    """Yield the steps that print, write and draw an assignment."""
+    from solver.report.assignment import assignment_document, print_assignment
+
+    result = solved.result
+    yield from report_steps(
+        lambda console: print_assignment(
+            console, result, solved.array, solved.mapped, arguments.decomposition
+        ),
+        lambda: assignment_document(result, solved.array, solved.mapped),
+        arguments.json,
+        silent,
+    )
+    choice = None if result.best is None else result.best.choice
+    if arguments.show_graph is not None:
+        yield lambda: _write_graph(result.network, None, arguments.show_graph)
+    if arguments.plot is not None and choice is None:
+        yield lambda: say_undrawn(arguments.plot, "assignment")
+    elif arguments.plot is not None:
+        yield lambda: _write_graph(result.network, choice, arguments.plot)
 
 
 def _write_graph(network: CostedNetwork, choice: Sequence[int] | None, path: Path) -> None:
-    from solver.report.layered_graph import LayeredGraph, dot_text
+    from solver.report.layered_graph import LayeredGraph, dot_text, draw
 
     graph = LayeredGraph(network, choice)
     if not _is_picture(path):
         write_output(path, dot_text(graph))
         return
-    from solver.report.layered_plot import draw
-
     draw(graph, path)

@@ -1,9 +1,10 @@
-"""Certificates on the command line: written by `map` and `prove`, checked by a program of its own."""
+"""Certificates: written by ``map``, ``prove`` and ``network``, and checked by a separate program."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,10 +22,10 @@ from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, 
 from solver.cli.progress import interruptible
 from solver.cli.running import load_unmapped, search
 from solver.exit_codes import EXIT_UNCHECKED
-from solver.result import Result, Status
+from solver.result import Result, Status, Termination
 
 POLL_S = 0.1
-"""How often the checker's parent looks whether it is to stop."""
+"""Seconds between two looks of the checker's parent at whether to stop."""
 
 LEASHED = """
 import os, runpy, sys, threading
@@ -32,26 +33,27 @@ threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""Runs a script that ends once nobody holds the other end of stdin, as where its parent was killed."""
+"""Runs a script that ends once the other end of its stdin is closed, as when its parent is killed."""
 
+MOST_BYTES = 1 << 26
+"""The checker reads no more of a file."""
 
-MARK = b'"tilewright certificate '
-"""What a certificate says of itself, in whichever order its keys stand."""
+CERTIFICATE_MARK = b'"tilewright certificate '
+"""In every certificate, whatever the order of its keys."""
+
+HEAD_BYTES = 4096
+RESULT_KEYS = (
+    re.compile(rb'^\s*"version": "', re.MULTILINE),
+    re.compile(rb'^\s*"(status|valid)": ', re.MULTILINE),
+)
+"""Among the first keys of every result that ``--json`` writes."""
 
 
 def prove_command(arguments: argparse.Namespace) -> int:
-    """Map, certify and check; or check certificates that there are.
-
-    Raises
-    ------
-    OutputError, SpecError, TooLargeError
-        What `solver.cli.main.main` says to users.
-    KeyboardInterrupt
-        It was interrupted while the certificate was checked.
-    """
+    """Map, certify and check; or only check certificates that are named."""
     check_outputs((arguments.certificate,), arguments.specs)
-    _check_certificate(arguments.certificate)
-    if any(map(_is_certificate, arguments.specs)):
+    _refuse_pipe(arguments.certificate)
+    if any(map(is_certificate, arguments.specs)):
         return _check_again(arguments)
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
@@ -68,51 +70,74 @@ def prove_command(arguments: argparse.Namespace) -> int:
         path = arguments.certificate or Path(folder) / "certificate.json"
         if not write_certificate(path, mapspace, result, arguments):
             return EXIT_OF_STATUS[result.status]
+        if result.termination is Termination.INTERRUPTED:
+            write_stderr("note: interrupted: the certificate is not checked\n")
+            return EXIT_UNCHECKED
         code, verdict = checked([path], arguments.check_time_limit)
-    # Nobody can look at a file that is gone.
+    # A temporary file is gone by now.
     named = f"{printable(str(path))}: " if arguments.certificate else ""
     write_stdout(verdict.replace(f"{path}: ", named))
     return code or EXIT_OF_STATUS[result.status]
 
 
-def _is_certificate(path: Path) -> bool:
-    """Whether a file says of itself that it is a certificate."""
+def is_certificate(path: Path) -> bool:
+    """Whether a file is a certificate, going by its content."""
     if not is_file(path):
         return False
     try:
-        content = path.read_bytes()
-    except OSError:  # the reader of specs says so
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES)
+    except OSError:  # the reader of specs reports it
         return False
-    return content.lstrip().startswith(b"{") and MARK in content
+    return content.lstrip().startswith(b"{") and CERTIFICATE_MARK in content
+
+
+def known_output(path: Path) -> str:
+    """Return a message on a file that is an output of Tilewright and no spec; nothing for other files."""
+    head = _head(path)
+    name = printable(str(path))
+    if head.startswith(b"{") and is_certificate(path):
+        return (
+            f"error: {name} is a certificate, not a spec\nhelp: `python -m solver prove {name}` checks it\n"
+        )
+    if head.startswith(b"{") and all(pattern.search(head) for pattern in RESULT_KEYS):
+        return (
+            f"error: {name} is a result that --json wrote, not a spec\n"
+            "help: --mapping and --mapped-spec write files that can be read again\n"
+        )
+    return ""
+
+
+def _head(path: Path) -> bytes:
+    if not is_file(path):
+        return b""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(HEAD_BYTES).lstrip()
+    except OSError:
+        return b""
 
 
 def _check_again(arguments: argparse.Namespace) -> int:
-    """Have certificates checked that were written before."""
-    others = [path for path in arguments.specs if not _is_certificate(path)]
+    """Have certificates checked that exist."""
+    others = [path for path in arguments.specs if not is_certificate(path)]
     if others:
-        message = f"{printable(str(others[0]))} is no certificate: certificates are checked without specs"
-        raise OutputError(message)
+        raise OutputError(f"{others[0]} is not a certificate; certificates are checked without specs")
     if arguments.certificate is not None:
-        raise OutputError("--certificate is of a search: certificates that are named are only checked")
+        raise OutputError("--certificate needs specs: certificates that are named are only checked")
     code, verdicts = checked(arguments.specs, arguments.check_time_limit)
     write_stdout(verdicts)
     return code
 
 
-def _check_certificate(path: Path | None) -> None:
-    """Raise `OutputError` for a certificate that could not be read again, such as a pipe."""
+def _refuse_pipe(path: Path | None) -> None:
+    """Refuse to write a certificate where it could not be read again."""
     if path is not None and (path == STDOUT or (path.exists() and not path.is_file())):
-        raise OutputError("the checker needs a file: --certificate must name one")
+        raise OutputError("--certificate must name a file, which the checker reads")
 
 
 def checked(paths: Sequence[Path], time_limit_s: float | None) -> tuple[int, str]:
-    """Have certificates checked, one after the other, by the program that knows nothing of the search.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        A signal asked to stop; the checker has ended, and leaves the signals of the terminal to us.
-    """
+    """Have certificates checked; return exit code and verdicts. A signal raises `KeyboardInterrupt`."""
     limit = [] if time_limit_s is None else ["--time-limit", str(time_limit_s)]
     with (
         interruptible() as stop,
@@ -141,7 +166,7 @@ def checked(paths: Sequence[Path], time_limit_s: float | None) -> tuple[int, str
 
 @contextmanager
 def _leash() -> Iterator[int]:
-    """Yield the end of a pipe whose other end this process alone holds."""
+    """Yield one end of a pipe whose other end only this process holds."""
     held, holding = os.pipe()
     try:
         yield held
@@ -151,7 +176,7 @@ def _leash() -> Iterator[int]:
 
 
 def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
-    """Return what a process prints until it ends; KeyboardInterrupt once it is told to stop."""
+    """Return what a process prints until it ends; raise KeyboardInterrupt once `stop` is set."""
     while not stop.is_set():
         with suppress(subprocess.TimeoutExpired):
             return process.communicate(timeout=POLL_S)[0]
@@ -161,15 +186,9 @@ def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
 def write_certificate(
     path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace, command: str = "map"
 ) -> bool:
-    """Write the certificate of a result; if it claims nothing, say so and return False.
-
-    Raises
-    ------
-    OutputError
-        It cannot be written, or would be too large.
-    """
+    """Write the certificate of a result; return False, with a note, if there is nothing to certify."""
     if result.status is Status.UNKNOWN:
-        write_stderr("note: no certificate is written: nothing was found, and nothing is proven\n")
+        write_stderr("note: no certificate is written: nothing was found or proven\n")
         return False
     from solver.certificate import CertificateError, certificate, certificate_text
 
@@ -184,7 +203,7 @@ def write_certificate(
 
 
 def reproducing_command(result: Result, arguments: argparse.Namespace, command: str = "map") -> list[str]:
-    """Return the words of a command line that leads to the same result."""
+    """Return the words of a command line that gives the same result."""
     words = ["python", "-m", "solver", command, *map(str, arguments.specs)]
     for variable in arguments.variables:
         words += ["--set", variable]
@@ -194,13 +213,14 @@ def reproducing_command(result: Result, arguments: argparse.Namespace, command: 
         words += ["--limit", f"{name}={value}"]
     words += ["--ignore-sparse"] if arguments.ignore_sparse else []
     words += ["--timeloop-padding"] if arguments.timeloop_padding else []
-    if arguments.memory_limit != DEFAULTS.memory_limit_mib:  # it decides whether anything is proven
+    words += ["--counting", arguments.counting] if arguments.counting else []
+    if arguments.memory_limit != DEFAULTS.memory_limit_mib:  # it affects what is proven
         words += ["--memory-limit", str(arguments.memory_limit)]
-    return [*words, "--objective", ",".join(result.objectives), "--seed", str(arguments.seed)]
+    return [*words, "--objective", ",".join(result.objectives)]
 
 
 def checker_path() -> Path:
-    """Where the checker lies: beside the package that writes certificates, in a checkout and installed."""
+    """Return the path of the checker, in a checkout and installed."""
     from solver import certificate
 
     return Path(certificate.__file__).parent / "checker" / "prove.py"

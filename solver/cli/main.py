@@ -6,11 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 
 from solver.cli.arguments import parse_arguments
 from solver.cli.output import OutputError, write_error, write_stderr
 from solver.exit_codes import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
-from solver.report.picture import PlotError
+from solver.report.pictures import PlotError
 from solver.result import TooLargeError
 
 MODULES = {
@@ -18,30 +19,17 @@ MODULES = {
     "tile": "tile",
     "assign": "assign",
     "prove": "certify",
-    "explain": "explain",
     "network": "network",
-    "sweep": "sweep",
+    "sweep": "network",
 }
-"""Modules of `solver.cli` with commands of their own; the others are in ``commands``."""
+"""Modules of `solver.cli` with commands; those of all other commands are in ``commands``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; errors that users cause are told on stderr.
+    """Run one command and return its exit code; errors that users cause are reported on stderr.
 
-    Parameters
-    ----------
-    arguments
-        None takes those of the process.
-
-    Returns
-    -------
-    int
-        One of `solver.exit_codes`.
-
-    Raises
-    ------
-    SystemExit
-        With 2 on wrong arguments, with 0 after ``--help`` and ``--version``.
+    Every function `solver.cli.*.NAME_command` takes the parsed arguments and returns the exit code. It may
+    raise `OutputError`, `PlotError`, `SpecError` and `TooLargeError`, which this function reports.
     """
     try:
         return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))
@@ -53,23 +41,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run a command; errors in its specs are told on stderr."""
+    """Run a command; errors in its specs are reported on stderr."""
     from model.text.source import ConflictError, SpecError
 
     try:
         return _command(options.command)(options)
-    except SpecError as error:
-        if isinstance(error, ConflictError):
-            from solver.cli.refusal import say_conflict
+    except ConflictError as error:
+        from solver.cli.running import say_conflict
 
-            say_conflict(error)
-            return EXIT_INFEASIBLE
-        write_stderr(f"{error.render()}\n")
+        say_conflict(error)
+        return EXIT_INFEASIBLE
+    except SpecError as error:
+        write_stderr(_known_file(getattr(options, "specs", None) or ()) or f"{error.render()}\n")
         return EXIT_INVALID
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    """Import a command, and none of the others: a wrong spec is answered at once."""
+    """Import a command and none of the others, so that a wrong spec is answered at once."""
     module = import_module(f"solver.cli.{MODULES.get(name, 'commands')}")
     run: Callable[[argparse.Namespace], int] = getattr(module, f"{name}_command")
     return run
+
+
+def _known_file(paths: Sequence[Path]) -> str:
+    """Return a message on the first path that is an output of Tilewright and no spec; nothing if none is."""
+    from solver.cli.certify import known_output
+
+    return next(filter(None, map(known_output, paths)), "")

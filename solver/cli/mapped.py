@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
 
-LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's own programs read names of one letter\n"
+LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read names of one letter\n"
 """Said beside a mapping that this product reads and Timeloop does not."""
 
 
@@ -30,18 +30,12 @@ def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
         type=file_path,
         metavar="OUT",
         help=f"{condition}write all specs as one Timeloop v4 YAML file, with the mapping in place of the "
-        "constraints that it settles (- is stdout)",
+        "constraints that it meets (- is stdout)",
     )
 
 
 def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
-    """Return what ``--mapped-spec`` writes before the mapping; nothing where it is not asked for.
-
-    Raises
-    ------
-    SpecError
-        The specs cannot be written; to be called before a search takes its time.
-    """
+    """Return what ``--mapped-spec`` writes before the mapping; `SpecError` before a search takes its time."""
     if arguments.mapped_spec is None:
         return ""
     from model.formats.timeloop.mapped import mapped_spec

@@ -1,75 +1,371 @@
-"""The command ``network``: map every Einsum of a workload."""
+"""The commands ``network`` and ``sweep``, and how they and ``assign`` run many searches."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from model.formats.cascade import read_network
+from model.text.files import is_directory
 from model.text.reader import parse_assignments
-from model.text.source import places_of
-from solver.cli.network_files import certificates_of, check_directories, check_files, mapping_file_steps
-from solver.cli.network_running import run_searches
+from model.text.source import Places, places_of
+from model.wording import printable
+from solver.cli.arguments import SETTING
+from solver.cli.certify import checked, write_certificate
+from solver.cli.mapped import LONG_NAMES
 from solver.cli.options import EXIT_OF_STATUS
-from solver.cli.output import STDOUT, check_outputs, deliver, report_steps, write_stdout
-from solver.cli.running import load_options
-from solver.exit_codes import EXIT_OPTIMAL
+from solver.cli.output import (
+    STDOUT,
+    OutputError,
+    Step,
+    check_directory,
+    check_outputs,
+    deliver,
+    report_steps,
+    say_undrawn,
+    write_output,
+    write_stderr,
+    write_stdout,
+)
+from solver.cli.progress import interruptible, logged, status_text
+from solver.cli.running import load_options, search_options
+from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
+from solver.report.pictures import check_plot
 from solver.result import Status
 
 if TYPE_CHECKING:
-    from model.formats.cascade.loader import LoadedNetwork
-    from solver.network.result import NetworkResult
-    from solver.report.document import Document
+    from model.sweep import Variant
+    from solver.network.cache import ResultCache
+    from solver.network.executors import Executor
+    from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
+    from solver.network.sweep import SweepResult
+    from solver.result import Options
+
+Outcome = TypeVar("Outcome")
+
+LONGEST_NAME = 100
+"""Characters of a file's name; file systems allow some 250 bytes."""
+
+UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those that are written"
+OTHER = "--cache DIR names another directory"
 
 
 def network_command(arguments: argparse.Namespace) -> int:
-    """Map a network, write and print what came out, and have it checked where that is asked for.
-
-    Raises
-    ------
-    OutputError, SpecError
-        What `solver.cli.main.main` says to users.
-    KeyboardInterrupt
-        It was interrupted while certificates were checked.
-    """
+    """Map a network, write and print the results, and have the certificates checked if asked for."""
     check_outputs((arguments.json,), arguments.specs)
-    check_directories(arguments)
+    _check_directories(arguments)
+    from model.formats.cascade import read_network
+
     loaded = read_network(arguments.specs, parse_assignments(arguments.variables), load_options(arguments))
     from solver.network import map_network
 
-    result = run_searches(arguments, partial(map_network, loaded.network))
+    result, interrupted = run_searches(arguments, partial(map_network, loaded.network))
+    from solver.report.network import network_document, print_network
+
+    places = places_of(*loaded.documents) if result.status is Status.INFEASIBLE else {}
     silent = arguments.quiet or arguments.json == STDOUT
-    report, document = partial(_print, result, loaded), partial(_document, result)
-    deliver(
-        [
-            *report_steps(report, document, arguments.json, silent),
-            *mapping_file_steps(result, arguments.mappings),
-        ]
-    )
-    with certificates_of(result, arguments) as files:
-        code = _check(files, arguments, silent) if arguments.check else EXIT_OPTIMAL
+    files: dict[Path, str] = {}
+    with _certificate_directory(arguments) as directory:
+        deliver(
+            [
+                *report_steps(
+                    lambda console: print_network(console, result, places),
+                    lambda: network_document(result),
+                    arguments.json,
+                    silent,
+                ),
+                *_mapping_steps(result, arguments.mappings),
+                *_certificate_steps(result, directory, files, arguments),
+            ]
+        )
+        code = _check(files, interrupted, arguments, silent) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
 
 
-def _check(files: dict[Path, str], arguments: argparse.Namespace, silent: bool) -> int:
-    code, verdicts = check_files(files, arguments.check_time_limit)
+def _check_directories(arguments: argparse.Namespace) -> None:
+    """Make the directories of the files per Einsum before the search, and check that they hold no inputs."""
+    if arguments.check_time_limit is not None and not arguments.check:
+        raise OutputError("--check-time-limit limits what --check does: it needs --check")
+    folders = (path if is_directory(path) else path.parent for path in arguments.specs)
+    inputs = set(map(os.path.realpath, folders))
+    for directory in filter(None, (arguments.certificates, arguments.mappings)):
+        if os.path.realpath(directory) in inputs:
+            raise OutputError(f"cannot write to {directory}: it holds inputs; name another directory")
+        check_directory(directory)
+
+
+def _mapping_steps(result: NetworkResult, directory: Path | None) -> Iterator[Step]:
+    """Yield the steps that write the mappings of all Einsums that have one into a directory, if any."""
+    if directory is None:
+        return
+    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
+
+    long: list[str] = []
+    for file_name, outcome in _named_files(result):
+        mapspace, found = outcome.layer.mapspace, outcome.result
+        if found is not None and found.mapping is not None:
+            targets = mapping_targets(mapspace.problem, mapspace.architecture, found.mapping)
+            yield partial(write_output, directory / f"{file_name}.yaml", mapping_yaml(targets))
+            long += [dim for dim in mapspace.problem.dims if len(dim) > 1]
+        elif not outcome.layer.is_copy:
+            name = printable(outcome.layer.name)
+            yield partial(write_stderr, f"note: no mapping of {name} is written: none was found\n")
+    if long:
+        yield partial(write_stderr, LONG_NAMES.format(dim=long[0]))
+
+
+def _named_files(result: NetworkResult) -> Iterator[tuple[str, LayerResult]]:
+    """Yield the outcome of each Einsum with the name of its files."""
+    return zip(file_names(outcome.layer.name for outcome in result.layers), result.layers, strict=True)
+
+
+@contextmanager
+def _certificate_directory(arguments: argparse.Namespace) -> Iterator[Path | None]:
+    """Yield where certificates go, a temporary directory if they are only checked; None if nowhere."""
+    temporary = arguments.check and arguments.certificates is None
+    with tempfile.TemporaryDirectory() if temporary else nullcontext() as name:
+        yield Path(name) if name else arguments.certificates
+
+
+def _certificate_steps(
+    result: NetworkResult, directory: Path | None, files: dict[Path, str], arguments: argparse.Namespace
+) -> Iterator[Step]:
+    """Yield the steps that write the certificates, and put their paths, with the Einsums, into `files`."""
+    if directory is None:
+        return
+    for file_name, outcome in _named_files(result):
+        name = outcome.layer.name
+        lack = _uncertifiable(outcome)
+        if lack:
+            message = f"note: no certificate of {printable(name)} is written: {lack}\n"
+            yield partial(write_stderr, message)
+        elif outcome.result is not None and outcome.origin != "identical":
+            path = directory / f"{file_name}.json"
+            yield partial(_certify, outcome, path, files, arguments)
+
+
+def _certify(outcome: LayerResult, path: Path, files: dict[Path, str], arguments: argparse.Namespace) -> None:
+    assert outcome.result is not None
+    write_certificate(path, outcome.layer.mapspace, outcome.result, arguments, "network")
+    files[path] = outcome.layer.name
+
+
+def _uncertifiable(outcome: LayerResult) -> str:
+    """Say why there can be no certificate of an Einsum that needs a mapping; nothing if there can be."""
+    if outcome.origin == "no room":
+        return "the room that other tensors take is not part of its mapspace"
+    found = outcome.result
+    proves = found is None or found.bound is not None or found.status is Status.INFEASIBLE
+    return "" if proves else "nothing is proven"
+
+
+def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namespace, silent: bool) -> int:
+    """Have certificates checked, print the verdicts, and return the exit code."""
+    if interrupted:
+        write_stderr(f"note: {UNCHECKED}\n")
+        return EXIT_UNCHECKED
+    code, verdicts = EXIT_OPTIMAL, "No certificate to check\n"
+    if files:
+        code, printed = checked(list(files), arguments.check_time_limit)
+        for path, name in files.items():
+            printed = printed.replace(f": {path}: ", f": {printable(name)}: ", 1)
+        valid = sum(line.startswith("VALID: ") for line in printed.splitlines())
+        verdicts = f"{printed}{valid} of {len(files)} certificates are VALID\n"
     if not silent:
         write_stdout(verdicts)
     return code
 
 
-def _print(result: NetworkResult, loaded: LoadedNetwork) -> None:
-    from solver.cli.console import report_console
-    from solver.report.network import print_network
+def file_names(names: Iterable[str]) -> Iterator[str]:
+    """Yield a file name for each name: all differ, ignoring case, and none has special characters."""
+    taken: set[str] = set()
+    for name in names:
+        plain = re.sub(r"[^\w.+=-]+", "_", name)[:LONGEST_NAME].strip("._-") or "einsum"
+        file_name = next(candidate for candidate in _numbered(plain) if candidate.casefold() not in taken)
+        taken.add(file_name.casefold())
+        yield file_name
 
-    places = places_of(*loaded.documents) if result.status is Status.INFEASIBLE else {}
-    with report_console() as console:
-        print_network(console, result, places)
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}_{number}" for number in count(2))
 
 
-def _document(result: NetworkResult) -> Document:
-    from solver.report.network import network_document
+def sweep_command(arguments: argparse.Namespace) -> int:
+    """Map every point of a sweep, write and print the results."""
+    inputs = (*arguments.specs, *arguments.workloads, *arguments.architectures)
+    check_outputs((arguments.json, arguments.csv, arguments.plot), inputs)
+    check_plot(arguments.plot)
+    from model.formats.cascade.loader import load_variants
+    from model.formats.timeloop.overrides import parse_setting
 
-    return network_document(result)
+    variants = load_variants(
+        arguments.specs,
+        arguments.workloads,
+        arguments.architectures,
+        [parse_setting(text, SETTING) for text in arguments.settings],
+        parse_assignments(arguments.variables),
+        load_options(arguments),
+    )
+    from solver.network.sweep import sweep
+
+    result, _ = run_searches(arguments, partial(sweep, variants))
+    documents = {variant.point: variant.documents for variant in variants}
+    deliver(_sweep_steps(result, arguments, lambda variant: places_of(*documents[variant.point])))
+    return EXIT_OF_STATUS[result.status]
+
+
+def _sweep_steps(
+    result: SweepResult, arguments: argparse.Namespace, places: Callable[[Variant], Places]
+) -> Iterator[Step]:
+    """Yield the steps that print and write a sweep."""
+    from solver.report.sweep import print_sweep, sweep_csv, sweep_document
+
+    yield from report_steps(
+        lambda console: print_sweep(console, result, places),
+        lambda: sweep_document(result),
+        arguments.json,
+        silent=arguments.quiet or STDOUT in (arguments.json, arguments.csv),
+    )
+    if arguments.csv is not None:
+        yield lambda: write_output(arguments.csv, sweep_csv(result))
+    if arguments.plot is None:
+        return
+    if all(point.costs is None for point in result.points):
+        yield lambda: say_undrawn(arguments.plot, "point")
+        return
+    from solver.report.pictures import draw_sweep
+
+    yield lambda: draw_sweep(result, arguments.plot)
+
+
+def run_searches(
+    arguments: argparse.Namespace, mapped: Callable[[Options, Run], Outcome]
+) -> tuple[Outcome, bool]:
+    """Run `mapped` with options, cache, progress and executor; return also whether an interrupt ended it."""
+    from solver.network import Run
+    from solver.network.executors import ExecutorError
+
+    cache, options = _opened_cache(arguments), search_options(arguments)
+    try:
+        executor = _executor(arguments)
+        with interruptible() as stop, _progress_bar(arguments.quiet) as on_progress:
+            outcome = mapped(options, Run(cache, arguments.resume, on_progress, stop.is_set, executor))
+    except ExecutorError as error:
+        raise OutputError(str(error)) from error
+    if cache is not None and cache.failure is not None:
+        _warn(_unwritable(cache.directory, cache.failure))
+    return outcome, stop.is_set()
+
+
+def _opened_cache(arguments: argparse.Namespace) -> ResultCache | None:
+    """Return where results are kept, if anywhere; a default directory that cannot be used is a warning."""
+    from solver.network import ResultCache
+
+    directory = arguments.cache
+    if arguments.no_cache and arguments.resume:
+        raise OutputError("--resume uses the results that are kept: it conflicts with --no-cache")
+    if arguments.no_cache:
+        return None
+    try:
+        place = directory or _default_cache()
+        _check_cache(place)
+    except OutputError as error:
+        if directory is not None:
+            raise
+        _warn(error)
+        return None
+    cache = ResultCache(place)
+    cache.remove_leftovers()
+    return cache
+
+
+def _default_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        return Path(base).expanduser() / "tilewright"
+    except RuntimeError:
+        message = f"there is no home directory to keep results in; {OTHER}"
+        raise OutputError(message) from None
+
+
+def _check_cache(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot keep results in {directory}: permission denied; {OTHER}")
+
+
+def _unwritable(directory: Path, error: OSError) -> OutputError:
+    return OutputError(f"cannot keep results in {directory}: {error.strerror}; {OTHER}")
+
+
+def _warn(error: OutputError) -> None:
+    write_stderr(f"warning: {printable(str(error))}\n")
+
+
+def _executor(arguments: argparse.Namespace) -> Executor:
+    from solver.network import Processes, Serial
+    from solver.network.executors import Cluster, silence_logs
+
+    if arguments.cluster is not None:
+        silence_logs()
+        return Cluster(arguments.cluster)
+    return Processes(arguments.jobs) if arguments.jobs > 1 else Serial()
+
+
+class _NetworkLine:
+    """How many searches are done, and the latest report of one."""
+
+    def __init__(self) -> None:
+        self._latest: NetworkProgress | None = None
+
+    def update(self, progress: NetworkProgress) -> None:
+        self._latest = progress
+
+    def __str__(self) -> str:
+        latest = self._latest
+        return "starting" if latest is None else f"{latest.done}/{latest.searches}  {_layer_text(latest)}"
+
+
+def _layer_text(progress: NetworkProgress) -> str:
+    text, search = printable(progress.layer.name), progress.search
+    if search is None:
+        return text
+    units = progress.layer.mapspace.architecture.units_per_pj
+    return f"{text}  {status_text(search, search.seconds, units)}"
+
+
+@contextmanager
+def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
+    """Yield what feeds a bar over the searches on stderr, or lines if it is no terminal; None if `quiet`."""
+    if quiet:
+        yield None
+        return
+    if not sys.stderr.isatty():
+        line = _NetworkLine()
+        with logged(line.__str__):
+            yield line.update
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True, markup=False), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(progress: NetworkProgress) -> None:
+            text = _layer_text(progress)
+            bar.update(task, completed=progress.done, total=progress.searches, description=text)
+
+        yield show

@@ -1,15 +1,18 @@
-"""Arguments that several commands share, and what the exit codes mean."""
+"""Options that several commands share, the readers of their values, and what the exit codes mean."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
 import os
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.objective import OBJECTIVES, TIMELOOP_METRICS
+from model.mapspace import COUNTINGS
+from model.objective import ADDITIVE, OBJECTIVES, TIMELOOP_METRICS
 from model.text.limits import Limits
 from solver.exit_codes import (
     EXIT_BROKEN_PIPE,
@@ -23,6 +26,7 @@ from solver.exit_codes import (
     EXIT_UNKNOWN,
     EXIT_UNPROVEN,
 )
+from solver.report.pictures import FORMATS
 from solver.result import Options, Status
 
 if TYPE_CHECKING:
@@ -34,6 +38,10 @@ Group = argparse._ArgumentGroup
 
 DEFAULTS = Options()
 
+SHIPPED = Path(__file__).resolve().parents[2] / "specs"
+"""The specs that ship with the package, in a checkout and installed."""
+
+DOT = (".dot", ".gv")
 LARGEST_SEED = (1 << 31) - 1
 MOST_DIGITS = 18
 LONGEST_SHOWN = 60
@@ -47,18 +55,18 @@ EXIT_OF_STATUS = {
 
 EXIT_CODES = f"""\
 exit codes:
-  {EXIT_OPTIMAL}    what was found is proven optimal, or the command did its work
+  {EXIT_OPTIMAL}    proven optimal, or the command succeeded
   {EXIT_UNPROVEN}    a certificate is INVALID (prove, network --check)
-  {EXIT_INVALID}    invalid input: a spec, a mapping or an argument; or an output that cannot be written
-  {EXIT_FEASIBLE}    a mapping was found, but it is not proven optimal
-  {EXIT_INFEASIBLE}    no mapping satisfies the constraints, which is proven; the mapping breaks
-       a limit of the hardware (evaluate); the operator cannot be tiled (tile)
+  {EXIT_INVALID}    invalid input (a spec, a mapping, an argument), or an output that cannot be written
+  {EXIT_FEASIBLE}    a mapping was found but is not proven optimal
+  {EXIT_INFEASIBLE}    proven: no mapping satisfies the constraints; the mapping breaks a limit
+       of the hardware (evaluate); the operator cannot be tiled (tile)
   {EXIT_UNKNOWN}    stopped before a mapping or a proof was found
-  {EXIT_UNCHECKED}    a certificate cannot be checked, as in the time given (prove, network --check)
-  {EXIT_DEFECT}   a defect of this program, or too little memory
+  {EXIT_UNCHECKED}    a certificate was not checked, for instance for lack of time (prove, network --check)
+  {EXIT_DEFECT}   a bug in this program, or not enough memory
   {EXIT_INTERRUPTED}  interrupted before or after the search, or twice during it;
        the first interrupt of a search ends it with the best mapping so far
-  {EXIT_BROKEN_PIPE}  nobody reads stdout any more
+  {EXIT_BROKEN_PIPE}  the reader of stdout is gone
 """
 
 
@@ -69,15 +77,15 @@ def add_spec_command(
     specs_nargs: str = "+",
     specs_help: str = "YAML files with a problem and an architecture, merged by top-level key",
 ) -> argparse.ArgumentParser:
-    """Add a command that reads specs, with the options that say how to read them."""
+    """Add a command that reads specs, with the options on how to read them."""
     parser = add_command(commands, name, summary)
-    parser.add_argument("specs", nargs=specs_nargs, type=file_path, metavar="SPEC", help=specs_help)
+    parser.add_argument("specs", nargs=specs_nargs, type=input_path, metavar="SPEC", help=specs_help)
     add_reading(parser)
     return parser
 
 
 def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
-    """Add a command; `summary` describes it in the list of commands, and in its help unless that is set."""
+    """Add a command; `summary` describes it in the list of commands and, by default, in its help."""
     return commands.add_parser(
         name,
         help=summary,
@@ -89,7 +97,7 @@ def add_command(commands: Commands, name: str, summary: str) -> argparse.Argumen
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add the options on how specs are read, from where, and what they may ask for."""
+    """Add the options on how specs are read."""
     group = parser.add_argument_group("how specs are read")
     group.add_argument(
         "--set",
@@ -97,12 +105,17 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="set a variable of the templates; may be repeated",
+        help="set a template variable; may be repeated",
     )
     group.add_argument(
         "--ignore-sparse",
         action="store_true",
         help="drop densities and sparse optimizations instead of refusing them",
+    )
+    group.add_argument(
+        "--counting",
+        choices=COUNTINGS,
+        help="count what an execution moves (exact, the default), or as Timeloop does",
     )
     group.add_argument(
         "--timeloop-padding",
@@ -116,7 +129,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=directory,
         metavar="DIR",
-        help="let the specs include files from DIR as well; may be repeated",
+        help="allow the specs to include files from DIR too; may be repeated",
     )
     group.add_argument(
         "--limit",
@@ -125,21 +138,21 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=limit,
         metavar="NAME=VALUE",
-        help="let the specs ask for more, or for less, such as nodes=1000000; may be repeated",
+        help="raise or lower a limit on specs, such as nodes=1000000; may be repeated",
     )
 
 
-def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command that searches: objective, limits, workers, seed."""
+def add_search_options(parser: argparse.ArgumentParser, seeded: str | None = None) -> None:
+    """Add the options of every command that searches: objective, limits, workers, seed (of `seeded`)."""
     group = parser.add_argument_group("search")
     group.add_argument(
         "--objective",
         type=objectives,
         metavar="LIST",
-        help=f"one of {', '.join(OBJECTIVES)}, or several with commas between, compared in that order "
+        help=f"one of {', '.join(OBJECTIVES)}, or a comma-separated list, most important first "
         "(default: the spec's optimization_metrics, or edp)",
     )
-    add_effort(group, "mapping", "; why nothing fits is found in what is left, or in 2 seconds")
+    add_effort(group, "mapping", "; explaining why nothing fits takes what is left, or 2 seconds", seeded)
     add_memory_limit(group)
 
 
@@ -150,12 +163,12 @@ def add_memory_limit(group: Group) -> None:
         type=positive,
         default=DEFAULTS.memory_limit_mib,
         metavar="MIB",
-        help="memory for the tables of the search, in each worker (default: %(default)s MiB)",
+        help="memory for the tables of the search in each worker (default: %(default)s MiB)",
     )
 
 
-def add_effort(group: Group, sought: str, more: str = "") -> None:
-    """Add time limit, workers and seed; `sought` is what is found, `more` what else the limit is for."""
+def add_effort(group: Group, sought: str, more: str = "", seeded: str | None = None) -> None:
+    """Add time limit, workers, and a seed, if anything is `seeded`; `sought` and `more` are for the help."""
     group.add_argument(
         "--time-limit",
         type=seconds,
@@ -167,10 +180,14 @@ def add_effort(group: Group, sought: str, more: str = "") -> None:
         type=positive,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="workers (default: all cores)",
+        help="number of workers (default: all cores)",
     )
     group.add_argument(
-        "--seed", type=seed, default=DEFAULTS.seed, metavar="N", help="seed of the solver core"
+        "--seed",
+        type=seed if seeded else _refused_seed,
+        default=DEFAULTS.seed,
+        metavar="N",
+        help=f"seed of {seeded}" if seeded else argparse.SUPPRESS,
     )
 
 
@@ -193,127 +210,185 @@ def add_csv_and_plot(parser: argparse.ArgumentParser, drawn: str) -> None:
 
 
 def file_path(text: str) -> Path:
-    """Read a path; an empty one, as a variable of the shell that is not set leaves it, is no place.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        It is empty.
-    """
+    """Read a path; a variable of the shell that is not set leaves an empty one."""
     if not text:
-        raise argparse.ArgumentTypeError("the path is empty")
+        raise _wrong("the path is empty")
     return Path(text)
 
 
-def directory(text: str) -> Path:
-    """Read the path of a directory that exists.
+def input_path(text: str) -> Path:
+    """Read the path of an input; ``specs/...`` that is absent here is what ships with the package."""
+    path = file_path(text)
+    shipped = SHIPPED.parent / path
+    absent_here = path.parts[:1] == (SHIPPED.name,) and not os.path.lexists(path)
+    return shipped if absent_here and shipped.exists() else path
 
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        There is none.
-    """
-    if not text or not os.path.isdir(text):  # noqa: PTH112 (names that are too long are none either)
-        raise argparse.ArgumentTypeError(f"there is no directory {text!r}")
+
+def directory(text: str) -> Path:
+    """Read the path of a directory that exists."""
+    if not text or not os.path.isdir(text):  # noqa: PTH112 (false for names that are too long)
+        raise _wrong(f"there is no directory {text!r}")
+    return Path(text)
+
+
+def picture(text: str) -> Path:
+    """Read the path of a picture."""
+    return _with_suffix(text, FORMATS)
+
+
+def graph(text: str) -> Path:
+    """Read the path of a picture or a DOT file; ``-`` is stdout."""
+    return Path(text) if text == "-" else _with_suffix(text, (*DOT, *FORMATS))
+
+
+def _with_suffix(text: str, suffixes: tuple[str, ...]) -> Path:
+    if Path(text).suffix.lower() not in suffixes:
+        raise _wrong(f"{text!r} does not end in {', '.join(suffixes)}")
     return Path(text)
 
 
 def objectives(text: str) -> tuple[str, ...]:
-    """Read a list of objectives.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        One is unknown, or stands there twice.
-    """
+    """Read a comma-separated list of objectives."""
     names = tuple(part.strip() for part in text.split(","))
     try:
         Options(objectives=names)
     except ValueError as error:
         unknown = next((name for name in names if name not in OBJECTIVES), "")
-        raise argparse.ArgumentTypeError(f"{error}{other_objective(unknown)}") from None
+        raise _wrong(f"{error}{_other_objective(unknown)}") from None
     return names
 
 
-def other_objective(name: str) -> str:
-    """Return the end of a message that `name` is no objective: which one may be meant, if any."""
+def additive(text: str) -> tuple[str, ...]:
+    """Read an objective that adds up over layers."""
+    if text in ADDITIVE:
+        return (text,)
+    known = " or ".join(ADDITIVE)
+    if text in OBJECTIVES:
+        raise _wrong(f"{text} is a product, which does not add up over layers; choose {known}")
+    hint = _other_objective(text) or "; only `map` takes a list"
+    raise _wrong(f"{text!r} is not {known}{hint}")
+
+
+def _other_objective(name: str) -> str:
+    """Return the end of a message about an unknown objective: a suggestion, if there is one."""
     folded = name.lower()
     close = difflib.get_close_matches(folded, OBJECTIVES, n=1)
     meant = TIMELOOP_METRICS.get(folded) or "".join(close)
     if meant:
         return f"; did you mean {meant!r}?"
-    return "; accesses are none" if "accesses" in folded else ""
+    return "; `accesses` is not an objective" if "accesses" in folded else ""
+
+
+def one_of(known: Sequence[str]) -> Callable[[str], str]:
+    """Return a reader of one of several names, which suggests the nearest for others."""
+
+    def choice(text: str) -> str:
+        if text in known:
+            return text
+        begins = [name for name in known if text and name.startswith(text)]
+        close = begins or difflib.get_close_matches(text, known, n=1, cutoff=0.75)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise _wrong(f"{shown(text)} is not one of {', '.join(known)}{hint}")
+
+    return choice
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Read a comma-separated list of different names; an empty text is an empty list."""
+    listed = [part.strip() for part in text.split(",")] if text else []
+    if "" in listed or len(set(listed)) < len(listed):
+        raise _wrong(f"{text!r} is not a list of different names")
+    return tuple(listed)
+
+
+def mapper_option(text: str) -> tuple[str, str, int | float | str]:
+    """Read ``MAPPER.NAME=VALUE``; the value is an integer, a number or a text."""
+    left, equals, value = text.partition("=")
+    mapper, dot, name = left.rpartition(".")
+    if not equals or not dot or not mapper or not name.isidentifier():
+        raise _wrong(f"{text!r} is not of the form MAPPER.NAME=VALUE")
+    for kind in (int, float):
+        try:
+            return mapper, name, kind(value)
+        except ValueError:
+            continue
+    return mapper, name, value
+
+
+def address(text: str) -> str:
+    """Read the address of a Dask scheduler; Dask itself refuses one without a port only after some time."""
+    host, _, port = text.rpartition(":")
+    if not host or host.endswith((":", "/")) or not port.isascii() or not port.isdecimal():
+        raise _wrong(f"{text!r} is not an address such as tcp://host:8786")
+    return text
 
 
 def limit(text: str) -> tuple[str, float]:
-    """Read the name and value of a limit on specs.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        There is no such limit, or the value is none.
-    """
+    """Read the name and value of a limit on specs."""
     name, _, value = text.partition("=")
     known = {field.name: field.default for field in fields(Limits)}
     if name not in known:
-        raise argparse.ArgumentTypeError(f"there is no limit {name!r}; known are {', '.join(known)}")
+        raise _wrong(f"there is no limit {name!r}; known are {', '.join(known)}")
     return name, seconds(value) if isinstance(known[name], float) else positive(value)
 
 
 def seconds(text: str) -> float:
-    """Read a non-negative number of seconds.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        It is no number, negative or infinite.
-    """
+    """Read a finite, non-negative number of seconds."""
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number of seconds") from None
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number of seconds")
-    return seconds
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise _wrong(f"{shown(text)} is not a number of seconds")
+    return number
 
 
 def seed(text: str) -> int:
-    """Read a seed.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        It is no integer from 0 to `LARGEST_SEED`.
-    """
+    """Read a seed."""
     value = _natural(text)
     if value is None or value > LARGEST_SEED:
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not an integer from 0 to {LARGEST_SEED}")
+        raise _wrong(f"{shown(text)} is not an integer from 0 to {LARGEST_SEED}")
     return value
 
 
-def positive(text: str) -> int:
-    """Read a positive integer.
+def _refused_seed(_text: str) -> int:
+    raise _wrong("this search draws no random numbers, so a seed has no effect")
 
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        It is no integer above 0, or has more than `MOST_DIGITS` digits.
-    """
+
+def positive(text: str) -> int:
+    """Read a positive integer of at most `MOST_DIGITS` digits."""
     value = _natural(text)
     if len(text) > MOST_DIGITS and text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{shown(text)} has more than {MOST_DIGITS} digits")
+        raise _wrong(f"{shown(text)} has more than {MOST_DIGITS} digits")
     if not value:
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not a positive integer")
+        raise _wrong(f"{shown(text)} is not a positive integer")
     return value
 
 
 def _natural(text: str) -> int | None:
-    """Read digits; None for other text, and for more of them than anything here can be as large as."""
     if not text.isascii() or not text.isdecimal() or len(text) > MOST_DIGITS:
         return None
     return int(text)
 
 
+def sizes(text: str) -> tuple[int, ...]:
+    """Read comma-separated positive integers."""
+    if re.search(r"\dx\d", text):
+        raise _wrong(f"{shown(text)} separates its numbers by `x`; use commas")
+    return tuple(positive(part.strip()) for part in text.split(","))
+
+
+def one_or_two(text: str) -> tuple[int, int]:
+    """Read two positive integers, or one that counts for both directions."""
+    numbers = sizes(text)
+    if len(numbers) > 2:
+        raise _wrong(f"{text!r} has more than two numbers")
+    return numbers[0], numbers[-1]
+
+
 def shown(text: str) -> str:
-    """Return a wrong argument for its message, the beginning of a long one."""
+    """Quote a wrong argument in a message; of a long one the beginning."""
     return repr(text) if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]!r}..."
+
+
+_wrong = argparse.ArgumentTypeError

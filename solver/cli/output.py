@@ -1,75 +1,97 @@
-"""Where results are written: files, or stdout for ``-``."""
+"""Where results are written: files, or stdout for ``-``; and messages on stderr."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from model.text.files import SPEC_SUFFIXES
 from model.wording import printable
-from solver.report.picture import PlotError
+from solver.report.pictures import PlotError
 from solver.saving import save
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from solver.report.document import Document
 
-Step = Callable[[], None]
-"""Prints or writes something of a result."""
+Step = Callable[[], object]
+"""Prints or writes one part of a result."""
 
 STDOUT = Path("-")
 
 NO_MAPPING = "note: no mapping is written: none was found\n"
-"""Said instead of writing one: an older file could be taken for it."""
+"""An older file could otherwise be taken for it."""
 
 RULE = "─"
-"""The line below a table's head; a dash where the encoding of stdout has none."""
+"""The line below the head of a table; a dash where the encoding of stdout lacks it."""
 
 
 class OutputError(Exception):
-    """An output file cannot be written."""
+    """An output cannot be written."""
 
 
 def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
-    """Check before a long search whether outputs can be written.
+    """Check before a long search whether outputs can be written; `OutputError` if one cannot.
 
-    Parameters
-    ----------
-    paths
-        Of outputs, None for those that are not asked for.
-    inputs
-        What is read; a directory among them stands for the spec files in it.
-
-    Raises
-    ------
-    OutputError
-        A path must not or cannot be written: another output or an input is there.
+    Outputs that are not asked for are None; a directory among the inputs stands for the spec files in it.
     """
     named = [path for path in paths if path is not None]
     places = [path if path == STDOUT else os.path.realpath(path) for path in named]
     lasting = [place for place in places if not _is_device(place)]
     if len(lasting) != len(set(lasting)):
-        raise OutputError("two outputs are to be written to the same place")
+        raise OutputError("two outputs have the same path")
     read = set(map(os.path.realpath, inputs))
+    failures: list[Exception] = []
     for path, place in zip(named, places, strict=True):
         if path == STDOUT:
             continue
         if place in read or (str(Path(place).parent) in read and path.name.endswith(SPEC_SUFFIXES)):
-            raise OutputError(f"cannot write {path}: it is one of the inputs")
-        _check_writable(path)
+            failures.append(OutputError(f"cannot write {path}: it is one of the inputs"))
+        elif problem := _unwritable(path):
+            failures.append(OutputError(f"cannot write {path}: {problem}"))
+    _raise_last(failures)
+
+
+def _unwritable(path: Path) -> str:
+    """Say why a file cannot be written; nothing if it can."""
+    try:
+        is_directory = path.is_dir()
+    except OSError as error:  # such as a name that is too long
+        return str(error.strerror)
+    if is_directory:
+        return "it is a directory"
+    if not path.parent.is_dir():
+        return f"there is no directory {path.parent}"
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        return "permission denied"
+    return ""
+
+
+def _is_device(place: Path | str) -> bool:
+    """Whether a place is a device such as /dev/null, which takes several outputs."""
+    try:
+        return place != STDOUT and Path(place).is_char_device()
+    except OSError:  # such as a name that is too long
+        return False
+
+
+def _raise_last(failures: Sequence[Exception]) -> None:
+    """Raise the last failure, if there is one; report the others on stderr."""
+    for other in failures[:-1]:
+        write_error(other)
+    if failures:
+        raise failures[-1]
 
 
 def check_directory(path: Path) -> None:
-    """Make a directory for outputs, unless there is one.
-
-    Raises
-    ------
-    OutputError
-        It cannot be made, or not be written.
-    """
+    """Make a directory for outputs unless it exists; `OutputError` if it cannot be made or written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -79,15 +101,7 @@ def check_directory(path: Path) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write `text` to `path`, or to stdout for ``-``.
-
-    Raises
-    ------
-    OutputError
-        It cannot be written.
-    BrokenPipeError
-        Nobody reads stdout.
-    """
+    """Write `text` to `path`, or to stdout for ``-``; errors as of `write_stdout`."""
     if path == STDOUT:
         write_stdout(text)
         return
@@ -98,61 +112,54 @@ def write_output(path: Path, text: str) -> None:
 
 
 def report_steps(
-    report: Step, document: Callable[[], Document], json: Path | None, silent: bool
+    report: Callable[[Console], None], document: Callable[[], Document], json: Path | None, silent: bool
 ) -> Iterator[Step]:
-    """Yield the steps that print a report, unless `silent`, and write its document, if it has a place."""
+    """Yield the steps that print a report, unless `silent`, and write its JSON document, if asked for."""
     if not silent:
-        yield report
+        yield partial(_print_report, report)
     if json is not None:
         yield partial(write_document, json, document)
 
 
-def write_document(path: Path, document: Callable[[], Document]) -> None:
-    """Write what `document` makes as JSON.
+def _print_report(report: Callable[[Console], None]) -> None:
+    with report_console() as console:
+        report(console)
 
-    Raises
-    ------
-    OutputError, BrokenPipeError
-        As of `write_output`.
-    """
+
+@contextmanager
+def report_console() -> Iterator[Console]:
+    """Yield a console whose text goes to stdout in the end, without trailing blanks; plain when piped."""
+    from solver.report.console import ReportConsole
+
+    text = io.StringIO()
+    yield ReportConsole(text, on_terminal=sys.stdout is not None and sys.stdout.isatty())
+    write_stdout("".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()))
+
+
+def write_document(path: Path, document: Callable[[], Document]) -> None:
+    """Make a JSON document and write it; errors as of `write_output`."""
     from solver.report.document import json_text
 
     write_output(path, json_text(document()))
 
 
 def deliver(steps: Iterable[Step]) -> None:
-    """Print and write a result: each step has its chance, so that one that fails does not take others along.
-
-    Raises
-    ------
-    OutputError, PlotError or BrokenPipeError
-        The first failure, those of a stdout that nobody reads last; the others are said on stderr.
-    """
-    failures: list[OutputError | PlotError | BrokenPipeError] = []
+    """Take all steps, also after one that fails; raise the last failure, report the others on stderr."""
+    failures: list[Exception] = []
+    unread: list[Exception] = []
     for step in steps:
         try:
             step()
-        except (OutputError, PlotError, BrokenPipeError) as error:
+        except BrokenPipeError as error:
+            unread.append(error)
+        except (OutputError, PlotError) as error:
             failures.append(error)
-    failures.sort(key=lambda error: isinstance(error, BrokenPipeError))
-    for other in failures[1:]:
-        if not isinstance(other, BrokenPipeError):
-            write_error(other)
-    if failures:
-        raise failures[0]
+    _raise_last(failures or unread[:1])
 
 
 def write_stdout(text: str) -> None:
-    """Write `text` to stdout, and make sure that it arrives.
-
-    Raises
-    ------
-    OutputError
-        It cannot be written, as on a full disk.
-    BrokenPipeError
-        Nobody reads it.
-    """
-    if sys.stdout is None:  # as the interpreter leaves it where the caller has closed it
+    """Write `text` to stdout at once; `OutputError` if that fails, `BrokenPipeError` if nobody reads it."""
+    if sys.stdout is None:  # the interpreter's sign that the caller closed it
         raise OutputError("cannot write to stdout: it is closed")
     try:
         sys.stdout.write(_encodable(text, sys.stdout.encoding))
@@ -165,7 +172,7 @@ def write_stdout(text: str) -> None:
 
 
 def _encodable(text: str, encoding: str | None) -> str:
-    """Return `text` with escapes for what `encoding` lacks; file names hold anything."""
+    """Return `text` with escapes for what `encoding` lacks."""
     encoding = encoding or "utf-8"
     if not RULE.encode(encoding, "ignore"):
         text = text.replace(RULE, "-")
@@ -173,7 +180,7 @@ def _encodable(text: str, encoding: str | None) -> str:
 
 
 def write_stderr(text: str) -> None:
-    """Write messages to stderr; where that fails, as on a full disk, the exit code alone has to tell."""
+    """Write messages to stderr; where that fails, as on a full disk, the exit code alone has to do."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -182,12 +189,12 @@ def write_stderr(text: str) -> None:
 
 
 def say_undrawn(path: Path, lack: str) -> None:
-    """Say that a picture is not written, as there is no `lack`: an older one could be taken for it."""
+    """Report that a picture is not written, as there is no `lack` to draw."""
     write_stderr(f"note: {printable(str(path))} is not written: there is no {lack} to draw\n")
 
 
 def write_error(error: Exception) -> None:
-    """Write the message of an error to stderr; the names of files in it may hold anything."""
+    """Write the message of an error to stderr."""
     write_stderr(f"error: {printable(str(error))}\n")
 
 
@@ -196,24 +203,3 @@ def _give_up(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
-
-
-def _is_device(place: Path | str) -> bool:
-    """Whether a place is a device such as /dev/null, which takes one output after the other."""
-    try:
-        return place != STDOUT and Path(place).is_char_device()
-    except OSError:  # such as a name that is too long
-        return False
-
-
-def _check_writable(path: Path) -> None:
-    try:
-        is_directory = path.is_dir()
-    except OSError as error:  # such as a name that is too long
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
-    if is_directory:
-        raise OutputError(f"cannot write {path}: it is a directory")
-    if not path.parent.is_dir():
-        raise OutputError(f"cannot write {path}: there is no directory {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise OutputError(f"cannot write {path}: permission denied")

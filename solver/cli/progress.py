@@ -11,17 +11,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from solver.cli.output import write_stderr
 from solver.report.figures import objective_text, percent, seconds_text
-from solver.result import Phase, Progress, ProgressCallback
+from solver.result import Phase, Progress, ProgressCallback, StopCallback
+
+if TYPE_CHECKING:
+    from model.mapspace import Mapspace
 
 LOG_PERIOD_S = 30.0
 """Seconds between two lines where stderr is no terminal; shorter searches write none."""
 
 
 class StatusLine:
-    """The text beside the spinner, or of a log; its seconds run on between two reports of the search."""
+    """The text beside the spinner or of a log; its seconds advance between reports of the search."""
 
     def __init__(self, units_per_pj: int) -> None:
         self._units_per_pj = units_per_pj
@@ -41,10 +45,7 @@ class StatusLine:
 
 
 def status_text(progress: Progress | None, seconds: float, units_per_pj: int) -> str:
-    """Return label and phase, incumbent, bound, gap and seconds in one line.
-
-    An explanation has neither incumbent nor bound.
-    """
+    """Return label and phase, incumbent, bound and gap (unless of an explanation) and seconds in one line."""
     if progress is None:
         return f"starting  {seconds_text(seconds)}"
     parts = [f"{progress.label} {progress.phase}".lstrip()]
@@ -59,11 +60,18 @@ def status_text(progress: Progress | None, seconds: float, units_per_pj: int) ->
 
 
 @contextmanager
-def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback | None]:
-    """Yield a callback that feeds a status line, or None where nobody would see it.
+def watched(
+    mapspace: Mapspace, quiet: bool = False
+) -> Iterator[tuple[ProgressCallback | None, StopCallback]]:
+    """Yield the callbacks of a search of one mapspace: live progress, and an interrupt that ends it early."""
+    units = mapspace.architecture.units_per_pj
+    with interruptible() as stop, live_progress(units, quiet) as on_progress:
+        yield on_progress, stop.is_set
 
-    Where stderr is no terminal, the line is written every `LOG_PERIOD_S`.
-    """
+
+@contextmanager
+def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback | None]:
+    """Yield what feeds a status line; None if `quiet`. On no terminal, it is a line every `LOG_PERIOD_S`."""
     if quiet:
         yield None
         return
@@ -102,30 +110,23 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOW_CURSOR = b"\x1b[?25h\n"
 
 _UNSAID = "ignore::UserWarning:multiprocessing.resource_tracker"
-"""What a second signal leaves of worker processes is given back all the same; nobody need hear of it."""
+"""After a second signal, what worker processes leave behind is cleaned up anyway; no warning is needed."""
 
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """Yield an event that the first SIGINT or SIGTERM sets.
+    """Yield an event that the first SIGINT or SIGTERM sets; to be entered from the main thread.
 
     Python runs signal handlers between bytecodes of the main thread only, which a solver call can
     keep busy for long. So a thread reads the bytes that the interpreter's own handler writes, and
     sets the event at once; a second signal ends the process with 128 plus its number.
-
-    Must be entered from the main thread. The previous handlers come back on exit.
-
-    Raises
-    ------
-    ValueError
-        It is entered from another thread.
     """
     stop = threading.Event()
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     previous = {number: signal.signal(number, _leave_to_watcher) for number in SIGNALS}
     previous_fd = signal.set_wakeup_fd(sender.fileno())
-    sys.warnoptions.append(_UNSAID)  # processes that begin from here on have the same options
+    sys.warnoptions.append(_UNSAID)  # inherited by processes that start from here on
     watcher = threading.Thread(target=_watch, args=(receiver, stop), daemon=True)
     watcher.start()
     try:

@@ -1,94 +1,113 @@
-"""What commands do before they print: load the specs, and search."""
+"""What commands share before they print: load specs, refuse those in conflict, and search."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
-from model.mapspace import Mapspace
+from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
+from model.objective import ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
-from solver.cli.progress import interruptible, live_progress
-from solver.result import Options, Result
+from model.text.source import ConflictError
+from solver.cli.output import Step, deliver, write_stderr
+from solver.cli.progress import interruptible, watched
+from solver.exit_codes import EXIT_INFEASIBLE
+from solver.result import Options, Reason, Result, Status, Termination
 
 if TYPE_CHECKING:
     from solver.sensitivity import Effect
 
-MAPPING_NOTE = "the `mapping` in the specs is no constraint here; `evaluate` prices it"
+MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
+EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
 
 
 def load_options(arguments: argparse.Namespace) -> LoadOptions:
-    """Return how the command line wants specs to be read."""
+    """Return the options on reading specs that the command line sets."""
     return LoadOptions(
         ignore_sparse=arguments.ignore_sparse,
         timeloop_padding=arguments.timeloop_padding,
         limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
         allow_include=tuple(arguments.include_roots),
+        objectives=_objectives(arguments),
+        counting=arguments.counting or EXACT,
     )
 
 
-def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
-    """Load a spec for a command that does not look at the spec's own mapping, and say so.
+def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return the objectives of the command line; None where it names none."""
+    if getattr(arguments, "pareto", False):
+        return (ENERGY, LATENCY)
+    objectives = getattr(arguments, "objective", None)
+    return (objectives,) if isinstance(objectives, str) else objectives
 
-    Raises
-    ------
-    SpecError
-        The specs are wrong; `ConflictError` where their constraints conflict plainly.
-    """
+
+def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
+    """Load a spec for a command that ignores the spec's own mapping; a note says so."""
     options = replace(load_options(arguments), skip_mapping=True, refuse_infeasible=refuse_infeasible)
     return _noted(_load(arguments, options))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
-    """Load the mapspace of a spec; a mapping in it has to keep to the constraints.
-
-    Raises
-    ------
-    SpecError
-        As of `load_unmapped`.
-    """
+    """Load the mapspace of a spec; a mapping in it must satisfy the constraints."""
     return _noted(_load(arguments, load_options(arguments))).mapspace
 
 
-def _noted(loaded: LoadedSpec) -> LoadedSpec:
-    """Note that a mapping is not followed; one that says nothing needs no note."""
-    return loaded.noted([Note(MAPPING_NOTE)]) if loaded.has_mapping else loaded
+def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
+    """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
+    options = replace(load_options(arguments), require_mapping=True, mapping_file=arguments.mapping)
+    return _load(arguments, options)
 
 
 def load_empty(arguments: argparse.Namespace) -> Mapspace:
-    """Load the mapspace of a spec that `load_mapped` refused for its constraints."""
-    return _load(
-        arguments, replace(load_options(arguments), skip_mapping=True, refuse_infeasible=False)
-    ).mapspace
-
-
-def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
-    """Load a spec with the mapping of ``--mapping``, or else its own.
-
-    Raises
-    ------
-    SpecError
-        As of `load_unmapped`, or there is no mapping, or one that does not keep to the constraints.
-    """
-    options = replace(load_options(arguments), require_mapping=True, mapping_file=arguments.mapping)
-    return _load(arguments, options)
+    """Load the mapspace of a spec that was refused for its constraints."""
+    return load_unmapped(arguments, refuse_infeasible=False).mapspace
 
 
 def _load(arguments: argparse.Namespace, options: LoadOptions) -> LoadedSpec:
     return load_timeloop(arguments.specs, parse_assignments(arguments.variables), options)
 
 
-def load_mapspace(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> Mapspace:
-    """Load the mapspace of a spec; see `load_unmapped`."""
-    return load_unmapped(arguments, refuse_infeasible).mapspace
+def _noted(loaded: LoadedSpec) -> LoadedSpec:
+    return loaded.noted([Note(MAPPING_NOTE)]) if loaded.has_mapping else loaded
+
+
+def say_conflict(conflict: ConflictError) -> None:
+    """Report on stderr which constraints conflict."""
+    write_stderr(f"{conflict.render()}\nhelp: {EXPLAIN}\n")
+
+
+def refuse(conflict: ConflictError, steps: Iterable[Step]) -> int:
+    """Report which constraints conflict, take the steps that write so, and return the exit code."""
+    say_conflict(conflict)
+    deliver(steps)
+    return EXIT_INFEASIBLE
+
+
+def refused_result(arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
+    """Return the empty mapspace of refused specs, and a result with the reasons."""
+    mapspace = load_empty(arguments)
+    objectives = arguments.objective or mapspace.objectives
+    units = mapspace.architecture.units_per_pj
+    reasons = refused_reasons(mapspace, arguments.time_limit)
+    return mapspace, Result(Status.INFEASIBLE, Termination.PROVEN, objectives, units, reasons=reasons)
+
+
+def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tuple[Reason, ...]:
+    """Return why a mapspace is empty; an interrupt ends the analysis with what is known."""
+    from solver.explain import explain_infeasible, reasons_time_s
+
+    with interruptible() as stop:
+        return explain_infeasible(mapspace, stop.is_set, reasons_time_s(time_limit_s))
 
 
 def search_options(arguments: argparse.Namespace) -> Options:
-    """Return the options that `add_search_options` reads."""
+    """Return the options of `add_search_options`."""
     return Options(
         objectives=arguments.objective,
         time_limit_s=arguments.time_limit,
@@ -99,30 +118,40 @@ def search_options(arguments: argparse.Namespace) -> Options:
 
 
 def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
-    """Map an Einsum as the command line says, with live progress; an interrupt ends it early.
+    """Map an Einsum with live progress; an interrupt ends the search early."""
+    from solver.fallback import map_or_explain
 
-    Raises
-    ------
-    TooLargeError
-        As of `solver.map_einsum`.
-    """
-    from solver.guided import map_or_explain
-
-    options = search_options(arguments)
-    units = mapspace.architecture.units_per_pj
-    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        return map_or_explain(mapspace, options, on_progress, stop.is_set)
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return map_or_explain(mapspace, search_options(arguments), *callbacks)
 
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
-    """Map again with other limits of the architecture; an interrupt ends it with what is known by then."""
-    from solver.guided import map_from, map_or_explain
+    """Map again with other limits of the architecture; an interrupt ends that with what is known."""
+    from solver.fallback import map_or_explain
     from solver.sensitivity import sensitivity
 
     if result.mapping is None:
         return ()
-    units = mapspace.architecture.units_per_pj
-    options = search_options(arguments)
-    with interruptible() as stop, live_progress(units, arguments.quiet) as on_progress:
-        search = partial(map_or_explain, reasons=False)
-        return sensitivity(mapspace, result, options, search, on_progress, stop.is_set, map_from)
+    search = partial(map_or_explain, reasons=False)
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return sensitivity(mapspace, result, search_options(arguments), search, *callbacks)
+
+
+def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
+    """Note what link transfers between neighbours would save, which Timeloop counts by default."""
+    if result.mapping is None or result.evaluation is None:
+        return ()
+    from model.cost import evaluate
+
+    plain, linked = (
+        evaluate(mapspace.problem, mapspace.architecture, result.mapping, TIMELOOP, links)
+        for links in (False, True)
+    )
+    saved = plain.energy - linked.energy
+    if not saved:
+        return ()
+    sentence = (
+        "Timeloop counts link transfers unless it is told not to: with them this mapping takes {} % less "
+        "energy, and another may be better; `evaluate --link-transfers` counts them"
+    )
+    return (Note(sentence, (f"{100 * saved / plain.energy:.2g}",)),)

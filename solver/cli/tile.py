@@ -1,14 +1,14 @@
-"""The command ``tile``: tile one operator and print how."""
+"""The command ``tile``: tile one operator, or the problem of a spec."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.text.source import ConflictError
+from solver.cli.arguments import OPERATORS
 from solver.cli.mapped import mapped_spec_text, mapping_steps
 from solver.cli.output import (
     NO_MAPPING,
@@ -20,70 +20,63 @@ from solver.cli.output import (
     write_document,
     write_stderr,
 )
-from solver.cli.refusal import refuse
-from solver.cli.running import load_mapspace, load_unmapped
-from solver.cli.tile_arguments import check_tile_arguments, described_operator
+from solver.cli.running import load_empty, load_unmapped, refuse
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
+    from model.tiling.operators import Operator, Padding
     from model.tiling.tilings import Backend
-    from solver.report.document import Document
     from solver.report.tiling import TilingReport
+
+OPTIONAL = {"convolution": ("stride", "padding"), "pooling": ("stride", "padding")}
+SHAPES = ("kernel", "ofmaps", "stride", "padding")
+READING = {
+    "--set": "variables",
+    "--ignore-sparse": "ignore_sparse",
+    "--timeloop-padding": "timeloop_padding",
+    "--counting": "counting",
+    "--allow-include": "include_roots",
+    "--limit": "limits",
+}
 
 
 def tile_command(arguments: argparse.Namespace) -> int:
-    """Tile an operator, or a spec's problem, as the arguments say; write and print the tiling.
-
-    Raises
-    ------
-    OutputError, SpecError
-        What `solver.cli.main.main` says to users.
-    SystemExit
-        With 2, if options do not go together.
-    """
-    check_tile_arguments(arguments)
+    """Tile an operator, or a spec's problem; write and print the tiling."""
+    _check_arguments(arguments)
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec)
     check_outputs(outputs, (*(arguments.specs or ()), Path(arguments.backend)))
     try:
         report, writing = (_tiled(arguments), []) if arguments.specs is None else _tiled_onto(arguments)
     except ConflictError as conflict:
-        return refuse(conflict, _refusal(arguments, conflict))
-    printed, document = partial(_print, report), partial(_document, report)
-    steps = report_steps(printed, document, arguments.json, silent=STDOUT in outputs)
+        return refuse(conflict, _refused(arguments, conflict))
+    from solver.report.tiling import print_tiling, tiling_document
+
+    steps = report_steps(
+        lambda console: print_tiling(console, report),
+        lambda: tiling_document(report),
+        arguments.json,
+        silent=STDOUT in outputs,
+    )
     deliver([*steps, *writing])
     return EXIT_INFEASIBLE if report.tiling is None else EXIT_OPTIMAL
 
 
-def _refusal(arguments: argparse.Namespace, conflict: ConflictError) -> Iterator[Step]:
-    """Yield what is written where constraints conflict plainly."""
+def _refused(arguments: argparse.Namespace, conflict: ConflictError) -> Iterator[Step]:
+    """Yield the steps that write the outputs for constraints in plain conflict."""
     if arguments.json is not None:
-        from solver.report.tiling import TilingReport
+        from solver.report.tiling import TilingReport, tiling_document
 
-        mapspace = load_mapspace(arguments, refuse_infeasible=False)
+        mapspace = load_empty(arguments)
         names = mapspace.problem.name, mapspace.architecture.name
-        document = partial(_document, TilingReport(*names, reason=str(conflict)))
-        yield partial(write_document, arguments.json, document)
+        report = TilingReport(*names, reason=str(conflict))
+        yield lambda: write_document(arguments.json, lambda: tiling_document(report))
     if (arguments.mapping, arguments.mapped_spec) != (None, None):
-        yield partial(write_stderr, NO_MAPPING)
-
-
-def _print(report: TilingReport) -> None:
-    from solver.cli.console import report_console
-    from solver.report.tiling import print_tiling
-
-    with report_console() as console:
-        print_tiling(console, report)
-
-
-def _document(report: TilingReport) -> Document:
-    from solver.report.tiling import tiling_document
-
-    return tiling_document(report)
+        yield lambda: write_stderr(NO_MAPPING)
 
 
 def _tiled(arguments: argparse.Namespace) -> TilingReport:
-    operator = described_operator(arguments)
+    operator = _described_operator(arguments)
     from model.formats.backends import load_backend
 
     backend = load_backend(arguments.backend)
@@ -116,9 +109,59 @@ def _tiled_problem(mapspace: Mapspace, backend: Backend) -> TilingReport:
     name = mapspace.problem.name
     try:
         tiled = SmaugTiling(backend.num_pes, backend.num_maccs_per_pe).tile(mapspace)
-        broken = Pricing(mapspace, mapspace.objectives).offer(tiled.mapped.mapping)
+        broken = Pricing(mapspace, mapspace.objectives).offer(tiled.mapping)
     except MapperError as error:
         return TilingReport(name, mapspace.architecture.name, reason=str(error))
-    remarks = tuple(map(str, tiled.mapped.roundings))
-    mapped = MappedReport(mapspace, tiled.mapped.mapping, remarks, broken)
+    remarks = tuple(map(str, tiled.roundings))
+    mapped = MappedReport(mapspace, tiled.mapping, remarks, broken)
     return TilingReport(name, mapspace.architecture.name, tiled.tiling, mapped=mapped)
+
+
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    """End the program with a message if options are missing or do not go together."""
+    name, refuse = arguments.operator, arguments.refuse
+    given = [option for option in (*SHAPES, "operator", "input") if getattr(arguments, option) is not None]
+    if arguments.specs is not None:
+        if given:
+            refuse(f"--{given[0]} has no meaning with --onto")
+        return
+    if name is None or arguments.input is None:
+        refuse("give either --operator and --input, or --onto")
+    for option in ("mapping", "mapped-spec"):
+        if getattr(arguments, option.replace("-", "_")) is not None:
+            refuse(f"--{option} needs --onto: an operator alone has no architecture to map onto")
+    for option, target in READING.items():
+        if getattr(arguments, target):
+            refuse(f"{option} needs --onto: an operator alone reads no specs")
+    for option in OPERATORS[name]:
+        if option not in given:
+            refuse(f"{name} needs --{option}")
+    for option in SHAPES:
+        if option in given and option not in (*OPERATORS[name], *OPTIONAL.get(name, ())):
+            refuse(f"--{option} has no meaning for {name}")
+    if name == "pooling" and arguments.padding == "same":
+        refuse("pooling has no padding: its windows lie within the inputs")
+
+
+def _described_operator(arguments: argparse.Namespace) -> Operator:
+    """Return the operator that the arguments describe, or end the program with a message."""
+    from model.tiling import operators
+
+    shape: tuple[int, ...] = arguments.input
+    stride: tuple[int, int] | None = arguments.stride
+    padding: Padding = arguments.padding or "valid"
+    kernel, ofmaps = arguments.kernel, arguments.ofmaps
+    makers: dict[str, Callable[[], Operator]] = {
+        "convolution": lambda: operators.Convolution(shape, kernel, ofmaps, stride or (1, 1), padding),
+        "inner_product": lambda: operators.InnerProduct(shape, ofmaps),
+        "pooling": lambda: operators.Pooling(shape, kernel, stride or kernel),
+        "batch_norm": lambda: operators.BatchNorm(shape),
+        "eltwise": lambda: operators.Eltwise(shape),
+        "unary": lambda: operators.Unary(shape),
+        "softmax": lambda: operators.Softmax(shape),
+    }
+    try:
+        return makers[arguments.operator]()
+    except operators.OperatorError as error:
+        arguments.refuse(str(error))
+        raise AssertionError("the parser's error ends the program") from error

@@ -1,20 +1,22 @@
-"""A mapspace as a list of constraints, each of which can be dropped, and the rules that hold it together.
+"""A mapspace as a list of constraints, and the mapspaces that remain without some of them.
 
-A mapping is allowed by a mapspace if and only if every constraint holds, and what the architecture
-itself demands: factors multiply to the bound, the outermost level keeps what it is not told to bypass,
-every dataspace is kept somewhere, and the branches of a ``!Parallel`` share them. Dropping a constraint
-therefore never takes mappings away.
+A mapspace allows a mapping if and only if every constraint holds and the mapping is well formed: factors
+multiply to the bound, the outermost level keeps what it does not bypass, every dataspace is kept
+somewhere, and the branches of a ``!Parallel`` share them. Dropping a constraint thus only adds mappings.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Literal, assert_never
 
-from model.architecture import Fanout, StorageLevel
+from model.architecture import Fanout, Node, StorageLevel
+from model.choices import allowed_factors
+from model.cost.counting import tile_words
 from model.mapping import Axis
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.source_ref import SourceRef
@@ -22,58 +24,56 @@ from model.source_ref import SourceRef
 KeepVerb = Literal["keep", "bypass"]
 
 
-class _WrittenOnce:
-    """What is written at one place, or nowhere."""
-
-    source: SourceRef | None
+class _Written:
+    """A constraint that is written in the text, or follows from what is not."""
 
     @property
     def sources(self) -> tuple[SourceRef, ...]:
         """Where it is written."""
-        return _present(self.source)
+        return _present(*self._places())
+
+    def _places(self) -> tuple[SourceRef | None, ...]:
+        raise NotImplementedError
+
+
+class _WrittenOnce(_Written):
+    """A constraint with one source, if any."""
+
+    source: SourceRef | None
+
+    def _places(self) -> tuple[SourceRef | None, ...]:
+        return (self.source,)
 
 
 @dataclass(frozen=True)
-class FactorLimit:
+class FactorLimit(_Written):
     """A factor rule at a node, given by its position in ``Architecture.nodes``."""
 
     node: int
     rule: FactorRule
 
-    def holds_at_one(self, dim: str) -> bool:
-        """Whether it leaves `dim` no factor but 1, so that a fanout's order may do without it."""
+    def fixes_to_one(self, dim: str) -> bool:
+        """Whether it allows `dim` no factor but 1, so that a fanout's order may leave it out."""
         return self.rule.dim == dim and self.rule.relation != ">=" and self.rule.value == 1
 
-    @property
-    def sources(self) -> tuple[SourceRef, ...]:
-        """Where it is written."""
-        return _present(self.rule.source)
+    def _places(self) -> tuple[SourceRef | None, ...]:
+        return (self.rule.source,)
 
 
 @dataclass(frozen=True)
-class SpatialOrder:
-    """The order of a fanout's loops, which decides together with the split what lies along X."""
+class SpatialOrder(_Written):
+    """The order of a fanout's loops, which together with the split decides what lies along X."""
 
     node: int
     rules: SpatialRules
 
-    @property
-    def sources(self) -> tuple[SourceRef, ...]:
-        """Where it is written."""
-        return _present(self.rules.source)
+    def _places(self) -> tuple[SourceRef | None, ...]:
+        return (self.rules.source,)
 
 
 @dataclass(frozen=True)
 class Split(_WrittenOnce):
-    """The number of a fanout's dimensions that lie along X.
-
-    Parameters
-    ----------
-    node
-        Position of the fanout in ``Architecture.nodes``.
-    source
-        Where it is written, None if nowhere.
-    """
+    """The number of a fanout's dimensions that lie along X."""
 
     node: int
     count: int
@@ -82,95 +82,63 @@ class Split(_WrittenOnce):
 
 @dataclass(frozen=True)
 class Keeping(_WrittenOnce):
-    """A dataspace that the storage level `level` must keep, or must bypass.
-
-    ``settled`` by a ``!Parallel``, it cannot be dropped.
-
-    Parameters
-    ----------
-    level
-        Its place among the storage levels, 0 the outermost.
-    source
-        Where it is written, None if nowhere.
-    """
+    """A dataspace that a storage level (0 is the outermost) must keep, or must bypass."""
 
     level: int
     dataspace: str
     verb: KeepVerb
     source: SourceRef | None
-    settled: bool = False
+    settled: bool = False  # by a !Parallel: it cannot be dropped
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A dataspace that the storage level `level` stores as a whole, since the levels outside bypass it.
-
-    Parameters
-    ----------
-    outside
-        Positions in ``Architecture.nodes`` of the storage levels outside, which have no loops over `dims`.
-    dims
-        The dataspace's dimensions.
-    sources
-        Where the levels outside are told to bypass it.
-    """
+    """A dataspace that a storage level stores as a whole, since the levels outside bypass it."""
 
     level: int
     dataspace: str
-    outside: tuple[int, ...]
-    dims: tuple[str, ...]
-    sources: tuple[SourceRef, ...] = ()
+    outside: tuple[int, ...]  # nodes of the levels outside, which have no loops over `dims`
+    dims: tuple[str, ...]  # the dataspace's dimensions
+    sources: tuple[SourceRef, ...] = ()  # where the levels outside are told to bypass it
 
 
 @dataclass(frozen=True)
-class Capacity:
-    """What the tiles in the storage level `level` may take together."""
+class Capacity(_Written):
+    """The most words that the tiles in a storage level may take together."""
 
     level: int
     storage: StorageLevel
 
     @property
     def words(self) -> int:
-        """The limit in words."""
+        """The limit."""
         assert self.storage.usable_words is not None
         return self.storage.usable_words
 
-    @property
-    def sources(self) -> tuple[SourceRef, ...]:
-        """Where it is written."""
-        return _present(self.storage.size_source, self.storage.buffering_source)
+    def _places(self) -> tuple[SourceRef | None, ...]:
+        return self.storage.size_source, self.storage.buffering_source
 
 
 @dataclass(frozen=True)
-class Utilization:
-    """What the tiles in the storage level `level` must take together at the least."""
+class Utilization(_Written):
+    """The fewest words that the tiles in a storage level must take together."""
 
     level: int
     storage: StorageLevel
 
     @property
     def words(self) -> int:
-        """The least whole number of words."""
+        """The limit, rounded up."""
         assert self.storage.usable_words is not None
         return math.ceil(self.storage.usable_words * self.storage.min_utilization)
 
-    @property
-    def sources(self) -> tuple[SourceRef, ...]:
-        """Where it is written."""
-        return _present(self.storage.utilization_source, self.storage.size_source)
+    def _places(self) -> tuple[SourceRef | None, ...]:
+        return self.storage.utilization_source, self.storage.size_source
 
 
 @dataclass(frozen=True)
 class Mesh(_WrittenOnce):
-    """The number of children of a fanout along one axis; a single one cannot be dropped.
-
-    Parameters
-    ----------
-    node
-        Position of the fanout in ``Architecture.nodes``.
-    source
-        Where it is written, None if nowhere.
-    """
+    """The number of children of a fanout along one axis; an axis of a single child cannot be dropped."""
 
     node: int
     axis: Axis
@@ -187,21 +155,19 @@ class Parallelism(_WrittenOnce):
 
     @property
     def least(self) -> int:
-        """The least whole number of units."""
+        """The limit, rounded up."""
         return math.ceil(self.units)
 
 
 @dataclass(frozen=True)
-class TemporalOrder:
-    """The order of a level's temporal loops. It costs, but never leaves a mapspace empty."""
+class TemporalOrder(_Written):
+    """The order of a level's temporal loops. It has a cost, but never makes a mapspace empty."""
 
     level: int
     rules: TemporalRules
 
-    @property
-    def sources(self) -> tuple[SourceRef, ...]:
-        """Where it is written."""
-        return _present(self.rules.source)
+    def _places(self) -> tuple[SourceRef | None, ...]:
+        return (self.rules.source,)
 
 
 Constraint = (
@@ -210,18 +176,12 @@ Constraint = (
 
 
 def constraints_of(mapspace: Mapspace) -> tuple[Constraint, ...]:
-    """Return all constraints of `mapspace`: the nodes' from the outermost inwards, then the array's.
-
-    Returns
-    -------
-    tuple[Constraint, ...]
-        Each once, those that are not `droppable` included; orders of temporal loops are none of them.
-    """
+    """Return all constraints of `mapspace` once, outermost node first; orders of temporal loops are none."""
     return tuple(dict.fromkeys(_constraints(mapspace)))
 
 
 def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
-    """Return the orders of temporal loops that `mapspace` asks for."""
+    """Return the orders of temporal loops that `mapspace` requires."""
     return tuple(
         TemporalOrder(level, rules)
         for level, rules in enumerate(mapspace.temporal)
@@ -230,7 +190,7 @@ def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
 
 
 def droppable(constraint: Constraint) -> bool:
-    """Whether a mapspace without `constraint` makes sense: an axis of a single child is nobody's limit."""
+    """Whether the user could drop `constraint`: not an axis of a single child, nor what is settled."""
     match constraint:
         case Keeping(settled=settled):
             return not settled
@@ -246,14 +206,14 @@ def written_together(one: Constraint, other: Constraint) -> bool:
     """Whether two constraints are one in the text, and so change together."""
     if type(one) is not type(other) or not one.sources or one.sources[:1] != other.sources[:1]:
         return False
-    return _told(one) == _told(other)
+    return _key_at_place(one) == _key_at_place(other)
 
 
-def _told(constraint: Constraint) -> Hashable:
+def _key_at_place(constraint: Constraint) -> Hashable:
     """Return what distinguishes constraints of one kind that are written at one place."""
     match constraint:
         case FactorLimit(_, rule):
-            # A macro stands for rules on several dimensions, which are changed one by one.
+            # A macro expands to rules on several dimensions, which are changed one by one.
             return rule.dim, rule.relation, rule.value
         case Mesh(axis=axis):
             return axis
@@ -268,26 +228,20 @@ def _told(constraint: Constraint) -> Hashable:
 
 
 def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[Constraint]:
-    """Return those of `constraints` that are written together with `constraint`, itself excluded."""
+    """Return the other constraints that are written together with `constraint`."""
     return [c for c in constraints if c != constraint and written_together(c, constraint)]
 
 
 def stored_at(mapspace: Mapspace, level: int, dataspace: str) -> Whole:
-    """Return that a storage level stores a dataspace as a whole.
-
-    Raises
-    ------
-    StopIteration
-        There is no such dataspace.
-    """
-    space = next(space for space in mapspace.problem.dataspaces if space.name == dataspace)
-    told = (dict(rules.sources).get(dataspace) for rules in mapspace.keep[:level])
+    """Return the constraint that a storage level stores a dataspace as a whole."""
+    space = mapspace.problem.dataspace(dataspace)
+    sources = (dict(rules.sources).get(dataspace) for rules in mapspace.keep[:level])
     return Whole(
         level,
         dataspace,
         outside=mapspace.architecture.storage_indices[:level],
         dims=tuple(dim for dim in mapspace.problem.dims if dim in space.dims),
-        sources=tuple(dict.fromkeys(_present(*told))),
+        sources=tuple(dict.fromkeys(_present(*sources))),
     )
 
 
@@ -298,7 +252,7 @@ def _constraints(mapspace: Mapspace) -> Iterator[Constraint]:
             yield from _of_fanout(position, node, next(fanouts))
             continue
         level, rules = next(levels)
-        # What a level farther in stores as a whole speaks for itself.
+        # Rules that follow from a dataspace stored as a whole are part of `Whole`.
         yield from (FactorLimit(position, rule) for rule in rules.factors if rule.stored is None)
         yield from _of_level(mapspace, level, node)
     if mapspace.min_parallelism > 1:
@@ -323,7 +277,7 @@ def _of_level(mapspace: Mapspace, level: int, storage: StorageLevel) -> Iterator
         settled, source = name in rules.settled, sources.get(name)
         if name in rules.whole:
             yield stored_at(mapspace, level, name)
-        # The outermost level keeps what it does not bypass, so asking for it says nothing.
+        # The outermost level keeps what it does not bypass anyway.
         if name in asked_for(rules) and (level > 0 or name in rules.bypass):
             yield Keeping(level, name, "keep", source, settled)
         if name in rules.bypass:
@@ -336,9 +290,157 @@ def _of_level(mapspace: Mapspace, level: int, storage: StorageLevel) -> Iterator
 
 
 def asked_for(rules: KeepRules) -> frozenset[str]:
-    """Return what a level is told to keep, beyond what it stores as a whole anyhow."""
+    """Return what a level is told to keep, besides what it stores as a whole anyway."""
     return rules.keep - (rules.whole - dict(rules.sources).keys())
 
 
 def _present(*sources: SourceRef | None) -> tuple[SourceRef, ...]:
     return tuple(source for source in sources if source is not None)
+
+
+def without(
+    mapspace: Mapspace, dropped: Collection[Constraint], orders: Collection[TemporalOrder] = ()
+) -> tuple[Mapspace, ...]:
+    """Return mapspaces that together allow what `mapspace` allows without `dropped` and `orders`.
+
+    Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or bypasses
+    a dataspace, and a dimension that took no place in a fanout's order takes one, or lies along X or Y.
+    """
+    limits = _without_limits(mapspace, dropped)
+    temporal = [
+        replace(rules, factors=_factors(rules, position, dropped))
+        for position, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
+    ]
+    for order in orders:
+        temporal[order.level] = replace(temporal[order.level], inner=(), outer=())
+    fanouts = [
+        list(_spatial_variants(limits, position, rules, dropped))
+        for position, rules in zip(mapspace.architecture.fanout_indices, mapspace.spatial, strict=True)
+    ]
+    keeps = list(_keep_variants(mapspace, dropped))
+    return tuple(
+        replace(limits, temporal=tuple(temporal), spatial=spatial, keep=keep)
+        for spatial, keep in product(product(*fanouts), keeps)
+    )
+
+
+def _without_limits(mapspace: Mapspace, dropped: Collection[Constraint]) -> Mapspace:
+    """Lift capacities, meshes and the least parallelism."""
+    nodes: list[Node] = list(mapspace.architecture.nodes)
+    for level, position in enumerate(mapspace.architecture.storage_indices):
+        storage = mapspace.architecture.levels[level]
+        lifted = [type(c) for c in dropped if isinstance(c, Capacity | Utilization) and c.level == level]
+        nodes[position] = _storage(storage, lifted, mapspace)
+    for constraint in dropped:
+        if isinstance(constraint, Mesh):
+            nodes[constraint.node] = _wider(nodes[constraint.node], constraint, mapspace.problem.computes)
+    parallelism = any(isinstance(constraint, Parallelism) for constraint in dropped)
+    return replace(
+        mapspace,
+        architecture=replace(mapspace.architecture, nodes=tuple(nodes)),
+        min_parallelism=Fraction(0) if parallelism else mapspace.min_parallelism,
+    )
+
+
+def _storage(storage: StorageLevel, lifted: Collection[type[Constraint]], mapspace: Mapspace) -> StorageLevel:
+    if Utilization in lifted:
+        storage = replace(storage, min_utilization=Fraction(0))
+    if Capacity not in lifted:
+        return storage
+    if storage.usable_words is None or not storage.min_utilization:
+        return replace(storage, size_words=None)
+    # The least words stay the same, now as a share of room for everything.
+    least = storage.usable_words * storage.min_utilization
+    everything = sum(
+        tile_words(space, mapspace.problem.bound) * storage.packing_of(space.name).size_per_value
+        for space in mapspace.problem.dataspaces
+    )
+    room = max(everything, math.ceil(least))
+    return replace(
+        storage, size_words=room, multiple_buffering=Fraction(1), min_utilization=Fraction(least, room)
+    )
+
+
+def _wider(node: Node, mesh: Mesh, children: int) -> Node:
+    assert isinstance(node, Fanout)
+    return replace(node, mesh_x=children) if mesh.axis == "x" else replace(node, mesh_y=children)
+
+
+def _factors(
+    rules: TemporalRules | SpatialRules, position: int, dropped: Collection[Constraint]
+) -> tuple[FactorRule, ...]:
+    freed = _freed(dropped)
+    return tuple(
+        rule
+        for rule in rules.factors
+        if rule.stored not in freed and (rule.stored or FactorLimit(position, rule) not in dropped)
+    )
+
+
+def _freed(dropped: Collection[Constraint]) -> set[str]:
+    """Return the dataspaces that no inner level has to store as a whole any longer."""
+    return {constraint.dataspace for constraint in dropped if isinstance(constraint, Whole)}
+
+
+def _spatial_variants(
+    mapspace: Mapspace, position: int, rules: SpatialRules, dropped: Collection[Constraint]
+) -> Iterator[SpatialRules]:
+    counted = [dim for dim in mapspace.problem.dims if dim not in rules.uncounted]
+    of_fanout = [c for c in dropped if isinstance(c, SpatialOrder | Split) and c.node == position]
+    ordered = not any(isinstance(c, SpatialOrder) for c in of_fanout)
+    split = None if rules.split is None or any(isinstance(c, Split) for c in of_fanout) else rules.split
+    rules = replace(
+        rules,
+        factors=_factors(rules, position, dropped),
+        inner=rules.inner if ordered else (),
+        outer=rules.outer if ordered else (),
+        split=None if split is None else min(split, len(counted)),
+    )
+    freed = [dim for dim in mapspace.problem.dims if dim in rules.uncounted and _live(mapspace, rules, dim)]
+    rules = replace(rules, uncounted=rules.uncounted.difference(freed))
+    if rules.split is None and not (rules.inner or rules.outer):
+        yield rules
+        return
+    fanout = mapspace.architecture.nodes[position]
+    assert isinstance(fanout, Fanout)
+    axes = [axis for axis, size in (("x", fanout.mesh_x), ("y", fanout.mesh_y)) if size > 1] or ["x"]
+    # A freed dimension takes a place in the order, or still takes none and lies along either axis.
+    ways = [*axes, ""] if rules.split is not None else axes
+    for places in product(ways, repeat=len(freed)):
+        yield _placed(rules, dict(zip(freed, places, strict=True)))
+
+
+def _live(mapspace: Mapspace, rules: SpatialRules, dim: str) -> bool:
+    return max(allowed_factors(rules.factors, dim, mapspace.problem.bound[dim]), default=1) > 1
+
+
+def _placed(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:
+    """Put dimensions along X before the order and those along Y after it, the others as before."""
+    along_x = tuple(dim for dim, axis in axes.items() if axis == "x")
+    along_y = tuple(dim for dim, axis in axes.items() if axis == "y")
+    split = None if rules.split is None else rules.split + len(along_x)
+    return replace(rules, inner=(*along_x, *rules.inner), outer=(*rules.outer, *along_y), split=split)
+
+
+def _keep_variants(mapspace: Mapspace, dropped: Collection[Constraint]) -> Iterator[tuple[KeepRules, ...]]:
+    choices: list[list[KeepRules]] = []
+    for level, rules in enumerate(mapspace.keep):
+        of_level = [c for c in dropped if isinstance(c, Keeping) and c.level == level]
+        whole = rules.whole - _freed(dropped)
+        kept = asked_for(rules).difference(c.dataspace for c in of_level if c.verb == "keep") | whole
+        freed = [c.dataspace for c in of_level if c.verb == "bypass"]
+        bypassed = rules.bypass.difference(freed)
+        # The outermost level keeps what it does not bypass: what it bypassed may now be either.
+        both = product((False, True), repeat=len(freed)) if level == 0 else [(False,) * len(freed)]
+        choices.append(
+            [
+                replace(
+                    rules,
+                    keep=kept,
+                    whole=whole,
+                    bypass=bypassed.union(n for n, again in zip(freed, chosen, strict=True) if again),
+                )
+                for chosen in both
+            ]
+        )
+    yield from product(*choices)

@@ -1,4 +1,4 @@
-"""What constraints cost: the optimum with all of them against the optimum without each."""
+"""What constraints cost: the optimum with all of them compared with the optimum without each."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from solver.explain.constraints import (
     constraints_of,
     droppable,
     temporal_orders,
+    without,
 )
-from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
-from solver.reasons import Statement
 from solver.result import (
     ContradictionError,
     Options,
     Progress,
     ProgressCallback,
     Result,
+    Search,
+    Statement,
     Status,
     StopCallback,
     Termination,
 )
 from solver.search.branching.skeleton import Priced
-from solver.searches import Search, SearchFrom, beginning_with
 
 
 @dataclass(frozen=True)
 class Clause:
-    """Constraints that are written at one place, and are dropped together."""
+    """Constraints that are written at one place and dropped together."""
 
     constraints: tuple[Constraint, ...]
     orders: tuple[TemporalOrder, ...] = ()
 
     def idle(self, mapspace: Mapspace) -> bool:
-        """Whether the clause speaks of dimensions of bound 1 only, whose factors are 1 in any case."""
+        """Whether the clause only limits dimensions of bound 1, whose factors are 1 anyway."""
         bound = mapspace.problem.bound
         limits = [c for c in self.constraints if isinstance(c, FactorLimit)]
         others = len(limits) < len(self.constraints) or bool(self.orders)
@@ -50,35 +50,15 @@ class Clause:
 
 @dataclass(frozen=True)
 class ClauseCost:
-    """The optimum without one clause.
-
-    Parameters
-    ----------
-    statement
-        The clause.
-    result
-        The best mapping known without it; with a bound on all mappings without it.
-    share
-        By which share an objective of that mapping lies below that of the mapping with all constraints:
-        the first one that does, or may.
-    least
-        What is proven of the cost: by which share the optimum falls at least. This is `share` where the
-        optimum with all constraints is proven.
-    most
-        It falls by no more than that; None if nothing is known.
-    objective
-        The name of that objective, the first of all if none falls.
-    unproven
-        The objectives that may be less without the clause, as a search was stopped.
-    """
+    """The optimum without one clause."""
 
     statement: Statement
-    result: Result
-    share: float
-    least: float
-    most: float | None
-    objective: str
-    unproven: tuple[str, ...] = ()
+    result: Result  # the best mapping known without the clause, with a bound on all of them
+    share: float  # improvement of the first objective that improves, or may, relative to the baseline
+    least: float  # proven limits on the improvement of the optimum
+    most: float | None  # None if unknown
+    objective: str  # the name of that objective, or of the first one if none improves
+    unproven: tuple[str, ...] = ()  # objectives that may improve further, since a search was stopped
 
     @property
     def proven(self) -> bool:
@@ -88,21 +68,11 @@ class ClauseCost:
 
 @dataclass(frozen=True)
 class CostReport:
-    """The optimum with all constraints, and the clauses, the dearest first.
+    """The optimum with all constraints, and the cost of each clause."""
 
-    Parameters
-    ----------
-    baseline
-        The optimum with all constraints; its bound may be of a search without one of them.
-    clauses
-        What each clause costs.
-    left_out
-        The clauses that an interrupt kept from being looked into.
-    """
-
-    baseline: Result
-    clauses: tuple[ClauseCost, ...] = ()
-    left_out: tuple[Statement, ...] = ()
+    baseline: Result  # its bound may come from a search without a clause
+    clauses: tuple[ClauseCost, ...] = ()  # the most costly first
+    left_out: tuple[Statement, ...] = ()  # not examined because of an interrupt
 
 
 def constraint_costs(
@@ -111,31 +81,13 @@ def constraint_costs(
     search: Search,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-    search_from: SearchFrom | None = None,
 ) -> CostReport:
-    """Search the optimum with all constraints, then without each clause.
+    """Search for the optimum with all constraints, then without each clause; a time limit is that of each.
 
-    The sizes of fanouts are not dropped, as the energy of what is around them depends on them. A
-    capacity is lifted at today's energy per access.
-
-    Parameters
-    ----------
-    options
-        Of each search; the time limit holds for each of them alone.
-    search
-        The search, `solver.search.map_einsum`.
-    search_from
-        The same with an incumbent to begin with, `solver.guided.map_from`: without a constraint, today's
-        best mapping is still allowed.
-
-    Raises
-    ------
-    ContradictionError
-        The search proves that fewer constraints allow less.
-    TooLargeError
-        As of `search`.
+    The sizes of fanouts are not dropped, since the energy of the components around them depends on them.
+    A dropped capacity keeps its energy per access.
     """
-    baseline = search(mapspace, options, on_progress, should_stop)
+    baseline = search(mapspace, options, on_progress, should_stop, None)
     if baseline.mapping is None:
         return CostReport(baseline)
     answers: list[tuple[Statement, list[Result]]] = []
@@ -149,8 +101,8 @@ def constraint_costs(
         spaces = () if clause.idle(mapspace) else without(mapspace, clause.constraints, clause.orders)
         results: list[Result] = []
         for space in spaces:
-            improve = beginning_with(_best(baseline, results), search, search_from)
-            results.append(improve(space, options, report, should_stop))
+            known = _best(baseline, results)
+            results.append(search(space, options, report, should_stop, known))
         answers.append((_statement(clause, mapspace), results))
     baseline = _bounded(baseline, [results for _, results in answers])
     costs = [_cost(statement, baseline, results) for statement, results in answers]
@@ -160,7 +112,7 @@ def constraint_costs(
 
 
 def _bounded(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
-    """Return today's result with the best bound: that without a constraint holds with it as well."""
+    """Return the baseline with the best bound: a bound without a constraint also holds with it."""
     if baseline.status is Status.OPTIMAL or baseline.value is None:
         return baseline
     floors = [_floor(_feasible(results), ()) or 0 for results in answers if results]
@@ -172,10 +124,9 @@ def _bounded(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
 
 
 def _best(baseline: Result, results: Iterable[Result]) -> Priced:
-    """Return the best mapping that is allowed without a clause, as far as that is known.
+    """Return the best known mapping without a clause; the limits that are lifted do not change its costs.
 
-    Where several mapspaces make up what is allowed, it need not be in the one that is searched next; it
-    bounds the best of all of them. Its costs do not depend on the limits that are lifted.
+    Of several mapspaces it need not be in the one that is searched next, but it bounds the best of all.
     """
     best = min((baseline, *results), key=_values)
     assert best.mapping is not None
@@ -184,7 +135,7 @@ def _best(baseline: Result, results: Iterable[Result]) -> Priced:
 
 
 def clauses(mapspace: Mapspace) -> list[Clause]:
-    """Return the constraints by the places they are written at; those without a place stand alone."""
+    """Return the constraints grouped by the place they are written at."""
     groups: dict[object, Clause] = {}
     for constraint in constraints_of(mapspace):
         if not droppable(constraint) or isinstance(constraint, Mesh):
@@ -206,7 +157,7 @@ def _statement(clause: Clause, mapspace: Mapspace) -> Statement:
 
 
 def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCallback | None:
-    """Name the clause beside each phase."""
+    """Add the number of the clause to each progress report."""
     if on_progress is None:
         return None
 
@@ -217,24 +168,20 @@ def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCall
 
 
 def _cost(statement: Statement, baseline: Result, results: list[Result]) -> ClauseCost:
-    """Compare the results of mapspaces that together are the one without a clause, with today's optimum.
-
-    Today's mapping is still allowed, so the optimum is no worse, and a search that stopped early has
-    found at least that one.
-    """
+    """Compare the baseline with the results of the mapspaces that together allow what a clause forbids."""
     names, today = baseline.objectives, _values(baseline)
     if not results:
         return ClauseCost(statement, baseline, 0.0, 0.0, 0.0, names[0])
     left = _feasible(results)
     if all(_bounds(result) > today[: len(_bounds(result))] for result in left):
-        raise ContradictionError(f"without {statement.text}, the search proves today's mapping impossible")
+        raise ContradictionError(f"without {statement.text}, the search excludes the best mapping with it")
     best = min((baseline, *results), key=_values)
     values = _values(best)
     floors = [_floor(left, values[:place]) for place in range(len(names))]
     pairs = enumerate(zip(floors, values, strict=True))
-    settled = next((place for place, (floor, own) in pairs if floor is None or floor < own), len(names))
-    # The first objective that is less, or may be.
-    place = next((place for place, own in enumerate(values) if own < today[place] or place == settled), 0)
+    proven = next((place for place, (floor, value) in pairs if floor is None or floor < value), len(names))
+    # The first objective that improves, or may.
+    place = next((place for place, new in enumerate(values) if new < today[place] or place == proven), 0)
     floor, known = floors[place], _bounds(baseline)
     return ClauseCost(
         statement,
@@ -243,7 +190,7 @@ def _cost(statement: Statement, baseline: Result, results: list[Result]) -> Clau
         least=max(0.0, _share(known[place], values[place])) if place < len(known) else 0.0,
         most=None if floor is None else _share(today[place], min(floor, values[place])),
         objective=names[place],
-        unproven=names[settled:],
+        unproven=names[proven:],
     )
 
 
@@ -252,12 +199,12 @@ def _feasible(results: Iterable[Result]) -> list[Result]:
 
 
 def _floor(results: Iterable[Result], best: tuple[float, ...]) -> float | None:
-    """Return a bound on the next objective of mappings that are `best` in those before, None if unknown."""
+    """Return a bound on the next objective of mappings that are `best` in earlier ones, None if unknown."""
     floor = math.inf
     for result in results:
         bounds = _bounds(result)
         if bounds[: len(best)] > best[: len(bounds)]:
-            continue  # none of its mappings is that good
+            continue  # it has no such mapping
         if len(bounds) <= len(best):
             return None
         floor = min(floor, bounds[len(best)])
@@ -269,7 +216,7 @@ def _share(value: float, least: float) -> float:
 
 
 def _bounds(result: Result) -> tuple[float, ...]:
-    """Return the bounds on objectives, each on mappings that are best in those before, as far as known."""
+    """Return the known bounds on objectives, each on mappings that are best in earlier ones."""
     return () if result.bound is None else (result.bound, *result.later_bounds)
 
 

@@ -1,8 +1,8 @@
 """A mapspace as a CP-SAT model: prime exponents, kept dataspaces, axes, and one literal per constraint.
 
 Factors are vectors of prime exponents, so that perfect factorization is a set of sums; tiles and meshes
-are products of them. A limit too large to count up to is left out of the model; the caller finds out
-whether an answer breaks it, and cuts it off.
+are products of them. A limit too large to count up to is left out of the model; the caller detects and
+cuts off answers that exceed it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from model.architecture import Fanout
 from model.mapping import Axis
 from model.mapspace import Mapspace
 from model.numbers import divisors, prime_factors
-from model.problem import Dataspace
+from model.problem import Dataspace, Problem
 from solver.cpsat import LARGEST_ACTIVITY, CheckedModel, Expression, Literal, Variable
 from solver.explain.constraints import (
     Capacity,
@@ -30,28 +30,84 @@ from solver.explain.constraints import (
     Utilization,
     Whole,
 )
-from solver.explain.products import Exponents, Products
+
+Exponents = tuple[Variable, ...]
+"""A factor of a bound: the exponent of each prime of the bound, primes ascending."""
+
+
+class Products:
+    """Adds variables to a model that depend on vectors of prime exponents.
+
+    Tables tie a vector to the index of its factor among the divisors of the bound, so that rules are
+    comparisons, and to the factor itself, capped just above the largest value that matters.
+    """
+
+    def __init__(self, checked: CheckedModel, problem: Problem) -> None:
+        self._model = checked.model
+        self._bound = problem.bound
+        self._indices: dict[Exponents, Variable] = {}
+
+    def index(self, exponents: Exponents, dim: str) -> Variable:
+        """Return the index of a factor among the divisors of the bound of `dim`."""
+        if exponents not in self._indices:
+            count = len(divisors(self._bound[dim]))
+            self._indices[exponents] = self._model.new_int_var(0, count - 1, f"i{len(self._indices)}")
+            self._tie(exponents, dim, self._indices[exponents], list(range(count)))
+        return self._indices[exponents]
+
+    def value(self, exponents: Exponents, dim: str, most: int) -> Variable:
+        """Return a factor of `dim`; one above `most` counts as ``most + 1``."""
+        values = [min(divisor, most + 1) for divisor in divisors(self._bound[dim])]
+        value = self._model.new_int_var(1, values[-1], f"v_{dim}")
+        self._tie(exponents, dim, value, values)
+        return value
+
+    def _tie(self, exponents: Exponents, dim: str, variable: Variable, values: Sequence[int]) -> None:
+        """Let `variable` be the entry of `values` that belongs to the divisor with these exponents."""
+        bound = self._bound[dim]
+        primes = [prime for prime, _ in prime_factors(bound)]
+        powers = [dict(prime_factors(divisor)) for divisor in divisors(bound)]
+        rows = [
+            (*(powers_of.get(prime, 0) for prime in primes), value)
+            for powers_of, value in zip(powers, values, strict=True)
+        ]
+        self._model.add_allowed_assignments([*exponents, variable], rows)
+
+    def where(
+        self, conditions: Sequence[Literal], value: Expression, most: int, otherwise: int = 1
+    ) -> Variable:
+        """Return `value`, at most `most`, where all conditions hold, else `otherwise`."""
+        shadow = self._model.new_int_var(min(otherwise, 1), most, "s")
+        self._model.add(shadow == value).only_enforce_if(*conditions)
+        for condition in conditions:
+            self._model.add(shadow == otherwise).only_enforce_if(condition.negated())
+        return shadow
+
+    def product(self, factors: Sequence[Variable], most: int) -> Variable:
+        """Return the product of variables that are each at least 1, and constrain it to `most`."""
+        total = self._model.new_constant(1)
+        for factor in factors:
+            following = self._model.new_int_var(1, most, "p")
+            self._model.add_multiplication_equality(following, [total, factor])
+            total = following
+        return total
+
 
 LARGEST_LIMIT = 1 << 26
 """Words of a capacity, and children along an axis, up to which the model counts exactly."""
 
 _Count = tuple[Expression, Variable]
-"""What is counted, and a literal: only where it is true, the count is right."""
+"""A count, and a literal without which it need not be right."""
 
 
 class Encoding:
-    """The model of a mapspace's structure under the given constraints.
+    """The model of a mapspace's problem, nodes and branches; a constraint holds where its literal is true."""
 
-    Parameters
-    ----------
-    mapspace
-        Problem, nodes and ``!Parallel`` branches; its rules and limits are not looked at.
-    constraints
-        What is to hold, each only where its literal in `literals` is true.
-    """
-
-    def __init__(self, mapspace: Mapspace, constraints: Iterable[Constraint]) -> None:
+    def __init__(
+        self, mapspace: Mapspace, constraints: Iterable[Constraint], largest_limit: int = LARGEST_LIMIT
+    ) -> None:
         self.mapspace = mapspace
+        self.largest_limit = largest_limit
         self.problem = mapspace.problem
         self.nodes = mapspace.architecture.nodes
         self.positions = mapspace.architecture.storage_indices
@@ -72,20 +128,14 @@ class Encoding:
             for level in range(len(self.positions))
         ]
         self.tenant = self._tenants()
-        # What takes a place in a split depends on the rules.
-        for constraint in sorted(dict.fromkeys(constraints), key=lambda own: isinstance(own, Split)):
+        # Which dimensions count in a split depends on the other rules, so splits come last.
+        for constraint in sorted(dict.fromkeys(constraints), key=lambda c: isinstance(c, Split)):
             self._add(constraint)
         self._keep_outermost()
         self.checked.check()
 
     def literal(self, constraint: Constraint) -> Variable:
-        """Return the literal of `constraint`, which is added to the model if it is new.
-
-        Raises
-        ------
-        ModelError
-            CP-SAT calls the model invalid, or `RangeError`: a number of it is too large.
-        """
+        """Return the literal of `constraint`, which is added to the model if it is new."""
         if constraint not in self.literals:
             self._add(constraint)
             self.checked.check()
@@ -98,7 +148,7 @@ class Encoding:
     # ------------------------------------------------------------ structure
 
     def _factorizations(self) -> dict[tuple[int, str], Exponents]:
-        """Exponents of each node's factor of each dimension, whose sums are those of the bound."""
+        """Exponents of each node's factor of each dimension; they add up to those of the bound."""
         exponents: dict[tuple[int, str], Exponents] = {}
         for dim in self.dims:
             primes = prime_factors(self.problem.bound[dim])
@@ -121,11 +171,7 @@ class Encoding:
         return tuple(extents)
 
     def _tenants(self) -> list[dict[str, Variable]]:
-        """Per level, whether a dataspace takes room there.
-
-        A level that does not coalesce it passes its stream on, so with nothing kept farther out it
-        counts as bypassing.
-        """
+        """Per level, whether a dataspace takes room there, and the rules on where dataspaces are kept."""
         by_level: list[dict[str, Variable]] = []
         for level in range(len(self.positions)):
             by_level.append(
@@ -142,7 +188,10 @@ class Encoding:
         return by_level
 
     def _tenant(self, level: int, name: str, outside: Sequence[Variable]) -> Variable:
-        """Whether one dataspace takes room in a level, by whether it does in those `outside`."""
+        """Whether a dataspace takes room in a level, given the same of the levels outside.
+
+        A level that does not coalesce it passes its stream on, so it bypasses what no level outside keeps.
+        """
         keep = self.keep[level][name]
         tenant = self.model.new_bool_var(f"tenant{level}_{name}")
         if name not in self.mapspace.architecture.levels[level].no_coalesce:
@@ -155,7 +204,7 @@ class Encoding:
         return tenant
 
     def _keep_outermost(self) -> None:
-        """The outermost level keeps what nothing tells it to bypass."""
+        """Let the outermost level keep what no constraint tells it to bypass."""
         rules = [c for c in self.literals if isinstance(c, Keeping)]
         bypassed = {rule.dataspace for rule in rules if rule.level == 0 and rule.verb == "bypass"}
         for name, keep in self.keep[0].items():
@@ -192,7 +241,7 @@ class Encoding:
                 assert_never(constraint)
 
     def _split(self, constraint: Split, literal: Variable) -> None:
-        """So many dimensions lie along X; one that takes no place may take one without its rule."""
+        """Count the dimensions along X; one that is fixed to 1 may count once its rule is dropped."""
         node = constraint.node
         places, uncounted = self.along_x[node], self._uncounted(node)
         taken = [x for dim, x in places.items() if dim not in uncounted]
@@ -203,7 +252,7 @@ class Encoding:
         for dim in (dim for dim in self.dims if dim in uncounted):
             takes = self.model.new_bool_var(f"t_{dim}")
             self.model.add_implication(takes, places[dim])
-            for held in (held for rule, held in rules if rule.holds_at_one(dim)):
+            for held in (held for rule, held in rules if rule.fixes_to_one(dim)):
                 self.model.add_implication(held, takes.negated())
             for held, x in inside:
                 self.model.add_bool_or([held.negated(), takes.negated(), x])
@@ -224,13 +273,13 @@ class Encoding:
             self.model.add_linear_constraint(index, allowed[0], allowed[-1]).only_enforce_if(literal)
 
     def _store_whole(self, constraint: Whole, literal: Variable) -> None:
-        """The level keeps the dataspace, and no level outside has loops over its dimensions."""
+        """Let the level keep the dataspace, and no level outside have loops over its dimensions."""
         self.model.add_implication(literal, self.keep[constraint.level][constraint.dataspace])
         for node, dim in product(constraint.outside, (dim for dim in self.dims if dim in constraint.dims)):
             self.model.add(sum(self.exponents[node, dim]) == 0).only_enforce_if(literal)
 
     def _order(self, constraint: SpatialOrder, literal: Variable) -> None:
-        """What lies along X is the beginning of the order."""
+        """Let the dimensions along X be a prefix of the order."""
         x, rules = self.along_x[constraint.node], constraint.rules
         ends = {*rules.inner, *rules.outer, *rules.uncounted}
         loose = [dim for dim in self.problem.dims if dim not in ends]
@@ -241,7 +290,7 @@ class Encoding:
                 self.model.add_bool_or([x[second].negated(), x[first]]).only_enforce_if(literal)
 
     def _limit_mesh(self, constraint: Mesh, literal: Variable) -> None:
-        if constraint.size >= min(self.problem.computes, LARGEST_LIMIT):
+        if constraint.size >= min(self.problem.computes, self.largest_limit):
             return
         children, counted = self._shared(
             self._children, constraint.node, constraint.axis, _room(constraint.size)
@@ -286,7 +335,7 @@ class Encoding:
         return sum(tiles), counted
 
     def _size(self, level: int, space: Dataspace, most: int) -> int:
-        """Words of a level that a value takes; what is more than `most` counts as that."""
+        """Words of a level that a value takes, at most `most`."""
         storage = self.mapspace.architecture.levels[level]
         return min(storage.packing_of(space.name).size_per_value, most)
 
@@ -298,9 +347,9 @@ class Encoding:
             self.model.add(words >= least).only_enforce_if(literal)
 
     def _some_words(self, level: int, enough: int) -> _Count:
-        """Words that the tiles in a level take, or fewer; but `enough` if they take so many.
+        """Return words that the tiles in a level take, or fewer, but `enough` if they take that many.
 
-        Extents can be lowered until a product that exceeds `enough` lies below twice as much.
+        Lowering extents brings any product above `enough` below twice that.
         """
         values = self._extents(level, enough)
         tiles = []
@@ -318,7 +367,7 @@ class Encoding:
         return sum(tiles), self.model.new_constant(1)
 
     def _shared(self, count: Callable[..., _Count], *of: object) -> _Count:
-        """Count something once, however many constraints limit it."""
+        """Add a count once, however many constraints limit it."""
         key = (count.__name__, *of)
         if key not in self._counts:
             self._counts[key] = count(*of)
@@ -326,9 +375,9 @@ class Encoding:
 
     @property
     def _countable(self) -> int:
-        """Words up to which sums of ranks and of tiles stay in range."""
+        """The most words for which sums of ranks and of tiles stay in range."""
         weights = (sum(abs(term.coefficient) for term in rank) for s in self._spaces for rank in s.ranks)
-        return min(LARGEST_LIMIT, LARGEST_ACTIVITY // (4 * max(len(self._spaces), 1, *weights)))
+        return min(self.largest_limit, LARGEST_ACTIVITY // (4 * max(len(self._spaces), 1, *weights)))
 
     def _extents(self, level: int, most: int) -> dict[str, Variable]:
         return {
@@ -336,12 +385,12 @@ class Encoding:
         }
 
     def _use_units(self, constraint: Parallelism, literal: Variable) -> None:
-        """Compare logarithms, rounded; exactly as long as the scale tells `least` from one less."""
+        """Compare rounded logarithms; this is exact while the scale separates `least` from one less."""
         terms = [
             (exponent, prime)
-            for (node, dim), own in self.exponents.items()
+            for (node, dim), vector in self.exponents.items()
             if isinstance(self.nodes[node], Fanout)
-            for exponent, (prime, _) in zip(own, prime_factors(self.problem.bound[dim]), strict=True)
+            for exponent, (prime, _) in zip(vector, prime_factors(self.problem.bound[dim]), strict=True)
         ]
         if not terms:
             self.model.add(literal == 0)
@@ -356,12 +405,12 @@ class Encoding:
 
 
 def _room(limit: int) -> int:
-    """Return the next power of two: limits that are close to each other share what they count."""
+    """Return the next power of two, so that limits close to each other share a count."""
     return 1 << (limit - 1).bit_length()
 
 
 def _ranks(space: Dataspace, extents: dict[str, Variable]) -> list[Expression]:
-    """Extent per rank of a tile whose extents per dimension are given; bounds of 1 add nothing."""
+    """Return the extent per rank of a tile with these extents per dimension."""
     return [
         1 + sum(abs(t.coefficient) * (extents[t.dim] - 1) for t in rank if t.dim in extents)
         for rank in space.ranks

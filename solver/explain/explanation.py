@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from model.mapspace import Mapspace
 from model.source_ref import SourceRef
-from solver.clock import Clock
-from solver.explain.conflict import Conflict, find_conflicts
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -17,53 +15,56 @@ from solver.explain.constraints import (
     Keeping,
     Mesh,
     Parallelism,
+    SpatialOrder,
+    Split,
     Utilization,
+    Whole,
     constraints_of,
     droppable,
     twins_of,
+    written_together,
 )
 from solver.explain.feasibility import Feasibility, Verdict, Witness
-from solver.explain.levers import levers
-from solver.explain.nearest import Nearest, nearest
+from solver.explain.levers import Nearest, levers, nearest
 from solver.explain.wording import shortfall, statement_text
-from solver.reasons import Reason, Shortfall, Statement
-from solver.result import ContradictionError, StopCallback
+from solver.result import Clock, ContradictionError, Reason, Shortfall, Statement, StopCallback
 
 MOST_CONFLICTS = 3
-"""Conflicts that share no constraint, of which as many are looked for."""
+"""The number of conflicts without a common constraint that are reported."""
 
 DEFAULT_TIME_LIMIT_S = 60.0
 
 LEAST_TIME_S = 2.0
 """Seconds for the reasons, however short the time limit is: most conflicts are found in that time."""
 
-NOT_FOUND = Reason("the conflict between the constraints was not found in the time given")
+NOT_FOUND = Reason("the conflicting constraints were not identified within the time limit")
 
-MOST_TELLING = (Capacity, Utilization, Parallelism, Mesh)
-"""Whose arithmetic makes the headline."""
+HEADLINE_ORDER = (Capacity, Utilization, Parallelism, Mesh)
+"""Kinds of constraints with arithmetic, the best headline first."""
+
+DROPPED_FIRST = (Mesh, Capacity, Utilization, Parallelism, SpatialOrder, Split, Keeping, Whole, FactorLimit)
+"""The order in which kinds are dropped from a conflict: one among factors alone is the most informative."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Whether a mapspace allows a mapping: one that it allows, or why not, with one reason per conflict.
+    """Whether a mapspace allows a mapping, and why it does not."""
 
-    Parameters
-    ----------
-    verdict
-        UNKNOWN if there was no time to decide.
-    reasons
-        One at least if INFEASIBLE, and they were asked for.
-    witness
-        If FEASIBLE.
-    """
+    verdict: Verdict  # UNKNOWN if there was no time to decide
+    reasons: tuple[Reason, ...] = ()  # one per conflict, at least one if INFEASIBLE and asked for
+    witness: Witness | None = None  # a mapping, if FEASIBLE
 
-    verdict: Verdict
-    reasons: tuple[Reason, ...] = ()
-    witness: Witness | None = None
+
+@dataclass(frozen=True)
+class Conflict:
+    """Constraints that cannot hold together."""
+
+    constraints: tuple[Constraint, ...]
+    irreducible: bool  # whether each was found to be necessary: a search that was stopped may not know
 
 
 def reasons_time_s(time_limit_s: float | None, spent_s: float = 0.0) -> float:
-    """Return the seconds for reasons: what a search left of its limit, if any, but enough for cheap ones."""
+    """Return the seconds for reasons: what a search left of its time limit, but at least `LEAST_TIME_S`."""
     if time_limit_s is None:
         return DEFAULT_TIME_LIMIT_S
     return min(DEFAULT_TIME_LIMIT_S, max(LEAST_TIME_S, time_limit_s - spent_s))
@@ -75,22 +76,10 @@ def diagnose(
     time_limit_s: float = DEFAULT_TIME_LIMIT_S,
     with_reasons: bool = True,
 ) -> Diagnosis:
-    """Find out whether `mapspace` allows a mapping at all, and why it does not.
+    """Decide whether `mapspace` allows a mapping at all, and find out why it does not.
 
-    Parameters
-    ----------
-    should_stop
-        Asked often; once it answers True, what was found so far is returned.
-    time_limit_s
-        Seconds after which the same happens; once it is known that nothing fits, the reasons have
-        `LEAST_TIME_S` at the least.
-    with_reasons
-        Whether to look for the conflict if there is no mapping.
-
-    Raises
-    ------
-    ContradictionError
-        As of `find_conflict`.
+    Once `should_stop` returns True, or the time is over, the results so far are returned; once infeasibility
+    is proven, the reasons have at least `LEAST_TIME_S`.
     """
     clock = Clock(time_limit_s, should_stop)
     constraints = constraints_of(mapspace)
@@ -112,25 +101,7 @@ def explain_infeasible(
     should_stop: StopCallback | None = None,
     time_limit_s: float = DEFAULT_TIME_LIMIT_S,
 ) -> tuple[Reason, ...]:
-    """Return why a mapspace that is known to allow no mapping does not.
-
-    Parameters
-    ----------
-    mapspace
-        One that was proven to be empty.
-    should_stop, time_limit_s
-        As for `diagnose`.
-
-    Returns
-    -------
-    tuple[Reason, ...]
-        One at least: `NOT_FOUND` where there was no time.
-
-    Raises
-    ------
-    ContradictionError
-        There is a mapping after all, or as of `find_conflict`.
-    """
+    """Return why a mapspace that is proven to be empty allows no mapping; `NOT_FOUND` if time runs out."""
     diagnosis = diagnose(mapspace, should_stop, time_limit_s)
     if diagnosis.verdict is Verdict.FEASIBLE:
         raise ContradictionError("the search found no mapping, but there is one")
@@ -145,9 +116,9 @@ def _reasons(
 ) -> Iterator[Reason]:
     """Yield each conflict with its arithmetic and its levers, all within its share of the time."""
     mapspace = feasibility.mapspace
-    for told, conflict in enumerate(conflicts):
-        own = clock.share(len(conflicts) - told)
-        model = feasibility.until(own.stop)
+    for done, conflict in enumerate(conflicts):
+        share = clock.share(len(conflicts) - done)
+        model = feasibility.until(share.stop)
         others = {c for other in conflicts if other is not conflict for c in other.constraints}
         others |= {twin for c in others for twin in twins_of(c, constraints)}
         rest = [c for c in constraints if c not in others]
@@ -158,7 +129,7 @@ def _reasons(
         statements = tuple(
             Statement(statement_text(c, mapspace), _places(model, together, c)) for c in conflict.constraints
         )
-        changes, complete = levers(model, rest, conflict.constraints, own)
+        changes, complete = levers(model, rest, conflict.constraints, share)
         yield Reason(
             text=_headline(conflict, shortfalls, mapspace),
             sources=tuple(dict.fromkeys(source for s in statements for source in s.sources)),
@@ -173,10 +144,7 @@ def _reasons(
 def _places(
     feasibility: Feasibility, together: Collection[Constraint], constraint: Constraint
 ) -> tuple[SourceRef, ...]:
-    """Return where one of the constraints in conflict `together` is written.
-
-    Without the line of a multiple buffering there may be as little room for the others.
-    """
+    """Return where a constraint of the conflict `together` is written, multiple buffering if it matters."""
     if not isinstance(constraint, Capacity) or constraint.storage.multiple_buffering == 1:
         return constraint.sources
     single = Capacity(constraint.level, replace(constraint.storage, multiple_buffering=Fraction(1)))
@@ -191,13 +159,13 @@ def _shortfalls(
     conflict: Collection[Constraint],
     asked: Collection[Keeping],
 ) -> tuple[Shortfall, ...]:
-    """Return the arithmetic of a conflict: what is needed if only its other constraints and `given` hold.
+    """Return the arithmetic of a conflict: what its other constraints and `given` require.
 
-    Where that leaves open what a level keeps, it is told of a mapping that keeps what is `asked` for.
+    Where that leaves open what a level keeps, the figures are those of a mapping that keeps what is `asked`.
     """
     together = [*given, *conflict]
     shortfalls = tuple(_missing(feasibility, together, conflict, asked))
-    # Nobody limits an axis of a single child, but it may be what has no room.
+    # An axis of a single child is never a constraint, but it may be the one without room.
     return shortfalls or tuple(_missing(feasibility, together, given, asked))
 
 
@@ -207,8 +175,8 @@ def _missing(
     blamed: Collection[Constraint],
     asked: Collection[Keeping],
 ) -> Iterator[Shortfall]:
-    """Yield for each of `blamed`, in conflict `together`, by how much it is too small for the others."""
-    for constraint in (c for kind in MOST_TELLING for c in blamed if isinstance(c, kind)):
+    """Yield by how much each of `blamed` is too small for the other constraints in `together`."""
+    for constraint in (c for kind in HEADLINE_ORDER for c in blamed if isinstance(c, kind)):
         if any(_is_share_of(constraint, other) for other in together):
             continue
         others = [c for c in together if c != constraint]
@@ -217,22 +185,20 @@ def _missing(
             continue
         if isinstance(constraint, Capacity):
             suffices = _keeping(feasibility, [*others, *asked], constraint, suffices)
-        missing = shortfall(constraint, suffices, feasibility.mapspace)
-        if missing is not None:
-            yield missing
+        yield shortfall(constraint, suffices.value, suffices.witness, feasibility.mapspace)
 
 
 def _keeping(
     feasibility: Feasibility, wishes: Collection[Constraint], capacity: Capacity, suffices: Nearest
 ) -> Nearest:
-    """Return `suffices` with a mapping that has all `wishes` at this capacity, where there is one."""
+    """Return `suffices` with a mapping that fulfils all `wishes` at this capacity, where there is one."""
     storage = replace(capacity.storage, size_words=suffices.value, multiple_buffering=Fraction(1))
     witness = feasibility.decide([*wishes, Capacity(capacity.level, storage)]).witness
     return suffices if witness is None else replace(suffices, witness=witness)
 
 
 def _is_share_of(hardware: Constraint, asked: Constraint) -> bool:
-    """Whether `asked` is a share of `hardware`, and grows with it: no larger size is needed then."""
+    """Whether `asked` is a share of `hardware` and grows with it, so that no larger size would suffice."""
     match hardware, asked:
         case Mesh(), Parallelism():
             return True
@@ -245,12 +211,107 @@ def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: M
     for missing in shortfalls:
         return missing.text
     if not conflict.constraints:
-        return "the hierarchy allows no mapping, whatever the constraints are"
+        return "the hierarchy allows no mapping, even without any constraints"
     limits = [c for c in conflict.constraints if isinstance(c, FactorLimit)]
     dims = {c.rule.dim for c in limits}
     if len(limits) == len(conflict.constraints) and len(dims) == 1:
         (dim,) = dims
         bound = mapspace.problem.bound[dim]
-        return f"the factors of {dim} that these lines allow cannot have its bound {bound:,} as their product"
+        return f"the factors of {dim} that these lines allow cannot multiply to its bound {bound:,}"
     count = len(conflict.constraints)
-    return "this cannot hold" if count == 1 else f"these {count} constraints cannot hold together"
+    return "this cannot be satisfied" if count == 1 else f"these {count} constraints cannot hold together"
+
+
+def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint]) -> Conflict | None:
+    """Return an irreducible conflict among `constraints`, None if they hold together or it is unknown.
+
+    A deletion filter drops whole kinds first, then each line in turn, then single constraints of a line; a
+    second model that holds only the result confirms it (docs/explain.md, "How it works").
+    """
+    given = [c for c in constraints if not droppable(c)]
+    loose = [c for c in constraints if droppable(c)]
+    if feasibility.decide([*given, *loose]).verdict is not Verdict.INFEASIBLE:
+        return None
+    open_ = loose
+    for block in _blocks(open_):
+        rest = [c for c in open_ if c not in block]
+        if feasibility.decide([*given, *rest]).verdict is Verdict.INFEASIBLE:
+            open_ = rest
+    lines = _lines(c for block in _blocks(open_) for c in block)
+    lines, irreducible = _filtered(feasibility, given, lines)
+    # A line may apply to several nodes of which only some matter.
+    single = [line[0] for line in lines if len(line) == 1]
+    several = [[c] for line in lines if len(line) > 1 for c in line]
+    parts, is_exact = _filtered(feasibility, [*given, *single], several)
+    needed = [*single, *(c for line in parts for c in line)]
+    passed_on = any(level.no_coalesce for level in feasibility.mapspace.architecture.levels)
+    if not (needed or passed_on or any(isinstance(c, Keeping) for c in given)):
+        raise ContradictionError("no mapping was found for a mapspace without constraints")
+    _verify(feasibility, given, needed)
+    return Conflict(tuple(c for c in constraints if c in needed), irreducible and is_exact)
+
+
+def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
+    """Group constraints that are written together: deleting their line drops all of them."""
+    lines: list[list[Constraint]] = []
+    for constraint in constraints:
+        line = next((known for known in lines if written_together(known[0], constraint)), None)
+        if line is None:
+            lines.append([constraint])
+        else:
+            line.append(constraint)
+    return lines
+
+
+def _filtered(
+    feasibility: Feasibility, given: Collection[Constraint], lines: Sequence[list[Constraint]]
+) -> tuple[list[list[Constraint]], bool]:
+    """Drop each line without which `given` and the other lines still conflict; also whether this is exact."""
+    needed: list[list[Constraint]] = []
+    irreducible = True
+    for place, line in enumerate(lines):
+        others = [c for other in (*needed, *lines[place + 1 :]) for c in other]
+        verdict = feasibility.decide([*given, *others]).verdict
+        if verdict is Verdict.INFEASIBLE:
+            continue
+        irreducible &= verdict is Verdict.FEASIBLE
+        needed.append(line)
+    return needed, irreducible
+
+
+def find_conflicts(
+    feasibility: Feasibility, constraints: Collection[Constraint], most: int
+) -> tuple[Conflict, ...]:
+    """Return up to `most` conflicts that share no constraint and no place in the text."""
+    return tuple(_disjoint_conflicts(feasibility, list(constraints), most))
+
+
+def _disjoint_conflicts(
+    feasibility: Feasibility, constraints: list[Constraint], most: int
+) -> Iterator[Conflict]:
+    for _ in range(most):
+        conflict = find_conflict(feasibility, constraints)
+        if conflict is None:
+            return
+        yield conflict
+        places = {source for c in conflict.constraints for source in c.sources}
+        constraints = [
+            c for c in constraints if c not in conflict.constraints and places.isdisjoint(c.sources)
+        ]
+        if not conflict.constraints:
+            return
+
+
+def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
+    """Group constraints by kind, in the order in which the deletion filter drops them."""
+    # Bypasses come before keeps, since in a !Parallel one implies the other.
+    in_order = sorted(constraints, key=lambda c: isinstance(c, Keeping) and c.verb == "keep")
+    blocks = [[c for c in in_order if isinstance(c, kind)] for kind in DROPPED_FIRST]
+    return [block for block in blocks if block]
+
+
+def _verify(feasibility: Feasibility, given: list[Constraint], conflict: list[Constraint]) -> None:
+    """Decide a conflict once more, by a new model with another seed."""
+    fresh = feasibility.alone([*given, *conflict])
+    if fresh.decide([*given, *conflict]).verdict is Verdict.FEASIBLE:
+        raise ContradictionError("a second solve does not confirm a conflict between constraints")

@@ -1,4 +1,4 @@
-"""Whether constraints can hold together: with a mapping that shows it, or a set of them that cannot."""
+"""Whether constraints can hold together: decided by CP-SAT, and a mapping as the witness if they can."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from itertools import product
 from typing import assert_never
 
 from model.architecture import StorageLevel
-from model.cost import Evaluation, evaluate
+from model.cost import Evaluation, evaluate_in
+from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.numbers import divisors, prime_factors
+from model.problem import Problem
 from solver.cpsat import Answer as Values
 from solver.cpsat import Literal, ModelError, Settings, Variable
 from solver.explain.constraints import (
@@ -31,9 +33,7 @@ from solver.explain.constraints import (
     Whole,
     constraints_of,
 )
-from solver.explain.encoding import Encoding
-from solver.explain.oversize import Tile, least_oversize
-from solver.explain.products import Exponents
+from solver.explain.encoding import LARGEST_LIMIT, Encoding, Exponents
 
 Stop = Callable[[], bool]
 
@@ -48,7 +48,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Witness:
-    """A mapping that satisfies all constraints asked for, and what the cost model says about it."""
+    """A mapping that satisfies all constraints asked for, and its evaluation by the cost model."""
 
     mapping: Mapping
     evaluation: Evaluation
@@ -60,7 +60,7 @@ class Witness:
         return math.prod(loop.bound for loop in loops if loop.dim == dim)
 
     def along(self, node: int, axis: str) -> int:
-        """Return the children in use along an axis of a fanout."""
+        """Return the number of children in use along an axis of a fanout."""
         entry = self.mapping.nodes[node]
         assert isinstance(entry, FanoutMapping)
         return math.prod(loop.bound for loop in entry.spatial if loop.axis == axis)
@@ -71,7 +71,7 @@ class Witness:
         return dataspace in entries[level].keep
 
     def words(self, level: int) -> int:
-        """Return what the tiles of a storage level take together."""
+        """Return the words that the tiles of a storage level take together."""
         return self.evaluation.levels[level].size_words
 
     @property
@@ -81,7 +81,7 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Decision:
     """A verdict, with a witness if feasible."""
 
     verdict: Verdict
@@ -89,18 +89,10 @@ class Answer:
 
 
 class Feasibility:
-    """Decides sets of constraints of one mapspace, one CP-SAT model for all of them.
+    """Decides sets of constraints of one mapspace with one CP-SAT model, to which it adds those that are new.
 
-    Parameters
-    ----------
-    mapspace
-        The structure: problem, nodes, branches.
-    constraints
-        What will be asked for, among others; all constraints of `mapspace` if not given.
-    stop
-        Asked between the slices of a solve; once it is true, verdicts are UNKNOWN.
-    seed
-        Of CP-SAT.
+    `stop` is polled during a solve; once it is true, verdicts are UNKNOWN. Limits above `largest_limit` are
+    left out of the model.
     """
 
     def __init__(
@@ -109,34 +101,32 @@ class Feasibility:
         constraints: Iterable[Constraint] | None = None,
         stop: Stop = lambda: False,
         seed: int = 0,
+        largest_limit: int = LARGEST_LIMIT,
     ) -> None:
         self.mapspace = mapspace
-        self._encoding = Encoding(mapspace, constraints_of(mapspace) if constraints is None else constraints)
+        asked = constraints_of(mapspace) if constraints is None else constraints
+        self._encoding = Encoding(mapspace, asked, largest_limit)
         self._stop = stop
         self._seed = seed
         self._oversize: dict[int, list[tuple[Tile, list[Literal]]]] = {}
         self._applied: dict[Capacity, int] = {}
 
     def alone(self, constraints: Collection[Constraint]) -> Feasibility:
-        """Return a model of these constraints and no others, to be solved along another path."""
-        return Feasibility(self.mapspace, constraints, self._stop, self._seed + 1)
+        """Return a new model of these constraints only, with another seed."""
+        limit = self._encoding.largest_limit
+        return Feasibility(self.mapspace, constraints, self._stop, self._seed + 1, limit)
 
     def until(self, stop: Stop) -> Feasibility:
-        """Return the same model, with all that it has learnt, asked to stop by `stop`."""
+        """Return the same model, with all that it has learnt, and another `stop`."""
         other = copy.copy(self)
         other._stop = stop
         return other
 
-    def decide(self, asked: Collection[Constraint]) -> Answer:
+    def decide(self, asked: Collection[Constraint]) -> Decision:
         """Return whether a mapping satisfies all of `asked`.
 
-        Every answer of CP-SAT is judged by the plain cost model; one that exceeds a limit which the
-        model leaves out is cut off, and the model solved again.
-
-        Raises
-        ------
-        ModelError
-            CP-SAT answered outside of its model, or a number of that is too large (`RangeError`).
+        The plain cost model checks every answer of CP-SAT. One that exceeds a limit that is left out of it
+        is cut off, and the model is solved again.
         """
         model = self._encoding.model
         model.clear_assumptions()
@@ -145,25 +135,19 @@ class Feasibility:
         while True:
             for capacity in capacities:
                 self._apply_known(capacity)
-            # Nothing here can check an INFEASIBLE: presolve, where the defects were, is left out.
+            # Nothing here can check an INFEASIBLE, so presolve is off: that is where CP-SAT had defects.
             outcome = self._encoding.checked.solve(Settings(seed=self._seed, presolve=False), self._stop)
             if outcome.answer is None:
-                return Answer(Verdict.INFEASIBLE if outcome.is_infeasible else Verdict.UNKNOWN)
+                return Decision(Verdict.INFEASIBLE if outcome.is_infeasible else Verdict.UNKNOWN)
             witness = self._witness(outcome.answer)
             broken = [constraint for constraint in asked if not holds(constraint, witness)]
             if not broken:
-                return Answer(Verdict.FEASIBLE, witness)
+                return Decision(Verdict.FEASIBLE, witness)
             for constraint in broken:
                 self._cut(constraint, outcome.answer)
 
     def _witness(self, values: Values) -> Witness:
-        """Return the mapping that an answer stands for, priced.
-
-        Raises
-        ------
-        ModelError
-            It stands for none.
-        """
+        """Return the mapping that an answer encodes, with its evaluation."""
         nodes = self.mapspace.architecture.nodes
         levels = iter(zip(self.mapspace.temporal, self._encoding.keep, strict=True))
         fanouts = iter(self.mapspace.spatial)
@@ -181,17 +165,16 @@ class Feasibility:
             kept = frozenset(name for name, literal in keep.items() if values.holds(literal))
             entries.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in order), kept))
         mapping = Mapping(tuple(entries))
-        problem, architecture = self.mapspace.problem, self.mapspace.architecture
         try:
-            return Witness(mapping, evaluate(problem, architecture, mapping))
+            return Witness(mapping, evaluate_in(self.mapspace, mapping))
         except ValueError as error:
-            raise ModelError(f"CP-SAT's answer is no mapping: {error}") from error
+            raise ModelError(f"CP-SAT's answer is not a mapping: {error}") from error
 
     def _factor(self, values: Values, position: int, dim: str) -> int:
         return self._extent(self._encoding.exponents[position, dim], dim, values)
 
     def _extent(self, exponents: Exponents, dim: str, values: Values) -> int:
-        """Return the factor of `dim` that exponents stand for in an answer."""
+        """Return the factor of `dim` that the exponents have in an answer."""
         primes = prime_factors(self.mapspace.problem.bound[dim])
         return math.prod(p ** values.value(e) for (p, _), e in zip(primes, exponents, strict=True))
 
@@ -203,12 +186,12 @@ class Feasibility:
         y = [SpatialLoop(dim, factors[dim], "y") for dim in live if not values.holds(axes[dim])]
         return FanoutMapping((*x, *y))
 
-    # ----------------------------------------------------- limits left out
+    # ---------------------------------------------- limits left out of the model
 
     def _cut(self, constraint: Constraint, values: Values) -> None:
         """Exclude an answer that breaks `constraint`, and all that break it for the same reason.
 
-        Tiles only grow with their extents and with the dataspaces kept, products with their factors.
+        Tiles only grow with their extents and with the dataspaces kept; products grow with their factors.
         """
         match constraint:
             case Capacity():
@@ -228,14 +211,14 @@ class Feasibility:
         self._encoding.model.add_bool_or([broken, *escapes])
 
     def _find_oversize(self, constraint: Capacity, values: Values) -> None:
-        """Find the part of an answer's tiles that exceeds a capacity, and so all that are no larger."""
+        """Find the smallest part of an answer's tiles that exceeds a capacity; larger tiles exceed it too."""
         level, encoding = constraint.level, self._encoding
         tenants, tiles = encoding.tenant[level], encoding.tiles[level]
         kept = [name for name, tenant in tenants.items() if values.holds(tenant)]
         extents = {dim: self._extent(exponents, dim, values) for dim, exponents in tiles.items()}
         tile = least_oversize(self.mapspace.problem, constraint.storage, constraint.words, kept, extents)
         if tile.words <= constraint.words:
-            raise ModelError("CP-SAT's answer has other tiles than the mapping it stands for")
+            raise ModelError("CP-SAT's answer and the mapping that it encodes have different tiles")
         leave: list[Literal] = [tenants[name].negated() for name in sorted(tile.kept)]
         shrink = [
             self._step(exponents, dim, -1, tile.extents[dim])
@@ -245,7 +228,7 @@ class Feasibility:
         self._oversize.setdefault(level, []).append((tile, [*leave, *shrink]))
 
     def _apply_known(self, capacity: Capacity) -> None:
-        """Exclude the tiles that are known to be too large for a capacity, each once."""
+        """Exclude the tiles that are known to be too large for a capacity, unless already done."""
         known = self._oversize.get(capacity.level, [])
         broken = self._encoding.literal(capacity).negated()
         for tile, escapes in known[self._applied.get(capacity, 0) :]:
@@ -283,11 +266,11 @@ class Feasibility:
         ]
 
     def _beyond(self, exponents: Exponents, dim: str, direction: int, values: Values) -> Variable:
-        """Return a literal that asks for a factor below (-1) or above (1) the answer's."""
+        """Return a literal that requires a factor below (-1) or above (1) that of the answer."""
         return self._step(exponents, dim, direction, self._extent(exponents, dim, values))
 
     def _step(self, exponents: Exponents, dim: str, direction: int, factor: int) -> Variable:
-        """Return a literal that asks for a factor below (-1) or above (1) another one."""
+        """Return a literal that requires a factor below (-1) or above (1) `factor`."""
         model = self._encoding.model
         place = divisors(self.mapspace.problem.bound[dim]).index(factor)
         index = self._encoding.products.index(exponents, dim)
@@ -298,10 +281,9 @@ class Feasibility:
 
 
 def holds(constraint: Constraint, witness: Witness) -> bool:
-    """Whether a mapping satisfies `constraint`, by the plain cost model's own rules.
+    """Whether a mapping satisfies `constraint`, by the rules of the plain cost model.
 
-    The order and the split of spatial loops are not looked at: the witness lists no loops of bound 1,
-    which take their place in both.
+    Order and split of spatial loops count loops of bound 1, which the witness does not list: not checked.
     """
     match constraint:
         case FactorLimit():
@@ -331,7 +313,7 @@ def _is_where_asked(constraint: Keeping | Whole, witness: Witness) -> bool:
 
 
 def _in_order(live: Iterable[str], inner: Sequence[str], outer: Sequence[str]) -> list[str]:
-    """Return the loops in an order that the rules allow, innermost first."""
+    """Return loops in an order that the rules allow, innermost first."""
     dims = set(live)
     ends = {*inner, *outer}
     return [
@@ -339,3 +321,43 @@ def _in_order(live: Iterable[str], inner: Sequence[str], outer: Sequence[str]) -
         *sorted(dims - ends),
         *(dim for dim in outer if dim in dims),
     ]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Tiles of some dataspaces in one level, with the same extents per dimension."""
+
+    kept: frozenset[str]
+    extents: dict[str, int]
+    words: int  # of the level, all tiles together
+
+
+def least_oversize(
+    problem: Problem, storage: StorageLevel, limit: int, kept: Iterable[str], extents: dict[str, int]
+) -> Tile:
+    """Return a minimal part of a tile that still exceeds a limit: ruling it out rules out the most."""
+    sizes = {name: storage.packing_of(name).size_per_value for name in kept}
+    spaces = {name: problem.dataspace(name) for name in sizes}
+
+    def words(names: Iterable[str], bounds: dict[str, int]) -> int:
+        return sum(sizes[name] * tile_words(spaces[name], bounds) for name in names)
+
+    left, least = set(sizes), dict(extents)
+    for name in sorted(sizes, key=lambda name: (words((name,), extents), name)):
+        left -= {name} if words(left - {name}, least) > limit else set()
+    open_ = [dim for dim, extent in least.items() if extent > 1]
+    while open_:
+        # Shrink dimensions in turns: a tile of even extents is part of more tiles than a narrow one.
+        smaller = {dim: _below(problem.bound[dim], least[dim]) for dim in open_}
+        open_ = [dim for dim in open_ if words(left, {**least, dim: smaller[dim]}) > limit]
+        for dim in open_:
+            fits = words(left, {**least, dim: smaller[dim]}) <= limit
+            least[dim] = least[dim] if fits else smaller[dim]
+        open_ = [dim for dim in open_ if least[dim] > 1]
+    return Tile(frozenset(left), least, words(left, least))
+
+
+def _below(bound: int, extent: int) -> int:
+    """Return the next smaller divisor of a bound."""
+    extents = divisors(bound)
+    return extents[extents.index(extent) - 1]

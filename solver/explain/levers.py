@@ -1,14 +1,25 @@
-"""Single changes that make room for a mapping, each tried out before it is proposed."""
+"""Single changes that make room for a mapping: each the nearest that suffices, tried before it is proposed.
+
+A constraint with one number that only widens or narrows is bisected. A least parallelism is a share of all
+units, and a least utilization a share of a capacity, so a larger size has more room but its share requires
+more. There the nearest size is approached from the one that does not suffice: the share of the next size
+needs some room, the share of that room needs more, and so on until both agree. No size in between suffices.
+"""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from typing import assert_never
 
+from model.architecture import StorageLevel
 from model.mapping import FanoutMapping
-from model.mapspace import Mapspace
-from solver.clock import Clock
+from model.mapspace import FactorRule, Mapspace
+from model.numbers import divisors
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -24,24 +35,275 @@ from solver.explain.constraints import (
     stored_at,
     twins_of,
 )
-from solver.explain.feasibility import Feasibility
-from solver.explain.nearest import nearest
-from solver.explain.shares import (
-    Sized,
-    next_larger,
-    next_smaller,
-    sized_mesh,
-    sized_storages,
-    sized_utilizations,
-    unit_words,
-)
+from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.wording import also_text, change_text, order_text, without_text
-from solver.reasons import Lever
+from solver.result import Clock, Lever
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A value that suffices, with a mapping; `exact` if no nearer one does."""
+
+    value: int
+    witness: Witness
+    exact: bool
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """How a constraint depends on one number."""
+
+    limit: int
+    upper: bool  # whether the number is an upper limit on what `measure` finds in a mapping
+    measure: Callable[[Witness], int]
+    at: Callable[[int], Constraint]
+
+
+def nearest(
+    feasibility: Feasibility,
+    context: Collection[Constraint],
+    constraint: Constraint,
+    twins: Sequence[Constraint] = (),
+) -> Nearest | None:
+    """Return the value nearest to that of `constraint` that suffices in `context`, None if none was found."""
+    scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
+    if scales and not any(_is_held_at_one(feasibility.mapspace, limit) for limit in (constraint, *twins)):
+        return _bisect(feasibility, context, scales)
+    for value in _candidates(feasibility.mapspace, constraint, twins):
+        changed = [with_value(each, value) for each in (constraint, *twins)]
+        answer = feasibility.decide([*context, *changed])
+        if answer.witness is not None:
+            return Nearest(value, answer.witness, exact=True)
+    return None
+
+
+def with_value(constraint: Constraint, value: int) -> Constraint:
+    """Return a factor rule, a mesh, a split or a least parallelism with another number."""
+    match constraint:
+        case FactorLimit(node, rule):
+            return FactorLimit(node, replace(rule, value=value))
+        case Mesh():
+            return replace(constraint, size=value)
+        case Split():
+            return replace(constraint, count=value)
+        case Parallelism():
+            return replace(constraint, units=Fraction(value))
+        case SpatialOrder() | Keeping() | Whole() | Capacity() | Utilization():
+            raise ValueError(f"{type(constraint).__name__} has no single number")
+        case _:
+            assert_never(constraint)
+
+
+def _bisect(
+    feasibility: Feasibility, context: Collection[Constraint], scales: Sequence[_Scale]
+) -> Nearest | None:
+    """Bisect between the limit, which does not suffice, and the need of the mappings found so far."""
+    furthest = max if scales[0].upper else min
+
+    def measure(witness: Witness) -> int:
+        return furthest(scale.measure(witness) for scale in scales)
+
+    witness = feasibility.decide(context).witness
+    if witness is None:
+        return None
+    fails, suffices = scales[0].limit, measure(witness)
+    while abs(suffices - fails) > 1:
+        middle = (suffices + fails) // 2
+        answer = feasibility.decide([*context, *(scale.at(middle) for scale in scales)])
+        if answer.verdict is Verdict.UNKNOWN:
+            return Nearest(suffices, witness, exact=False)
+        if answer.witness is None:
+            fails = middle
+        else:
+            witness, suffices = answer.witness, measure(answer.witness)
+    return Nearest(suffices, witness, exact=True)
+
+
+def _scale(constraint: Constraint) -> _Scale | None:
+    """Return the scale of a constraint that is monotone in its number, None for any other."""
+    at = partial(with_value, constraint)
+    match constraint:
+        case Capacity() | Utilization():
+            return _scale_of_words(constraint)
+        case Mesh(node, axis, size):
+            return _Scale(size, True, lambda witness: witness.along(node, axis), at)
+        case Parallelism():
+            return _Scale(constraint.least, False, lambda witness: witness.units, at)
+        case FactorLimit(node, rule) if rule.relation != "=":
+            upper = rule.relation == "<="
+            return _Scale(rule.value, upper, lambda witness: witness.factor(node, rule.dim), at)
+        case FactorLimit() | Split() | SpatialOrder() | Keeping() | Whole():
+            return None
+        case _:
+            assert_never(constraint)
+
+
+def _scale_of_words(constraint: Capacity | Utilization) -> _Scale:
+    level, storage = constraint.level, constraint.storage
+
+    def capacity(words: int) -> Constraint:
+        return Capacity(level, replace(storage, size_words=words, multiple_buffering=Fraction(1)))
+
+    def utilization(words: int) -> Constraint:
+        assert storage.usable_words is not None
+        return Utilization(level, replace(storage, min_utilization=Fraction(words, storage.usable_words)))
+
+    upper = isinstance(constraint, Capacity)
+    at = capacity if upper else utilization
+    return _Scale(constraint.words, upper, lambda witness: witness.words(level), at)
+
+
+def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Constraint]) -> Iterator[int]:
+    """Yield other values of a constraint that is not monotone in its value, nearest first."""
+    match constraint:
+        case FactorLimit(_, FactorRule(relation="=") as rule):
+            limits = (constraint, *twins)
+            values = [d for d in divisors(mapspace.problem.bound[rule.dim]) if d != rule.value]
+            values = [d for d in values if not any(_shifts_an_order(mapspace, c, d) for c in limits)]
+            yield from sorted(values, key=lambda v: Fraction(max(v, rule.value), min(v, rule.value)))
+        case Split(node, count):
+            fanout = mapspace.architecture.fanout_indices.index(node)
+            places = len(mapspace.problem.dims) - len(mapspace.spatial[fanout].uncounted)
+            yield from sorted(set(range(places + 1)) - {count}, key=lambda v: abs(v - count))
+        case FactorLimit() | Mesh() | Parallelism() | Capacity() | Utilization():
+            return  # monotone: bisected
+        case SpatialOrder() | Keeping() | Whole():
+            return  # without a value
+        case _:
+            assert_never(constraint)
+
+
+def _is_held_at_one(mapspace: Mapspace, constraint: Constraint) -> bool:
+    """Whether a rule keeps its dimension out of an order that it would enter with any larger limit."""
+    return isinstance(constraint, FactorLimit) and _shifts_an_order(
+        mapspace, constraint, constraint.rule.value + 1
+    )
+
+
+def _shifts_an_order(mapspace: Mapspace, constraint: Constraint, value: int) -> bool:
+    """Whether a value changes what a fanout's order counts, and so what lies along X; it is not proposed."""
+    assert isinstance(constraint, FactorLimit)
+    node, rule = constraint.node, constraint.rule
+    if node not in mapspace.architecture.fanout_indices or rule.relation == ">=":
+        return False
+    rules = mapspace.spatial[mapspace.architecture.fanout_indices.index(node)]
+    if rule.dim in (*rules.inner, *rules.outer) or not (
+        rules.inner or rules.outer or rules.split is not None
+    ):
+        return False
+    return (rule.value == 1) != (value == 1)
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A size on which several constraints depend."""
+
+    below: int  # the next sizes on either side of the present one
+    above: int
+    limits: Callable[[int], list[Constraint]]  # constraints that a larger size loosens
+    shares: Callable[[int], list[Constraint]]  # constraints that a larger size tightens
+    needed: Callable[[int], int] = lambda value: value  # the size for a value of the first of `limits`
+
+    def at(self, size: int) -> list[Constraint]:
+        """Return all constraints that depend on the size."""
+        return [*self.limits(size), *self.shares(size)]
+
+
+def sized_mesh(rest: Collection[Constraint], meshes: Sequence[Mesh]) -> Sized:
+    """Return the size of meshes that are written together, on which a least parallelism in `rest` depends."""
+    now = meshes[0].size
+    asked = [c for c in rest if isinstance(c, Parallelism)]
+
+    def limits(size: int) -> list[Constraint]:
+        return [with_value(mesh, size) for mesh in meshes]
+
+    def shares(size: int) -> list[Constraint]:
+        growth = Fraction(size, now) ** len(meshes)
+        return [replace(c, units=c.units * growth) for c in asked]
+
+    return Sized(now - 1, now + 1, limits, shares)
+
+
+def sized_storages(capacities: Sequence[Capacity], filled: Collection[int]) -> Sized:
+    """Return the size, as written, of storages that change together; `filled` have a least utilization."""
+    storages = [each.storage for each in capacities]
+
+    def limits(size: int) -> list[Constraint]:
+        return [_resized_capacity(each, size) for each in capacities]
+
+    def shares(size: int) -> list[Constraint]:
+        resized = [_resized_capacity(each, size) for each in capacities if each.level in filled]
+        return [Utilization(each.level, each.storage) for each in resized if each.words]
+
+    def needed(words: int) -> int:
+        return max(
+            math.ceil(words * storage.multiple_buffering / unit_words(storage)) for storage in storages
+        )
+
+    words, unit = storages[0].size_words or 0, unit_words(storages[0])
+    return Sized((words - 1) // unit, words // unit + 1, limits, shares, needed)
+
+
+def unit_words(storage: StorageLevel) -> int:
+    """Return the words in one unit of a capacity as it is written: in rows, or in words."""
+    if storage.rows_per_word is None:
+        return 1
+    words = 1 / storage.rows_per_word
+    return int(words) if words.denominator == 1 and storage.reserved_words % words == 0 else 1
+
+
+def sized_utilizations(utilizations: Sequence[Utilization]) -> Sized:
+    """Return the least filling of levels that are written together, in words of the first."""
+    first = utilizations[0]
+
+    def shares(words: int) -> list[Constraint]:
+        share = Fraction(words, first.storage.usable_words or 1)
+        return [
+            Utilization(utilization.level, replace(utilization.storage, min_utilization=share))
+            for utilization in utilizations
+        ]
+
+    return Sized(first.words - 1, first.words + 1, lambda _: [], shares)
+
+
+def next_larger(feasibility: Feasibility, rest: Collection[Constraint], sized: Sized) -> int | None:
+    """Return the least larger size that suffices, None if none was found; `rest` is independent of it."""
+    size = sized.above
+    while True:
+        first, *others = sized.limits(size - 1)
+        suffices = nearest(feasibility, [*rest, *sized.shares(size)], first, others)
+        if suffices is None or not suffices.exact:
+            return None
+        size = max(size, sized.needed(suffices.value))
+        if feasibility.decide([*rest, *sized.at(size)]).witness is not None:
+            return size
+        size += 1
+
+
+def next_smaller(feasibility: Feasibility, rest: Collection[Constraint], sized: Sized) -> int | None:
+    """Return the largest smaller size that suffices, None if none was found."""
+
+    def fails(*asked: Constraint) -> bool:
+        return feasibility.decide([*rest, *asked]).witness is None
+
+    size = sized.below
+    while size > 0 and fails(*sized.at(size)):
+        limits = sized.limits(size)
+        if fails(*limits):
+            return None
+        size = bisect_left(range(size), True, lo=1, key=lambda less: fails(*limits, *sized.shares(less))) - 1
+    return size if size > 0 else None
+
+
+def _resized_capacity(capacity: Capacity, size: int) -> Capacity:
+    storage = capacity.storage
+    return Capacity(capacity.level, replace(storage, size_words=size * unit_words(storage)))
+
 
 Search = Callable[[Feasibility, Collection[Constraint], Sized], int | None]
 
-DEAREST_LAST = (FactorLimit, Keeping, Split, SpatialOrder, Whole, Parallelism, Utilization, Capacity, Mesh)
-"""In which order changes are tried: one question each, a bisection, several until sizes and shares agree."""
+CHEAPEST_FIRST = (FactorLimit, Keeping, Split, SpatialOrder, Whole, Parallelism, Utilization, Capacity, Mesh)
+"""The order in which changes are tried: those with one solve, then bisections, then sizes with shares."""
 
 
 def levers(
@@ -50,14 +312,11 @@ def levers(
     conflict: Collection[Constraint],
     clock: Clock,
 ) -> tuple[tuple[Lever, ...], bool]:
-    """Return, for each constraint of `conflict`, the nearest change that suffices by itself, if any does.
-
-    The dearest are tried last, each for its share of the time that the others leave.
-    """
+    """Return the nearest sufficient change to each constraint of `conflict`, and whether time sufficed."""
     together = list(_written_together(conflict, constraints))
     found: dict[Constraint, tuple[Lever, ...]] = {}
     complete = True
-    for tried, changed in enumerate(sorted(together, key=_dearness)):
+    for tried, changed in enumerate(sorted(together, key=_effort)):
         share = clock.share(len(together) - tried)
         found[changed[0]] = tuple(_sufficient(feasibility.until(share.stop), constraints, changed))
         complete &= share.termination is None
@@ -67,7 +326,7 @@ def levers(
 def _written_together(
     conflict: Iterable[Constraint], constraints: Collection[Constraint]
 ) -> Iterator[list[Constraint]]:
-    """Yield each constraint with those that change with it, once for all of them."""
+    """Yield each constraint of a conflict with those that change with it, each group once."""
     seen: set[Constraint] = set()
     for constraint in conflict:
         if constraint not in seen:
@@ -76,16 +335,16 @@ def _written_together(
             yield [constraint, *twins]
 
 
-def _dearness(changed: Sequence[Constraint]) -> tuple[int, int]:
-    """Return what sorts changes; of several meshes, the largest has the most sizes to go through."""
+def _effort(changed: Sequence[Constraint]) -> tuple[int, int]:
+    """Return a sort key for changes; a larger mesh has more sizes to try."""
     first = changed[0]
-    return DEAREST_LAST.index(type(first)), first.size if isinstance(first, Mesh) else 0
+    return CHEAPEST_FIRST.index(type(first)), first.size if isinstance(first, Mesh) else 0
 
 
 def _sufficient(
     feasibility: Feasibility, constraints: Collection[Constraint], changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
-    """Yield the nearest change to what is written together that suffices by itself, if any does."""
+    """Yield the nearest changes to `changed`, written together, that suffice by themselves."""
     constraint = changed[0]
     rest = [c for c in constraints if c not in changed]
     match constraint:
@@ -96,7 +355,7 @@ def _sufficient(
         case Whole():
             yield from _stored_elsewhere(feasibility, rest, constraint)
         case Capacity():
-            yield from _resized(feasibility, rest, changed, next_larger)
+            yield from _resized_storage(feasibility, rest, changed, next_larger)
         case Utilization():
             yield from _filled_less(feasibility, rest, changed)
         case FactorLimit() | Split() | Keeping() | Parallelism():
@@ -108,13 +367,11 @@ def _sufficient(
 def _changed(
     feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
-    """Yield the nearest other value that suffices; where there is none, that the constraint has to go."""
+    """Yield the nearest other value that suffices, or dropping the constraint where there is none."""
     constraint, *twins = changed
-    mapspace = feasibility.mapspace
     suffices = nearest(feasibility, rest, constraint, twins)
     if suffices is not None:
-        text = change_text(constraint, suffices.value, mapspace) + also_text(twins, mapspace)
-        yield Lever(text, _number(constraint), suffices.value, constraint.sources[:1])
+        yield _lever(feasibility.mapspace, changed, suffices.value, _number(constraint))
     elif feasibility.decide(rest).witness is not None:
         yield _dropped(feasibility, rest, constraint, twins)
 
@@ -125,7 +382,7 @@ def _dropped(
     constraint: Constraint,
     twins: Sequence[Constraint],
 ) -> Lever:
-    """Return that `constraint` goes; of a dataspace, that it is bypassed rather than kept, or kept."""
+    """Return the lever that drops `constraint`, or that inverts it where a level keeps or bypasses."""
     mapspace = feasibility.mapspace
     if not isinstance(constraint, Keeping):
         return Lever(without_text(constraint, mapspace), sources=constraint.sources)
@@ -143,7 +400,7 @@ def _dropped(
 def _stored_elsewhere(
     feasibility: Feasibility, rest: Collection[Constraint], whole: Whole
 ) -> Iterator[Lever]:
-    """Yield the nearest level outside that makes room if it does not bypass the dataspace, but stores it."""
+    """Yield the nearest level outside that makes room if it stores the dataspace instead of bypassing it."""
     bypasses = [c for c in rest if isinstance(c, Keeping) and c.verb == "bypass"]
     outside = [c for c in bypasses if c.dataspace == whole.dataspace and c.level < whole.level]
     for bypass in reversed(outside):
@@ -154,7 +411,7 @@ def _stored_elsewhere(
 
 
 def _stored_at(feasibility: Feasibility, rest: Collection[Constraint], bypass: Keeping) -> Lever | None:
-    """Return that a level stores a dataspace instead of bypassing it, None if that is not enough."""
+    """Return the lever that a level stores a dataspace it bypasses, None if that does not suffice."""
     mapspace, twins = feasibility.mapspace, twins_of(bypass, rest)
     freed = [k for k in (bypass, *twins) if isinstance(k, Keeping) and k.verb == "bypass"]
     level = min(keeping.level for keeping in freed)
@@ -164,41 +421,38 @@ def _stored_at(feasibility: Feasibility, rest: Collection[Constraint], bypass: K
     others = [c for c in rest if c != bypass and c not in twins]
     if feasibility.decide([*others, stored_at(mapspace, level, bypass.dataspace)]).witness is None:
         return None
-    text = without_text(bypass, mapspace, turned=True) + also_text(freed[1:], mapspace)
+    text = without_text(bypass, mapspace, inverted=True) + also_text(freed[1:], mapspace)
     return Lever(text, sources=bypass.sources)
 
 
 def _resized_mesh(
     feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
-    """Yield the nearest number of children that suffices; a least parallelism may ask for a smaller one."""
+    """Yield the nearest number of children that suffices; a least parallelism may need fewer."""
     meshes = [mesh for mesh in changed if isinstance(mesh, Mesh)]
-    sized, mapspace, present = sized_mesh(rest, meshes), feasibility.mapspace, meshes[0].size
+    sized, present = sized_mesh(rest, meshes), meshes[0].size
     others = [c for c in rest if not isinstance(c, Parallelism)]
-    sizes = (search(feasibility, others, sized) for search in (next_larger, next_smaller))
-    needed = min(
-        (size for size in sizes if size is not None), key=lambda size: abs(size - present), default=None
-    )
-    if needed is not None:
-        text = change_text(meshes[0], needed, mapspace) + also_text(meshes[1:], mapspace)
-        yield Lever(text, present, needed, meshes[0].sources[:1])
+    sizes = [search(feasibility, others, sized) for search in (next_larger, next_smaller)]
+    found = [size for size in sizes if size is not None]
+    if found:
+        needed = min(found, key=lambda size: abs(size - present))
+        yield _lever(feasibility.mapspace, meshes, needed, present)
 
 
-def _resized(
+def _resized_storage(
     feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint], search: Search
 ) -> Iterator[Lever]:
-    """Yield the nearest capacity that `search` finds to suffice; their least utilizations go along."""
+    """Yield the nearest capacity that `search` finds to suffice; its least utilizations change along."""
     capacities = [capacity for capacity in changed if isinstance(capacity, Capacity)]
     levels = {capacity.level for capacity in capacities}
     sized = [c for c in rest if isinstance(c, Capacity | Utilization) and c.level in levels]
     filled = {c.level for c in sized if isinstance(c, Utilization)}
-    others, mapspace, first = [c for c in rest if c not in sized], feasibility.mapspace, capacities[0]
+    others, storage = [c for c in rest if c not in sized], capacities[0].storage
     size = search(feasibility, others, sized_storages(capacities, filled))
     if size is not None:
-        words = size * unit_words(first.storage)
-        text = change_text(first, words, mapspace) + also_text(capacities[1:], mapspace)
-        taken = first.storage.reserved_words
-        yield Lever(text, (first.storage.size_words or 0) + taken, words + taken, first.sources[:1])
+        words, present = size * unit_words(storage), storage.size_words or 0
+        lever, reserved = _lever(feasibility.mapspace, capacities, words, present), storage.reserved_words
+        yield replace(lever, current=present + reserved, needed=words + reserved)
 
 
 def _filled_less(
@@ -206,22 +460,21 @@ def _filled_less(
 ) -> Iterator[Lever]:
     """Yield the nearest least utilization that suffices, and the nearest smaller capacity."""
     utilizations = [constraint for constraint in changed if isinstance(constraint, Utilization)]
-    first, mapspace = utilizations[0], feasibility.mapspace
+    first = utilizations[0]
     words = next_smaller(feasibility, rest, sized_utilizations(utilizations))
     if words is not None:
-        text = change_text(first, words, mapspace) + also_text(utilizations[1:], mapspace)
-        yield Lever(text, first.words, words, first.sources[:1])
+        yield _lever(feasibility.mapspace, utilizations, words, first.words)
     elif feasibility.decide(rest).witness is not None:
-        yield Lever(without_text(first, mapspace), sources=first.sources)
+        yield Lever(without_text(first, feasibility.mapspace), sources=first.sources)
     capacity = Capacity(first.level, first.storage)
     together = [capacity, *twins_of(capacity, rest)]
-    yield from _resized(feasibility, [*rest, *utilizations], together, next_smaller)
+    yield from _resized_storage(feasibility, [*rest, *utilizations], together, next_smaller)
 
 
 def _reordered(
     feasibility: Feasibility, rest: Collection[Constraint], orders: Sequence[Constraint]
 ) -> Iterator[Lever]:
-    """Yield an order that suffices: what some mapping has along X, then what it has no loop of, then Y."""
+    """Yield the order of a mapping's loops along X, then unused dimensions, then Y, if that suffices."""
     constraint, witness = orders[0], feasibility.decide(rest).witness
     if witness is None:
         return
@@ -233,9 +486,9 @@ def _reordered(
     unused = [d for d in mapspace.problem.dims if d not in (*live, *constraint.rules.uncounted)]
     order = (*along["x"], *unused, *along["y"])
     others = [
-        replace(own, rules=replace(own.rules, inner=order, outer=()))
-        for own in orders
-        if isinstance(own, SpatialOrder)
+        replace(each, rules=replace(each.rules, inner=order, outer=()))
+        for each in orders
+        if isinstance(each, SpatialOrder)
     ]
     if feasibility.decide([*rest, *others]).witness is not None:
         text = order_text(constraint, order, mapspace) + also_text(orders[1:], mapspace)
@@ -243,12 +496,18 @@ def _reordered(
 
 
 def _keeps_something(keeping: Keeping, rest: Collection[Constraint], mapspace: Mapspace) -> bool:
-    """Whether a level may keep any dataspace once it bypasses this one: to keep none is refused."""
+    """Whether a level may keep any dataspace once it bypasses this one; a level must not bypass all."""
     if keeping.verb == "bypass":
         return True
     others = {space.name for space in mapspace.problem.dataspaces} - {keeping.dataspace}
     of_level = (c for c in rest if isinstance(c, Keeping) and c.level == keeping.level)
     return not others <= {c.dataspace for c in of_level if c.verb == "bypass"}
+
+
+def _lever(mapspace: Mapspace, changed: Sequence[Constraint], needed: int, current: int) -> Lever:
+    """Return the lever that gives constraints that are written together another number."""
+    text = change_text(changed[0], needed, mapspace) + also_text(changed[1:], mapspace)
+    return Lever(text, current, needed, changed[0].sources[:1])
 
 
 def _number(constraint: Constraint) -> int:
@@ -259,7 +518,5 @@ def _number(constraint: Constraint) -> int:
             return rule.value
         case Split(_, count):
             return count
-        case SpatialOrder() | Keeping() | Whole() | Capacity() | Utilization() | Mesh():
-            raise ValueError(f"a {type(constraint).__name__} is not changed as a number of its own")
         case _:
-            assert_never(constraint)
+            raise ValueError(f"{type(constraint).__name__} has no single number")

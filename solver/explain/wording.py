@@ -1,4 +1,4 @@
-"""Constraints, their arithmetic and their levers in words."""
+"""Constraints, their arithmetic and their levers as text."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from solver.explain.constraints import (
     Utilization,
     Whole,
 )
-from solver.explain.nearest import Nearest
-from solver.reasons import Shortfall
+from solver.explain.feasibility import Witness
+from solver.result import Shortfall
 
 
 def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
-    """Return what `constraint` asks for."""
+    """Return what `constraint` requires."""
     match constraint:
         case FactorLimit(node, rule):
             text = f"{_rule(rule)} in {_loops(mapspace, node)}"
         case SpatialOrder(node):
             text = f"the order of {_loops(mapspace, node)}"
         case Split(node, count):
-            text = f"split {count}: so many dimensions of `{_node(mapspace, node)}` lie along X"
+            text = f"split {count} of `{_node(mapspace, node)}`: the number of dimensions along X"
         case Keeping(level, dataspace, verb):
             text = f"`{_level(mapspace, level)}` {'keeps' if verb == 'keep' else 'bypasses'} {dataspace}"
         case Whole():
@@ -49,19 +49,19 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
             share = (
                 f"min_utilization {_share(storage.min_utilization)} of {_words(storage.usable_words or 0)}"
             )
-            text = f"`{storage.name}` is to hold {_words(constraint.words)} at the least ({share})"
+            text = f"`{storage.name}` must hold at least {_words(constraint.words)} ({share})"
         case Mesh(node, axis, size):
             text = f"`{_node(mapspace, node)}` is {size:,} wide along {axis.upper()} (mesh{axis.upper()})"
         case Parallelism():
             units = mapspace.architecture.compute_instances
-            text = f"{constraint.least:,} of {units:,} arithmetic units are to be in use at the least"
+            text = f"at least {constraint.least:,} of {units:,} arithmetic units must be in use"
         case _:
             assert_never(constraint)
     return text
 
 
 def clause_text(parts: Iterable[Constraint | TemporalOrder], mapspace: Mapspace) -> str:
-    """Return what several constraints ask for, those on the factors of a node together."""
+    """Return what several constraints require, with the factors of a node together."""
     factors: dict[int, list[str]] = {}
     texts: list[str] = []
     for part in parts:
@@ -76,56 +76,36 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder], mapspace: Mapspace)
     return "; ".join((*limits, *texts))
 
 
-def shortfall(constraint: Constraint, suffices: Nearest, mapspace: Mapspace) -> Shortfall | None:
-    """Return what the rest of a conflict makes of the number in `constraint`, None if it has none."""
-    value = suffices.value
+def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Mapspace) -> Shortfall:
+    """Return how far a constraint is from the value that the rest of its conflict requires."""
     match constraint:
         case Capacity(level, storage):
-            limit = constraint.words
-            tiles = suffices.witness.evaluation.levels[level].dataspaces
-            shown = " + ".join(f"{tile.dataspace} {_tile(tile, storage)}" for tile in tiles)
-            demand = (
-                f"{shown} = {_words(value)}"
-                if len(tiles) > 1
-                else f"{tiles[0].dataspace} needs {_words(value)}"
-            )
-            room = f"`{storage.name}` holds {limit:,}{_wide(storage)}"
-            text = f"{demand} at the least, {room}: {_missing(value - limit)}"
-            return Shortfall(text, value, limit, "words")
+            limit, unit = constraint.words, "words"
+            tiles = witness.evaluation.levels[level].dataspaces
+            parts = " + ".join(f"{tile.dataspace} {_tile(tile, storage)}" for tile in tiles)
+            total = f"{parts} = at least {_words(value)}"
+            demand = total if len(tiles) > 1 else f"{tiles[0].dataspace} needs at least {_words(value)}"
+            text = f"{demand}, `{storage.name}` holds {limit:,}{_wide(storage)}"
         case Utilization(_, storage):
-            least = constraint.words
-            text = (
-                f"the tiles in `{storage.name}` come to {_words(value)} at the most, min_utilization asks "
-                f"for {least:,}: {_missing(least - value)}"
-            )
-            return Shortfall(text, value, least, "words")
-        case Mesh(node, axis, size):
-            text = (
-                f"`{_node(mapspace, node)}` needs {value:,} children along {axis.upper()} at the least, "
-                f"there {'is' if size == 1 else 'are'} {size:,}: {_missing(value - size)}"
-            )
-            return Shortfall(text, value, size, "children")
+            limit, unit = constraint.words, "words"
+            demand = f"min_utilization requires {limit:,}"
+            text = f"the tiles in `{storage.name}` total at most {_words(value)}, {demand}"
+        case Mesh(node, axis, limit):
+            unit = "children"
+            room = f"there {'is' if limit == 1 else 'are'} {limit:,}"
+            text = f"`{_node(mapspace, node)}` needs at least {value:,} children along {axis.upper()}, {room}"
         case Parallelism():
-            least = constraint.least
-            text = (
-                f"{value:,} arithmetic units can be in use at the most, {least:,} are asked for: "
-                f"{_missing(least - value)}"
-            )
-            return Shortfall(text, value, least, "units")
+            limit, unit = constraint.least, "units"
+            text = f"at most {value:,} arithmetic units can be in use, {limit:,} are required"
         case FactorLimit() | SpatialOrder() | Split() | Keeping() | Whole():
-            return None
+            raise ValueError(f"{type(constraint).__name__} has no arithmetic")
         case _:
             assert_never(constraint)
+    return Shortfall(f"{text}: {abs(value - limit):,} too few", value, limit, unit)
 
 
 def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
-    """Return the change of `constraint` to `value` in words; of a capacity, the words of the storage.
-
-    Raises
-    ------
-    ValueError
-        An order, what is kept, and what is stored as a whole have no value.
-    """
+    """Return the change of `constraint` to another value; that of a capacity is in words."""
     match constraint:
         case FactorLimit(node, rule):
             changed = FactorRule(rule.dim, rule.relation, value)
@@ -155,38 +135,38 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
 
 
 def order_text(constraint: SpatialOrder, order: Iterable[str], mapspace: Mapspace) -> str:
-    """Return that the spatial loops of a fanout have another order, innermost first."""
+    """Return the change of a fanout's spatial loops to another order, innermost first."""
     return f"permutation [{', '.join(order)}] of `{_node(mapspace, constraint.node)}` instead of this one"
 
 
-def without_text(constraint: Constraint, mapspace: Mapspace, turned: bool = False) -> str:
-    """Return that `constraint` is dropped; of a dataspace, if `turned`, that the opposite is asked for."""
-    if isinstance(constraint, Keeping) and turned:
+def without_text(constraint: Constraint, mapspace: Mapspace, inverted: bool = False) -> str:
+    """Return that `constraint` is dropped, or, if `inverted`, that a level does the opposite."""
+    if isinstance(constraint, Keeping) and inverted:
         opposite = "bypassing" if constraint.verb == "keep" else "keeping"
         return f"`{_level(mapspace, constraint.level)}` {opposite} {constraint.dataspace}"
     return f"without this: {statement_text(constraint, mapspace)}"
 
 
 def also_text(twins: Iterable[Constraint], mapspace: Mapspace) -> str:
-    """Return the nodes that a change is made for as well, because they share its text."""
+    """Return the nodes that also change, because they share the text of a constraint."""
     names = dict.fromkeys(_named(twin, mapspace) for twin in twins)
-    return f"; the line holds for {', '.join(names)} as well" if names else ""
+    return f"; the line also applies to {listing(names)}" if names else ""
 
 
 def _named(constraint: Constraint, mapspace: Mapspace) -> str:
     match constraint:
         case FactorLimit(node) | Mesh(node) | Split(node) | SpatialOrder(node):
-            return f"`{_node(mapspace, node)}`"
+            return _node(mapspace, node)
         case Capacity(level) | Utilization(level) | Keeping(level) | Whole(level):
-            return f"`{_level(mapspace, level)}`"
+            return _level(mapspace, level)
         case Parallelism():
-            raise ValueError("what the whole array is to do stands at no node")
+            raise ValueError("a least parallelism belongs to no node")
         case _:
             assert_never(constraint)
 
 
 def _whole(whole: Whole, mapspace: Mapspace) -> str:
-    """Return that a level stores a dataspace as a whole, and why."""
+    """Return that a level stores all of a dataspace, and why."""
     count = mapspace.architecture.instances_above(mapspace.architecture.storage_indices[whole.level])
     name, outside = _level(mapspace, whole.level), [_node(mapspace, node) for node in whole.outside]
     who = f"`{name}` stores" if count == 1 else f"the instances of `{name}` together store"
@@ -216,13 +196,17 @@ def _words(count: int) -> str:
 
 
 def _tile(tile: DataspaceCost, storage: StorageLevel) -> str:
-    """Return the words of a tile, as a product where its values take several each."""
+    """Return the words of a tile, as a product where each value takes several."""
     size = storage.packing_of(tile.dataspace).size_per_value
     return f"{tile.tile_words:,}" if size == 1 else f"{tile.tile_words:,} x {size:,}"
 
 
-def _missing(gap: int) -> str:
-    return f"{gap:,} too few"
+def _wide(storage: StorageLevel) -> str:
+    """Return that a word takes several rows of the storage, which explains why few fit."""
+    rows = storage.rows_per_word
+    if rows is None or rows == 1 or rows.denominator > 1:
+        return ""
+    return f", as a word of {storage.word_bits} bits takes {rows} rows"
 
 
 def _buffering(storage: StorageLevel) -> str:
@@ -231,35 +215,27 @@ def _buffering(storage: StorageLevel) -> str:
     return f" ({storage.size_words or 0:,} over multiple_buffering {_share(storage.multiple_buffering)})"
 
 
-def _wide(storage: StorageLevel) -> str:
-    """Return that a word takes several rows of the storage, where it does: so there may be none at all."""
-    rows = storage.rows_per_word
-    if rows is None or rows == 1 or rows.denominator > 1:
-        return ""
-    return f", as a word of {storage.word_bits} bits takes {rows} rows"
-
-
 def _reserved(storage: StorageLevel) -> str:
     taken = storage.reserved_words
-    return f" beside {taken:,} of tensors that stay there" if taken > 0 else ""
+    return f" besides {taken:,} for tensors that stay there" if taken > 0 else ""
 
 
 def _depth(storage: StorageLevel, words: int, before: int) -> str:
-    """Return the rows of so many words, where the capacity is given in rows of another size."""
+    """Return the number of rows for these words, where the capacity is given in rows of another size."""
     if storage.rows_per_word is None or storage.rows_per_word == 1:
         return ""
     rows = words * storage.rows_per_word
-    if rows.denominator > 1 and words < before:  # fewer rows may be too few, and more too many
+    if rows.denominator > 1 and words < before:  # rounding either way could miss the limit
         return ""
     return f" (depth {math.ceil(rows):,})"
 
 
 def _share(share: Fraction) -> str:
-    """Return a fraction with four digits; exactly where that is enough."""
+    """Return a fraction with four digits."""
     return f"{float(share):.4g}"
 
 
 def _share_below(share: Fraction) -> str:
-    """Return a fraction with four digits, rounded down: what it asks for is not more."""
+    """Return a fraction with four digits, rounded down so that it requires no more."""
     below = Context(prec=4, rounding=ROUND_FLOOR)
     return f"{below.divide(Decimal(share.numerator), Decimal(share.denominator)):f}"

@@ -34,11 +34,6 @@ class GreedyDescent:
     ----------
     descents
         Stop after so many; 0 is never.
-
-    Raises
-    ------
-    ValueError
-        The descents are negative.
     """
 
     def __init__(self, descents: int = 0) -> None:
@@ -47,15 +42,7 @@ class GreedyDescent:
         self._descents = descents
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Descend until the budget is spent; the answer is the best mapping priced.
-
-        Raises
-        ------
-        BudgetSpent
-            Once the budget is spent, unless all descents were done before.
-        MapperError
-            If the rules leave no mapping.
-        """
+        """Descend until the budget is spent; the answer is the best mapping priced."""
         random = np.random.default_rng(pricing.seed)
         starts = valid_starts(pricing, random, STARTS)
         outermost = mapspace.architecture.storage_indices[0]
@@ -131,11 +118,6 @@ class Annealing:
         Moves of each chain in the first run.
     hottest, coldest
         First and last temperature.
-
-    Raises
-    ------
-    ValueError
-        No chains or steps, or temperatures that do not cool or are not above 0.
     """
 
     def __init__(
@@ -151,15 +133,7 @@ class Annealing:
         self._coldest = coldest
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Anneal until the budget is spent; the answer is the best mapping priced.
-
-        Raises
-        ------
-        BudgetSpent
-            In the end, always.
-        MapperError
-            If the rules leave no mapping.
-        """
+        """Anneal until the budget is spent; the answer is the best mapping priced."""
         random = np.random.default_rng(pricing.seed)
         moves = RandomMoves(pricing.rules)
         steps = self._steps

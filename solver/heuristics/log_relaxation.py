@@ -33,27 +33,16 @@ SHARES = 8
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What counts how much in the sum of logarithms: filled buffers, cycles, and words moved.
+    """What counts how much in the sum of logarithms: filled buffers, cycles, and words moved."""
 
-    Parameters
-    ----------
-    utilization, compute, traffic
-        From 0 to 1 each; they need not add up to 1.
-    """
-
+    # From 0 to 1 each; they need not add up to 1.
     utilization: float
     compute: float
     traffic: float
 
 
 def units(value: float) -> int:
-    """Binary logarithm in integer units.
-
-    Raises
-    ------
-    ValueError
-        The value is not above 0.
-    """
+    """Binary logarithm in integer units."""
     return round(math.log2(value) * LOG_UNIT)
 
 
@@ -63,20 +52,6 @@ class LogModel:
     What is left out: sums of tiles (each dataspace has a share of a level, one of a few, and one of the
     words that are demanded of it), the words that sliding windows share, and orders but for which
     dataspace rests innermost in each level.
-
-    Parameters
-    ----------
-    rules
-        The mapspace.
-    kept
-        Shape ``(levels, dataspaces)``: what each level keeps.
-    weights
-        The objective.
-
-    Raises
-    ------
-    MapperError
-        If sums of logarithms are too large for CP-SAT to be relied on.
     """
 
     def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:
@@ -341,11 +316,6 @@ class LogRelaxation:
         objective.
     seconds
         Time limit of CP-SAT, where the budget has none below it.
-
-    Raises
-    ------
-    ValueError
-        A weight outside of 0 to 1, or a time limit that is not above 0.
     """
 
     def __init__(self, utilization: float = 0.1, compute: float | None = None, seconds: float = 60.0) -> None:
@@ -356,26 +326,19 @@ class LogRelaxation:
         self._seconds = seconds
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Solve the relaxation, and price its solutions.
-
-        Raises
-        ------
-        BudgetSpent
-            Once the budget is spent.
-        MapperError
-            If the rules leave no mapping, the relaxation has no solution or none in time, or its numbers are
-            too large.
-        """
+        """Solve the relaxation, and price its solutions."""
         if not all(len(options) for options in pricing.rules.keep_options):
             raise MapperError("the rules of the mapspace leave no mapping")
         share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute
         weights = Weights(self._utilization, share, 1 - share)
         deadline = time.monotonic() + self._seconds
+        choices = math.prod(len(keep_sets) for keep_sets in pricing.rules.keep_options)
         for chosen in (np.argmax, np.argmin):
             kept = np.stack(
                 [keep_sets[chosen(keep_sets.sum(axis=1))] for keep_sets in pricing.rules.keep_options], axis=1
             )
-            decoder = _Decoder(mapspace, pricing, _keep_masks(pricing.rules.keep_options, kept))
+            masks = pricing.rules.keep_masks() if choices <= MOST_KEEP_MASKS else kept[None]
+            decoder = _Decoder(mapspace, pricing, masks)
             if _solve(LogModel(pricing.rules, kept, weights), decoder, pricing, deadline):
                 return
         raise MapperError("the relaxation has no solution")
@@ -417,13 +380,6 @@ def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, deadline: float
     if answers == 0 and not outcome.is_infeasible:
         raise MapperError("no solution of the relaxation was found in time")
     return answers > 0
-
-
-def _keep_masks(options: Sequence[Booleans], kept: Booleans) -> Booleans:
-    """All choices of kept dataspaces, shape ``(masks, levels, dataspaces)``; if too many, `kept` alone."""
-    if np.prod([len(keep_sets) for keep_sets in options], dtype=np.float64) > MOST_KEEP_MASKS:
-        return kept[None]
-    return np.array([np.stack(chosen, axis=1) for chosen in product(*options)])
 
 
 def _order(problem: Problem, rules: TemporalRules, resting: int) -> list[int]:

@@ -101,7 +101,7 @@ def imported_mapper(reference: str) -> MapperClass:
     Raises
     ------
     MapperError
-        If the text has another form, the import fails, or what it names is no mapper.
+        If the text has another form, the import fails, or what it names is not a mapper.
     """
     module_name, _, attribute = reference.partition(":")
     if not module_name or not attribute.isidentifier():
@@ -116,7 +116,7 @@ def imported_mapper(reference: str) -> MapperClass:
     if candidate is None:
         raise MapperError(f"module {module_name!r} has no {attribute!r}")
     if not callable(candidate) or not callable(getattr(candidate, "find_mapping", None)):
-        raise MapperError(f"{reference} is no mapper: it needs a method find_mapping(mapspace, pricing)")
+        raise MapperError(f"{reference} is not a mapper: it needs a method find_mapping(mapspace, pricing)")
     mapper: MapperClass = candidate
     return mapper
 

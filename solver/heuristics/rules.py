@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -28,11 +29,6 @@ class Rules:
 
     How the spatial loops of a fanout lie along X and Y changes no cost, so mappings are judged by their
     factors: they are allowed if some arrangement within the rules fits the mesh, and get the first one.
-
-    Raises
-    ------
-    MapperError
-        If a bound or the number of choices is beyond what arrays of mappings are made for.
     """
 
     def __init__(self, mapspace: Mapspace) -> None:
@@ -52,6 +48,12 @@ class Rules:
             Arrangements(fanout, _sets_along_x(rules, problem.dims, problem.bounds))
             for fanout, rules in zip(architecture.fanouts, mapspace.spatial, strict=True)
         )
+
+    def keep_masks(self) -> Booleans:
+        """Return all choices of what each level keeps, shape ``(masks, levels, dataspaces)``."""
+        masks = [np.stack(chosen, axis=1) for chosen in product(*self.keep_options)]
+        levels = len(self.mapspace.architecture.levels)
+        return np.array(masks, dtype=np.bool_).reshape(len(masks), levels, len(self.keep_options))
 
     def allows(self, batch: MappingBatch) -> Booleans:
         """Which mappings break no rule, shape ``(mappings,)``; capacities are left to the cost model."""
@@ -111,6 +113,10 @@ class Rules:
         in_use = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
         least = math.ceil(self.mapspace.min_parallelism)
         yield "the least number of arithmetic units in use", in_use >= least
+        most = self.mapspace.max_temporal_loops
+        if most is not None:
+            temporal = batch.factors[:, list(architecture.storage_indices)]
+            yield "the most temporal loops", (temporal > 1).sum(axis=(1, 2)) <= most
 
 
 @dataclass(frozen=True, eq=False)

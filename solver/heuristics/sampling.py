@@ -146,7 +146,15 @@ def prime_steps(mapspace: Mapspace) -> tuple[tuple[int, int], ...]:
     )
 
 
-def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> MappingBatch:
+def valid_starts(
+    pricing: Pricing,
+    random: np.random.Generator,
+    count: int,
+    *,
+    drawn_together: int = DRAWN_TOGETHER,
+    patience: int = PATIENCE,
+    most_vain: int = MOST_VAIN,
+) -> MappingBatch:
     """Draw `count` mappings that are allowed and fit, from ever smaller inner tiles if need be.
 
     Where such mappings are rare, fewer of them are repeated.
@@ -163,25 +171,19 @@ def valid_starts(pricing: Pricing, random: np.random.Generator, count: int) -> M
         raise MapperError("the rules of the mapspace leave no mapping")
     batches: list[MappingBatch] = []
     attempt, total = 0, 0
-    while total < count and (total == 0 or attempt < PATIENCE):
-        if total == 0 and attempt == MOST_VAIN and pricing.budget.unlimited:
+    while total < count and (total == 0 or attempt < patience):
+        if total == 0 and attempt == most_vain and pricing.budget.unlimited:
             raise MapperError(
-                f"none of {MOST_VAIN * DRAWN_TOGETHER} mappings drawn at random is allowed and fits"
+                f"none of {most_vain * drawn_together} mappings drawn at random is allowed and fits"
             )
-        drawn = samplers[attempt % len(samplers)].draw(random, DRAWN_TOGETHER)
+        drawn = samplers[attempt % len(samplers)].draw(random, drawn_together)
         batches.append(drawn.part(np.flatnonzero(pricing.price_batch(drawn).allowed)[:count]))
         attempt, total = attempt + 1, total + len(batches[-1])
     return joined(batches).part(np.resize(np.arange(total), count))
 
 
 def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
-    """Put batches one after the other.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
+    """Put batches one after the other."""
     return MappingBatch(
         np.concatenate([batch.factors for batch in batches]),
         np.concatenate([batch.order for batch in batches]),

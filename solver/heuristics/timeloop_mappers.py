@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from itertools import permutations, product
+from itertools import permutations
 
 import numpy as np
 
@@ -34,11 +34,6 @@ class RandomSearch:
         Stop after so many valid mappings in a row that are not better than the best before; 0 is never.
     timeout
         Stop after so many invalid mappings in a row; 0 is never.
-
-    Raises
-    ------
-    ValueError
-        One of them is negative.
     """
 
     def __init__(self, victory_condition: int = 0, timeout: int = 0) -> None:
@@ -48,15 +43,7 @@ class RandomSearch:
         self._timeout = timeout
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Search until `pricing` or a condition ends it; the answer is the best mapping priced.
-
-        Raises
-        ------
-        BudgetSpent
-            Once the budget is spent, unless a condition was fulfilled before.
-        MapperError
-            If the rules leave no mapping.
-        """
+        """Search until `pricing` or a condition ends it; the answer is the best mapping priced."""
         sampler = Sampler(pricing.rules)
         if sampler.empty:
             raise MapperError("the rules of the mapspace leave no mapping")
@@ -110,15 +97,7 @@ class LinearPruned:
         self._largest = largest
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
-        """Enumerate until the end or until the budget is spent; the answer is the best mapping priced.
-
-        Raises
-        ------
-        BudgetSpent
-            Once the budget is spent.
-        MapperError
-            If the mapspace has more mappings than it enumerates.
-        """
+        """Enumerate until the end or until the budget is spent; the answer is the best mapping priced."""
         size = mapspace_size(mapspace).mappings
         if size > self._largest:
             raise MapperError(f"the mapspace has {Decimal(size):.1e} mappings, too many to enumerate")
@@ -128,7 +107,7 @@ class LinearPruned:
 
 def _reordered(mapspace: Mapspace, pricing: Pricing) -> Iterator[MappingBatch]:
     """Yield what is not priced yet of all mappings that fit."""
-    keeps = _keep_masks(pricing.rules)
+    keeps = pricing.rules.keep_masks()
     for factors in _factorizations(mapspace, pricing.rules):
         pricing.check_budget()
         for fitting in _fitting(factors, keeps, mapspace, pricing):
@@ -174,14 +153,6 @@ def _splits(mapspace: Mapspace, rules: Rules, number: int) -> Integers:
         rest = rest[taken] // column
     complete: Integers = found[rest == 1]
     return complete
-
-
-def _keep_masks(rules: Rules) -> Booleans:
-    """All choices of what each level keeps, shape ``(masks, levels, dataspaces)``."""
-    spaces = rules.keep_options
-    levels = len(rules.mapspace.architecture.levels)
-    masks = [np.stack(chosen, axis=1) for chosen in product(*spaces)]
-    return np.array(masks, dtype=np.bool_).reshape(len(masks), levels, len(spaces))
 
 
 def _fitting(

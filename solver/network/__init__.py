@@ -2,7 +2,6 @@
 
 from solver.network.cache import ResultCache
 from solver.network.executors import Processes, Serial
-from solver.network.result import LayerResult, NetworkResult
-from solver.network.run import Run, map_network
+from solver.network.run import LayerResult, NetworkResult, Run, map_network
 
 __all__ = ["LayerResult", "NetworkResult", "Processes", "ResultCache", "Run", "Serial", "map_network"]

@@ -1,22 +1,28 @@
-"""Answers on disk, one file per canonical problem, so that a run can be killed and continued."""
+"""Results on disk, one file per canonical problem, so that a run can be killed and continued."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import hmac
 import json
+import os
+import secrets
+import stat
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from model.cost import evaluate
+from model.cost import evaluate_in
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
-from solver.certificate.canonical import canonical, canonical_sha256
+from solver.certificate.canonical import canonical, canonical_sha256, canonical_text
 from solver.result import Evidence, MaskEvidence, Result, Statistics, Status, Termination
 from solver.saving import SUFFIX, replacing
 
@@ -26,29 +32,34 @@ PACKAGES = ("model", "solver")
 ROOT = Path(__file__).parents[2]
 
 LEFTOVER_S = 3600
-"""Age at which a file that is being written belongs to no run that lives."""
+"""Age at which an unfinished file is taken to belong to no running program."""
+
+MOST_BYTES = 1 << 24
+"""Largest file that is written or read; a larger result is not kept."""
+
+KEY_NAME = ".key"
+KEY_BYTES = 32
+HEAD = b'{"hmac_sha256": "%s", "result": '
+TAIL = b"}\n"
 
 
 def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
-    """Return the key of a question: the same problem under other names has the same one.
-
-    That is the mapspace as the cost model sees it, the objectives, and the version of this program.
-    """
+    """Return the key of a question: the mapspace as the cost model sees it, the objectives, our version."""
+    limit = mapspace.max_temporal_loops  # the canonical mapspace holds what searches know
     return canonical_sha256(
         {
             "version": VERSION,
             "objectives": list(objectives),
+            "max_temporal_loops": mapspace.max_temporal_loops,  # the cost model does not know it
             "mapspace": canonical(mapspace, lists_sides=False),
+            **({} if limit is None else {"max_temporal_loops": limit}),
         }
     )
 
 
 @cache
 def sources_digest() -> str:
-    """Return a digest of what answers questions: the sources of this program, as they lie on disk.
-
-    In a checkout they change from one version to the next; what was kept before is not asked again.
-    """
+    """Return a digest of the sources of this program: what other sources answered is not used."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         root = ROOT / package
@@ -60,27 +71,16 @@ def sources_digest() -> str:
 
 
 class ResultCache:
-    """A directory of proven answers.
+    """A directory of proven results, which believes only what the same user's runs have written.
 
-    Its names stand for questions, and for the sources of the program that answers them. A file is
-    written beside its place and then moved there, so that it is whole or absent whenever the program
-    is killed. It holds a checksum of its name and answer, and the mapping that is read
-    is priced again: a file that is damaged or does not say the truth counts as absent.
-
-    Parameters
-    ----------
-    directory
-        Made where it is missing.
-
-    Attributes
-    ----------
-    failure
-        Why the first answer was not kept of those that were to be and are not; None if all are.
+    A file is named after the question and the sources of the program that answered it, and holds a keyed
+    checksum (HMAC-SHA256) of its name and content. The key is in the directory, readable by its owner only,
+    so nobody else can make a file that counts: a damaged or forged one counts as absent.
     """
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
-        self.failure: OSError | None = None
+        self.failure: OSError | None = None  # the first error on keeping a result
 
     def remove_leftovers(self) -> None:
         """Remove unfinished files of runs that were killed while they wrote."""
@@ -89,52 +89,88 @@ class ResultCache:
                 _remove_if_left(path)
 
     def keep(self, key: str, result: Result) -> None:
-        """Keep a proven answer; where that fails, remember the first failure, and go on without."""
+        """Keep a proven result; if that fails, remember the first failure, and go on without."""
         try:
             self.store(key, result)
         except OSError as error:
             self.failure = self.failure or error
 
     def store(self, key: str, result: Result) -> None:
-        """Keep a proven answer; one that is not proven is passed over.
-
-        Raises
-        ------
-        OSError
-            It cannot be written.
-        """
+        """Keep a proven result; one that is not proven or larger than `MOST_BYTES` is passed over."""
         if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
             return
         self.directory.mkdir(parents=True, exist_ok=True)
-        answer = _document(result)
-        text = json.dumps({"sha256": _checksum(key, answer), "answer": answer}, indent=1, allow_nan=False)
-        with replacing(self.path_of(key), f".{key[:16]}-") as stream:
-            stream.write(text.encode())
+        secret = _key_for(self.directory)
+        name = _file_name(secret, key)
+        content = json.dumps(_document(result), allow_nan=False).encode()
+        whole = HEAD % _checksum(secret, name, content) + content + TAIL
+        if len(whole) > MOST_BYTES:
+            return
+        with replacing(self.directory / name, f".{name[:16]}-") as stream:
+            stream.write(whole)
 
     def find(self, key: str, mapspace: Mapspace) -> Result | None:
-        """Return the answer kept under a key, None where there is none that can be used.
-
-        Parameters
-        ----------
-        key
-            As of `cache_key`.
-        mapspace
-            That of the question, under the names under which the answer was kept: what its mapping is priced
-            in.
-        """
-        path = self.path_of(key)
-        if not path.is_file():  # nor a pipe, which would be waited for
+        """Return the result kept under a key, None if none counts; the mapspace has the names in it."""
+        try:
+            secret = _key_in(self.directory)
+            name = _file_name(secret, key)
+            whole = _read(self.directory / name, MOST_BYTES)
+        except OSError:
+            return None
+        head = len(HEAD % _checksum(secret, name, b""))
+        content = whole[head : -len(TAIL)]
+        if not hmac.compare_digest(whole, HEAD % _checksum(secret, name, content) + content + TAIL):
             return None
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            answer = document["answer"]
-            return _result(answer, mapspace) if document["sha256"] == _checksum(key, answer) else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return _result(json.loads(content), mapspace)
+        except ValueError:  # the cost model disagrees
             return None
 
-    def path_of(self, key: str) -> Path:
-        """Return the file of a question's answer."""
-        return self.directory / f"{canonical_sha256([key, sources_digest()])}.json"
+
+def _read(path: Path, most_bytes: int, *, private: bool = False) -> bytes:
+    """Return what is in a regular file; ``OSError`` if it is larger, or is to be private and is not."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        if private and (status.st_uid != os.geteuid() or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)):
+            raise OSError(errno.EPERM, "not private")
+        content = stream.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, "too large")
+    return content
+
+
+def _key_in(directory: Path) -> bytes:
+    """Return the key of a directory; ``OSError`` unless there is one that is private."""
+    secret = _read(directory / KEY_NAME, KEY_BYTES, private=True)
+    if len(secret) != KEY_BYTES:
+        raise OSError(errno.EINVAL, "not a key")
+    return secret
+
+
+def _key_for(directory: Path) -> bytes:
+    """Return the key of a directory, after making one if there is none that is private."""
+    with contextlib.suppress(OSError):
+        return _key_in(directory)
+    name = directory / f".{secrets.token_hex(8)}{SUFFIX}"
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(secrets.token_bytes(KEY_BYTES))
+    name.replace(directory / KEY_NAME)
+    return _key_in(directory)
+
+
+def _file_name(secret: bytes, key: str) -> str:
+    """Return the file of a question, as the sources of this program answer it."""
+    question = canonical_text([key, sources_digest()]).encode()
+    return hmac.new(secret, question, hashlib.sha256).hexdigest() + ".json"
+
+
+def _checksum(secret: bytes, name: str, content: bytes) -> bytes:
+    """Return the keyed checksum of a file's content under its name."""
+    return hmac.new(secret, name.encode() + content, hashlib.sha256).hexdigest().encode()
 
 
 def _remove_if_left(path: Path) -> None:
@@ -142,18 +178,11 @@ def _remove_if_left(path: Path) -> None:
         path.unlink()
 
 
-def _checksum(key: str, answer: object) -> str:
-    """Return the checksum of a file under this name; under another name the same content has another one."""
-    return canonical_sha256({"key": key, "answer": answer})
-
-
 def _document(result: Result) -> Mapping[str, object]:
     return {
         "status": result.status.value,
         "objectives": list(result.objectives),
-        "value": result.value,
-        "later_bounds": list(result.later_bounds),
-        "bound": result.bound,
+        "values": [] if result.value is None else [result.value, *result.later_bounds],
         "mapping": None if result.mapping is None else [_node(node) for node in result.mapping.nodes],
         "statistics": asdict(result.statistics),
         "evidence": [asdict(evidence) for evidence in result.evidence],
@@ -166,60 +195,45 @@ def _node(node: NodeMapping) -> Mapping[str, object]:
     return {"temporal": [[loop.dim, loop.bound] for loop in node.temporal], "keep": sorted(node.keep)}
 
 
-def _result(document: dict[str, object], mapspace: Mapspace) -> Result:
-    """Return a kept answer after its mapping is priced; ``ValueError`` where that contradicts it."""
-    status = Status(document["status"])
-    statistics: dict[str, float] = document["statistics"]  # type: ignore[assignment]
-    objectives: list[str] = document["objectives"]  # type: ignore[assignment]
-    later: list[int] = document["later_bounds"]  # type: ignore[assignment]
-    evidence: list[dict[str, object]] = document["evidence"]  # type: ignore[assignment]
-    common = Result(
+def _result(document: dict[str, Any], mapspace: Mapspace) -> Result:
+    """Return a kept result, its mapping priced; ``ValueError`` where the cost model contradicts it."""
+    objectives = tuple(document["objectives"])
+    proven = Result(
         status=Status.INFEASIBLE,
         termination=Termination.PROVEN,
-        objectives=tuple(objectives),
+        objectives=objectives,
         units_per_pj=mapspace.architecture.units_per_pj,
-        statistics=Statistics(**statistics),  # type: ignore[arg-type]
-        evidence=tuple(map(_evidence, evidence)),
+        statistics=Statistics(**document["statistics"]),
+        evidence=tuple(map(_evidence, document["evidence"])),
     )
-    if status is Status.INFEASIBLE:
-        return common
-    nodes: list[dict[str, list[list[object]]]] = document["mapping"]  # type: ignore[assignment]
-    mapping = LoopNest(tuple(_node_mapping(node) for node in nodes))
-    evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
-    values = [evaluation.value(name) for name in objectives]
-    known = [document["value"], *later]
-    if not evaluation.valid or known != values:
+    if document["status"] == Status.INFEASIBLE.value:
+        return proven
+    mapping = LoopNest(tuple(map(_node_mapping, document["mapping"])))
+    evaluation = evaluate_in(mapspace, mapping)
+    value, *later = (evaluation.value(name) for name in objectives)
+    if not evaluation.valid or document["values"] != [value, *later]:
         raise ValueError("the mapping does not have the value that is kept with it")
-    return Result(
+    return replace(
+        proven,
         status=Status.OPTIMAL,
-        termination=Termination.PROVEN,
-        objectives=common.objectives,
-        units_per_pj=common.units_per_pj,
-        value=values[0],
-        bound=values[0],
+        value=value,
+        bound=value,
         later_bounds=tuple(later),
         mapping=mapping,
         evaluation=evaluation,
-        statistics=common.statistics,
-        evidence=common.evidence,
     )
 
 
-def _evidence(document: dict[str, object]) -> Evidence:
-    masks: list[dict[str, object]] = document["masks"]  # type: ignore[assignment]
-    return Evidence(str(document["objective"]), tuple(map(_mask_evidence, masks)))
+def _evidence(document: dict[str, Any]) -> Evidence:
+    return Evidence(document["objective"], tuple(map(_mask_evidence, document["masks"])))
 
 
-def _mask_evidence(document: dict[str, object]) -> MaskEvidence:
-    keep: list[list[int]] = document["keep"]  # type: ignore[assignment]
-    tiles: list[int] = document["tiles_left"]  # type: ignore[assignment]
-    lists = {"keep": tuple(map(tuple, keep)), "tiles_left": tuple(tiles)}
-    return MaskEvidence(**{**document, **lists})  # type: ignore[arg-type]
+def _mask_evidence(document: dict[str, Any]) -> MaskEvidence:
+    lists = {"keep": tuple(map(tuple, document["keep"])), "tiles_left": tuple(document["tiles_left"])}
+    return MaskEvidence(**{**document, **lists})
 
 
-def _node_mapping(node: dict[str, list[list[object]]]) -> NodeMapping:
+def _node_mapping(node: dict[str, Any]) -> NodeMapping:
     if "spatial" in node:
-        return FanoutMapping(tuple(SpatialLoop(*loop) for loop in node["spatial"]))  # type: ignore[arg-type]
-    keep: list[str] = node["keep"]  # type: ignore[assignment]
-    loops = tuple(Loop(*loop) for loop in node["temporal"])  # type: ignore[arg-type]
-    return StorageMapping(loops, frozenset(keep))
+        return FanoutMapping(tuple(SpatialLoop(*loop) for loop in node["spatial"]))
+    return StorageMapping(tuple(Loop(*loop) for loop in node["temporal"]), frozenset(node["keep"]))

@@ -1,38 +1,150 @@
-"""Mapping all layers of a network, or of several."""
+"""Mapping all layers of a network, or of several: the run, its results, and why layers have no mapping."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
+from model.architecture import AccessEnergy, Compute, Node, StorageLevel
 from model.cascade import Layer, Network, Overfull
-from model.cost import evaluate
+from model.cost import evaluate_in
+from model.mapspace import Mapspace
+from solver.explain import explain_infeasible, reasons_time_s
+from solver.explain.constraints import constraints_of
+from solver.explain.explanation import NOT_FOUND
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
-from solver.network.reasons import with_reasons
-from solver.network.result import LayerResult, NetworkResult, Origin
 from solver.network.tasks import Plan, Task, naming_of, plan
-from solver.reasons import Lever, Reason, Shortfall, Statement
-from solver.result import Options, Phase, Progress, Result, Status, StopCallback, Termination
+from solver.result import (
+    Lever,
+    Options,
+    Phase,
+    Progress,
+    Reason,
+    Result,
+    Shortfall,
+    Statement,
+    Status,
+    StopCallback,
+    Termination,
+)
+
+Origin = Literal["searched", "identical", "cached", "copy", "no room"]
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """A layer and the result of its search."""
+
+    layer: Layer
+    result: Result | None  # in the names of the layer; None for a copy, which costs what its transfer does
+    origin: Origin
+    same_as: str = ""  # name of the earlier layer; with that of its network, if it is of another one
+
+    @property
+    def status(self) -> Status:
+        """Status of the result; a copy needs no mapping, but the levels must hold its tensors."""
+        if self.result is not None:
+            return self.result.status
+        transfer = self.layer.transfer
+        return Status.INFEASIBLE if transfer is not None and transfer.violations else Status.OPTIMAL
+
+    @property
+    def searched_as(self) -> str:
+        """Name of the layer that was searched, perhaps of another network."""
+        return self.same_as or self.layer.name
+
+    @property
+    def energy(self) -> int | None:
+        """Energy of all instances in the architecture's unit, None without a mapping."""
+        return self._times("energy")
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of all instances, None without a mapping."""
+        return self._times("cycles")
+
+    def _times(self, quantity: str) -> int | None:
+        if self.result is None and self.layer.transfer is None:
+            return 0
+        priced = self.layer.transfer if self.result is None else self.result.evaluation
+        if priced is None or self.status is Status.INFEASIBLE:
+            return None
+        value: int = getattr(priced, quantity)
+        return value * self.layer.n_instances
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """The results of the layers, and their sums: layers run one after the other."""
+
+    network: Network
+    layers: tuple[LayerResult, ...]  # in order; fewer if the run was interrupted
+    seconds: float  # wall-clock time of the run
+
+    @property
+    def units_per_pj(self) -> int:
+        """A common energy unit of all layers' architectures, as parts of a picojoule."""
+        return math.lcm(*(answer.layer.mapspace.architecture.units_per_pj for answer in self.layers), 1)
+
+    @property
+    def energy(self) -> int | None:
+        """Energy of the network in `units_per_pj`, None if a layer has no mapping."""
+        unit = self.units_per_pj
+        factors = (unit // answer.layer.mapspace.architecture.units_per_pj for answer in self.layers)
+        energies = (answer.energy for answer in self.layers)
+        pairs = zip(energies, factors, strict=True)
+        return self._total([None if energy is None else energy * factor for energy, factor in pairs])
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of the network, None if a layer has no mapping."""
+        return self._total([answer.cycles for answer in self.layers])
+
+    @property
+    def edp(self) -> int | None:
+        """Energy of the network times its cycles, which is not the sum of the layers' products."""
+        energy, cycles = self.energy, self.cycles
+        return None if energy is None or cycles is None else energy * cycles
+
+    @property
+    def proven(self) -> int:
+        """Number of layers whose result is proven."""
+        return sum(answer.status in (Status.OPTIMAL, Status.INFEASIBLE) for answer in self.layers)
+
+    @property
+    def too_large(self) -> tuple[str, ...]:
+        """Names of the layers with more words than a search can count."""
+        results = [(answer.layer.name, answer.result) for answer in self.layers]
+        ended = [(name, result.termination) for name, result in results if result is not None]
+        return tuple(name for name, termination in ended if termination is Termination.TOO_LARGE)
+
+    @property
+    def status(self) -> Status:
+        """The worst status of a layer: INFEASIBLE, UNKNOWN, FEASIBLE, OPTIMAL."""
+        known = {answer.status for answer in self.layers}
+        order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
+        if len(self.layers) < len(self.network.layers):
+            known.add(Status.UNKNOWN)
+        return next((status for status in order if status in known), Status.OPTIMAL)
+
+    def _total(self, parts: list[int | None]) -> int | None:
+        known = [part for part in parts if part is not None]
+        complete = len(known) == len(self.network.layers)
+        return sum(known) if complete else None
 
 
 @dataclass(frozen=True)
 class NetworkProgress:
-    """How far a run is: searches done of all, a layer that is being searched, its search's report.
+    """How far a run is."""
 
-    Parameters
-    ----------
-    done, searches
-        Numbers of searches; those whose answers were kept from before count as done.
-    search
-        None where the search tells nothing, as in other processes.
-    """
-
-    done: int
+    done: int  # searches, with those whose results were kept from before
     searches: int
-    layer: Layer
-    search: Progress | None = None
+    layer: Layer  # one that is being searched
+    search: Progress | None = None  # None where a search does not report, as in other processes
 
 
 ProgressCallback = Callable[[NetworkProgress], None]
@@ -44,55 +156,20 @@ def _never() -> bool:
 
 @dataclass(frozen=True)
 class Run:
-    """How the searches of networks are run; what they answer does not depend on it.
+    """How the searches of networks are run, which does not affect their results."""
 
-    Parameters
-    ----------
-    cache
-        Where proven answers are kept as they are found; see `ResultCache.failure`.
-    resume
-        Whether answers that are kept already are used.
-    on_progress
-        Called before each search, and while searches run.
-    should_stop
-        Once it answers True, running searches end with their incumbents and no other one begins.
-    executor
-        Where searches run; by default one after the other in this process.
-    """
-
-    cache: ResultCache | None = None
-    resume: bool = False
+    cache: ResultCache | None = None  # where proven results are kept as they are found
+    resume: bool = False  # whether results that are kept already are used
     on_progress: ProgressCallback | None = None
-    should_stop: StopCallback = _never
+    should_stop: StopCallback = _never  # once true, running searches end, and no other one begins
     executor: Executor = field(default_factory=Serial)
 
 
 def map_network(network: Network, options: Options = Options(), run: Run = Run()) -> NetworkResult:
-    """Map each layer of a network to its optimum.
+    """Map each layer of a network to its optimum; layers that differ only in names are searched once.
 
-    Layers that are the same problem but for names are searched once. Copies need no mapping.
-
-    Parameters
-    ----------
-    network
-        The layers.
-    options
-        As for a single Einsum; the time limit is that of each search, with the reasons for it.
-    run
-        How to run the searches.
-
-    Returns
-    -------
-    NetworkResult
-        Without the layers whose search did not begin, if it was stopped. INFEASIBLE layers have their
-        reasons, in their own names; identical ones share those of the first.
-
-    Raises
-    ------
-    ContradictionError
-        A search proved that nothing fits, but something does.
-    ExecutorError
-        Searches cannot run where they were to.
+    The time limit holds for each search with its reasons. Layers whose search did not begin before a stop are
+    left out of the result. INFEASIBLE layers have reasons, of identical ones the first.
     """
     return explained(map_networks([network], options, run), options, run)[0]
 
@@ -115,16 +192,7 @@ def map_networks(
     options: Options = Options(),
     run: Run = Run(),
 ) -> tuple[NetworkResult, ...]:
-    """Map each layer of several networks; those that are the same problem are searched once for all.
-
-    Parameters are those of `map_network`. The seconds of each result are those of the whole run. INFEASIBLE
-    layers have no reasons; see `explained`.
-
-    Raises
-    ------
-    ExecutorError
-        As of `map_network`.
-    """
+    """Map several networks as `map_network` does, identical layers once for all; without reasons."""
     start = time.monotonic()
     cache = run.cache
     work = plan(networks, options)
@@ -154,16 +222,17 @@ def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
 
 
 class _Answers:
-    """Hands the answers on to the layers, and remembers which layer had each first."""
+    """Passes results on to the layers, and remembers which layer had each first."""
 
     def __init__(self, known: dict[str, Result], kept: frozenset[str], options: Options) -> None:
         self._known = known
         self._kept = kept
         self._options = options
         self._first: dict[str, tuple[Network, Layer]] = {}
+        self._renamed: dict[tuple[str, ...], Result] = {}
 
     def layers(self, network: Network, keys: Sequence[str | None]) -> Iterator[LayerResult]:
-        """Yield the results of a network's layers, as far as there are any."""
+        """Yield the results of a network's layers that have one."""
         for layer, key in zip(network.layers, keys, strict=True):
             if layer.overfull:
                 yield LayerResult(layer, self._without_room(layer), "no room")
@@ -174,10 +243,10 @@ class _Answers:
             elif key in self._known:
                 self._first[key] = network, layer
                 origin: Origin = "cached" if key in self._kept else "searched"
-                yield LayerResult(layer, _named(self._known[key], layer), origin)
+                yield LayerResult(layer, self._result(key, layer), origin)
 
     def _without_room(self, layer: Layer) -> Result:
-        """The answer for a layer that cannot run beside what other tensors take."""
+        """The result of a layer that has no room beside other tensors."""
         mapspace = layer.mapspace
         return Result(
             Status.INFEASIBLE,
@@ -189,10 +258,18 @@ class _Answers:
 
     def _identical(self, network: Network, layer: Layer, key: str) -> Iterator[LayerResult]:
         """Yield the result of a layer that repeats an earlier one, unless an interrupt cut it short."""
-        result, (other, first) = self._known[key], self._first[key]
-        if result.termination is not Termination.INTERRUPTED:
+        other, first = self._first[key]
+        if self._known[key].termination is not Termination.INTERRUPTED:
             name = first.name if other is network else f"{first.name} of {other.name}"
-            yield LayerResult(layer, _named(result, layer), "identical", name)
+            yield LayerResult(layer, self._result(key, layer), "identical", name)
+
+    def _result(self, key: str, layer: Layer) -> Result:
+        """Return a result in the layer's own names, priced once for all layers that have the same ones."""
+        problem = layer.mapspace.problem
+        names = (key, *problem.dims, *(space.name for space in problem.dataspaces))
+        if names not in self._renamed:
+            self._renamed[names] = _renamed(self._known[key], layer)
+        return self._renamed[names]
 
 
 def _reason(overfull: Overfull) -> Reason:
@@ -205,10 +282,106 @@ def _reason(overfull: Overfull) -> Reason:
     return Reason(overfull.text, sources, (holds,), irreducible=True, shortfalls=(missing,), levers=(lever,))
 
 
-def _named(result: Result, layer: Layer) -> Result:
-    """Return an answer with the layer's own names; what it rests on goes by places, and has none."""
+def _renamed(result: Result, layer: Layer) -> Result:
+    """Return a result in the layer's own names; its evidence goes by positions."""
     if result.mapping is None:
         return result
-    problem, architecture = layer.mapspace.problem, layer.mapspace.architecture
     mapping = naming_of(layer).inverse.mapping(result.mapping)
-    return replace(result, mapping=mapping, evaluation=evaluate(problem, architecture, mapping))
+    return replace(result, mapping=mapping, evaluation=evaluate_in(layer.mapspace, mapping))
+
+
+MOST_SECONDS = 60.0
+"""Time for the reasons of all layers together; those of later layers are marked as not examined."""
+
+LayerListener = Callable[[LayerResult], None]
+
+
+def with_reasons(
+    results: Sequence[NetworkResult],
+    should_stop: StopCallback,
+    time_limit_s: float | None = None,
+    on_layer: LayerListener | None = None,
+) -> tuple[NetworkResult, ...]:
+    """Return `results` with the reasons of their INFEASIBLE layers, of identical ones the first.
+
+    Time may not suffice for all, so the first layer of every network comes before the second of any.
+    """
+    explainer = _Explainer(should_stop, time_limit_s)
+    layers = [list(result.layers) for result in results]
+    turns = ((turn, own, position) for own in layers for turn, position in enumerate(_unexplained(own)))
+    for _, own, position in sorted(turns, key=lambda job: job[0]):
+        if on_layer is not None:
+            on_layer(own[position])
+        own[position] = explainer.explained(own[position])
+    return tuple(replace(result, layers=tuple(own)) for result, own in zip(results, layers, strict=True))
+
+
+def _unexplained(layers: Sequence[LayerResult]) -> Iterator[int]:
+    """Yield the positions of the INFEASIBLE layers, of identical ones that of the first."""
+    seen: set[str] = set()
+    for position, answer in enumerate(layers):
+        if (
+            answer.result is None
+            or answer.result.status is not Status.INFEASIBLE
+            or answer.searched_as in seen
+        ):
+            continue
+        if answer.layer.overfull:
+            continue
+        seen.add(answer.searched_as)
+        yield position
+
+
+class _Explainer:
+    """Explains each mapspace once, as long as there is time."""
+
+    def __init__(self, should_stop: StopCallback, time_limit_s: float | None) -> None:
+        self._end = time.monotonic() + MOST_SECONDS
+        self._should_stop = should_stop
+        self._time_limit_s = time_limit_s
+        self._known: dict[Hashable, tuple[Reason, ...]] = {}
+
+    def explained(self, answer: LayerResult) -> LayerResult:
+        """Return an INFEASIBLE layer with its reasons."""
+        assert answer.result is not None  # copies are never searched
+        time_s = reasons_time_s(self._time_limit_s, answer.result.statistics.seconds)
+        reasons = self._reasons(answer.layer.mapspace, time_s)
+        return replace(answer, result=replace(answer.result, reasons=reasons))
+
+    def _reasons(self, mapspace: Mapspace, time_s: float) -> tuple[Reason, ...]:
+        question = _question(mapspace)
+        if question not in self._known:
+            left = self._end - time.monotonic()
+            if left <= 0 or self._should_stop():
+                return (NOT_FOUND,)
+            self._known[question] = explain_infeasible(mapspace, self._should_stop, min(left, time_s))
+        return self._known[question]
+
+
+def _question(mapspace: Mapspace) -> Hashable:
+    """Return what decides which mappings are allowed, and where that is written: no price, no bandwidth."""
+    architecture = mapspace.architecture
+    unpriced = replace(
+        architecture,
+        nodes=tuple(map(_unpriced, architecture.nodes)),
+        compute=Compute(architecture.compute.name),
+        units_per_pj=1,
+    )
+    written = tuple((constraint, constraint.sources) for constraint in constraints_of(mapspace))
+    return replace(mapspace, architecture=unpriced, notes=()), written
+
+
+def _unpriced(node: Node) -> Node:
+    if not isinstance(node, StorageLevel):
+        return node
+    return replace(
+        node,
+        energy=AccessEnergy(),
+        area_um2=None,
+        area_source="",
+        read_bandwidth=None,
+        write_bandwidth=None,
+        shared_bandwidth=None,
+        network_fill_latency=0,
+        network_drain_latency=0,
+    )

@@ -1,22 +1,22 @@
-"""Sweeps: every variant of a design mapped, and which of them no other one beats."""
+"""Sweeps: every variant of a design mapped, which are Pareto-optimal, and what an attribute changes."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 from model.architecture import Architecture
-from model.sweep import Variant
-from solver.network.result import NetworkResult
-from solver.network.run import Run, explained, map_networks
+from model.sweep import MESHES, Variant
+from solver.network.run import NetworkResult, Run, explained, map_networks
 from solver.result import Options, Status
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """A variant and the answers for its network."""
+    """A variant and the result of its network."""
 
     variant: Variant
     result: NetworkResult
@@ -31,13 +31,7 @@ class SweepPoint:
 
     @property
     def edp_pj_cycles(self) -> float | None:
-        """Energy of the network times its cycles.
-
-        Returns
-        -------
-        float | None
-            In pJ * cycles, None without a mapping of all of it.
-        """
+        """Energy of the network times its cycles, in pJ * cycles; None without a mapping of all of it."""
         return None if self.result.edp is None else self.result.edp / self.result.units_per_pj
 
     @property
@@ -49,18 +43,10 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """All points of a sweep.
+    """All points of a sweep."""
 
-    Parameters
-    ----------
-    points
-        In the order of the variants.
-    seconds
-        Wall-clock time of the run.
-    """
-
-    points: tuple[SweepPoint, ...]
-    seconds: float
+    points: tuple[SweepPoint, ...]  # in the order of the variants
+    seconds: float  # wall-clock time of the run
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -74,15 +60,12 @@ class SweepResult:
 
     @property
     def front(self) -> frozenset[int]:
-        """Places of the points that no other one of the same workload beats.
-
-        One beats another if neither its energy nor its cycles are more, and one of them is less.
-        """
+        """Positions of the points that no other one of the same workload dominates in energy and cycles."""
         by_workload: dict[str, list[PlacedCosts]] = {}
         for place, point in enumerate(self.points):
             if point.costs is not None:
                 by_workload.setdefault(point.variant.workload, []).append((point.costs, place))
-        return frozenset(place for places in by_workload.values() for place in unbeaten(places))
+        return frozenset(place for places in by_workload.values() for place in undominated_places(places))
 
     @property
     def searched(self) -> int:
@@ -91,7 +74,7 @@ class SweepResult:
 
     @property
     def status(self) -> Status:
-        """The weakest answer; INFEASIBLE only if no point has a mapping."""
+        """The worst status of a point; INFEASIBLE only if no point has a mapping."""
         known = {point.result.status for point in self.points}
         if known == {Status.INFEASIBLE}:
             return Status.INFEASIBLE
@@ -104,8 +87,8 @@ PlacedCosts = tuple[tuple[float, int], int]
 """Energy and cycles of a point, and its place."""
 
 
-def unbeaten(points: Sequence[PlacedCosts]) -> Iterator[int]:
-    """Yield the places of the points that no other one beats; equal ones do not beat each other."""
+def undominated_places(points: Sequence[PlacedCosts]) -> Iterator[int]:
+    """Yield the positions of the points that no other dominates; equal ones do not dominate each other."""
     last = (math.inf, math.inf)
     for costs, place in sorted(points):
         if costs[1] < last[1] or costs == last:
@@ -118,15 +101,7 @@ def sweep(
     options: Options = Options(),
     run: Run = Run(),
 ) -> SweepResult:
-    """Map the networks of all variants; searches that several of them need run once.
-
-    Parameters are those of `map_network`. INFEASIBLE layers have their reasons, as of `map_network`.
-
-    Raises
-    ------
-    ContradictionError, ExecutorError
-        As of `solver.network.map_network`.
-    """
+    """Map the networks of all variants as `map_network` does; searches that several of them need run once."""
     start = time.monotonic()
     networks = [variant.network for variant in variants]
     results = explained(map_networks(networks, options, run), options, run)
@@ -142,3 +117,91 @@ def area_mm2(architecture: Architecture) -> float | None:
             return None
         total += component.area_um2 * instances
     return total / 1e6
+
+
+_Action = tuple[str, str]
+
+
+@dataclass
+class _Effects:
+    """How the energies of components and actions depend on one attribute."""
+
+    matters: bool = False
+    moved: dict[_Action, None] = field(default_factory=dict)
+    given: dict[_Action, None] = field(default_factory=dict)
+    components: set[str] = field(default_factory=set)
+
+
+def energy_remarks(variants: Sequence[Variant]) -> tuple[str, ...]:
+    """Say for each attribute with several values which energies change with it, and which do not."""
+    names = [name for name, _ in variants[0].settings] if variants else []
+    texts = [_remark(name, _effects(variants, place)) for place, name in enumerate(names)]
+    return tuple(text for text in texts if text)
+
+
+def _effects(variants: Sequence[Variant], place: int) -> _Effects | None:
+    """Compare the variants that differ in one attribute only; None if it has a single value."""
+    if len({variant.settings[place] for variant in variants}) == 1:
+        return None
+    groups: dict[object, list[Variant]] = {}
+    for variant in variants:
+        others = (*variant.settings[:place], *variant.settings[place + 1 :])
+        groups.setdefault((variant.workload, variant.architecture, others), []).append(variant)
+    effects = _Effects()
+    for group in groups.values():
+        spaces = [tuple(layer.mapspace for layer in variant.network.layers) for variant in group]
+        effects.matters |= any(space != spaces[0] for space in spaces)
+        _compare([space[0].architecture for space in spaces if space], effects)
+    return effects
+
+
+def _compare(architectures: Sequence[Architecture], effects: _Effects) -> None:
+    tables = [dict(_energies(architecture)) for architecture in architectures]
+    for action in dict.fromkeys(action for table in tables for action in table):
+        figures = [table[action] for table in tables if action in table]
+        effects.components.add(action[0])
+        if len({energy for energy, _ in figures}) > 1:
+            effects.moved[action] = None
+        elif figures[0][1]:
+            effects.given[action] = None
+
+
+def _energies(architecture: Architecture) -> Iterator[tuple[_Action, tuple[Fraction, bool]]]:
+    """Yield the energy of every action in picojoule, and whether it is given."""
+    units = architecture.units_per_pj
+    for level in architecture.levels:
+        price = level.energy
+        figures = {
+            "read": price.read,
+            "fill": price.fill,
+            "update": price.update,
+            "leak": price.leak_per_cycle,
+        }
+        for action, _ in price.sources:
+            yield (level.name, action), (Fraction(figures[action], units), action in price.given)
+    compute = architecture.compute
+    yield (compute.name, "compute"), (Fraction(compute.energy, units), compute.is_given)
+
+
+def _remark(name: str, effects: _Effects | None) -> str:
+    if effects is None:
+        return ""
+    if not effects.matters:
+        return f"{name} changes nothing in the model of the architecture"
+    node, _, attribute = name.rpartition(".")
+    if attribute in MESHES and not effects.moved:
+        return ""
+    given = [action for action in effects.given if action[0] == node or node not in effects.components]
+    parts = []
+    if effects.moved:
+        parts.append(f"the energies of {_listed(effects.moved)} are derived for each value")
+    if given:
+        parts.append(f"the energies of {_listed(given)} are given, and do not change")
+    return f"{name}: {'; '.join(parts) or 'no energy of an access depends on it'}"
+
+
+def _listed(actions: Iterable[_Action]) -> str:
+    by_component: dict[str, list[str]] = {}
+    for component, action in actions:
+        by_component.setdefault(component, []).append(action)
+    return ", ".join(f"{component} ({', '.join(own)})" for component, own in by_component.items())

@@ -1,67 +1,170 @@
-"""The searches that networks need: one per problem, however many layers share it."""
+"""The searches that networks need: one per canonical problem, however many layers share it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from model.architecture import Architecture, Fanout, StorageLevel
 from model.cascade import Layer, Network
-from model.mapspace import Mapspace
+from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
+from model.mapping import Mapping as LoopNest
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
 from solver.network.cache import cache_key
-from solver.network.naming import Renaming, by_position
 from solver.result import Options
 
 
 @dataclass(frozen=True)
+class Renaming:
+    """New names of all dimensions and dataspaces of a problem, by old ones."""
+
+    dims: Mapping[str, str]
+    dataspaces: Mapping[str, str]
+
+    @property
+    def inverse(self) -> Renaming:
+        """The way back."""
+        return Renaming(
+            {new: old for old, new in self.dims.items()},
+            {new: old for old, new in self.dataspaces.items()},
+        )
+
+    def mapping(self, mapping: LoopNest) -> LoopNest:
+        """Return a mapping under the new names."""
+        return LoopNest(tuple(self._node_mapping(node) for node in mapping.nodes))
+
+    def mapspace(self, mapspace: Mapspace) -> Mapspace:
+        """Return a mapspace under the new names, without what is there for people only."""
+        return replace(
+            mapspace,
+            problem=self._problem(mapspace.problem),
+            architecture=self._architecture(mapspace.architecture),
+            temporal=tuple(self._temporal(rules) for rules in mapspace.temporal),
+            spatial=tuple(self._spatial(rules) for rules in mapspace.spatial),
+            keep=tuple(self._keep(rules) for rules in mapspace.keep),
+            notes=(),
+            min_parallelism_source=None,
+        )
+
+    def _dims(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.dims[name] for name in names)
+
+    def _spaces(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(self.dataspaces[name] for name in names)
+
+    def _node_mapping(self, node: NodeMapping) -> NodeMapping:
+        if isinstance(node, FanoutMapping):
+            loops = (SpatialLoop(self.dims[loop.dim], loop.bound, loop.axis) for loop in node.spatial)
+            return FanoutMapping(tuple(loops))
+        temporal = tuple(Loop(self.dims[loop.dim], loop.bound) for loop in node.temporal)
+        return StorageMapping(temporal, self._spaces(node.keep))
+
+    def _problem(self, problem: Problem) -> Problem:
+        spaces = tuple(
+            Dataspace(
+                self.dataspaces[space.name],
+                tuple(
+                    tuple(Term(self.dims[term.dim], term.coefficient) for term in rank)
+                    for rank in space.ranks
+                ),
+                space.read_write,
+            )
+            for space in problem.dataspaces
+        )
+        return Problem("", self._dims(problem.dims), problem.bounds, spaces)
+
+    def _architecture(self, architecture: Architecture) -> Architecture:
+        return replace(architecture, nodes=tuple(self._node(node) for node in architecture.nodes))
+
+    def _node(self, node: StorageLevel | Fanout) -> StorageLevel | Fanout:
+        if isinstance(node, Fanout):
+            return replace(
+                node,
+                no_multicast=self._spaces(node.no_multicast),
+                no_link_transfer=self._spaces(node.no_link_transfer),
+            )
+        scales = sorted((self.dataspaces[name], scale) for name, scale in node.bandwidth_scale)
+        packing = (replace(packing, dataspace=self.dataspaces[packing.dataspace]) for packing in node.packing)
+        return replace(
+            node,
+            bandwidth_scale=tuple(scales),
+            packing=tuple(sorted(packing, key=lambda own: own.dataspace)),
+            no_temporal_reuse=self._spaces(node.no_temporal_reuse),
+            rmw_first_update=self._spaces(node.rmw_first_update),
+            no_coalesce=self._spaces(node.no_coalesce),
+        )
+
+    def _factors(self, rules: Iterable[FactorRule]) -> tuple[FactorRule, ...]:
+        renamed = {FactorRule(self.dims[rule.dim], rule.relation, rule.value) for rule in rules}
+        return tuple(sorted(renamed, key=lambda rule: (rule.dim, rule.relation, rule.value)))
+
+    def _temporal(self, rules: TemporalRules) -> TemporalRules:
+        return TemporalRules(self._factors(rules.factors), self._dims(rules.inner), self._dims(rules.outer))
+
+    def _spatial(self, rules: SpatialRules) -> SpatialRules:
+        return SpatialRules(
+            factors=self._factors(rules.factors),
+            inner=self._dims(rules.inner),
+            outer=self._dims(rules.outer),
+            uncounted=frozenset(self._dims(rules.uncounted)),
+            split=rules.split,
+        )
+
+    def _keep(self, rules: KeepRules) -> KeepRules:
+        return KeepRules(
+            keep=self._spaces(rules.keep),
+            bypass=self._spaces(rules.bypass),
+            settled=self._spaces(rules.settled),
+        )
+
+
+def by_position(problem: Problem) -> Renaming:
+    """Return names that say the position only: ``d0``, ``d1``, ... and ``t0``, ``t1``, ..."""
+    spaces = [space.name for space in problem.dataspaces]
+    return Renaming(
+        {name: f"d{place}" for place, name in enumerate(problem.dims)},
+        {name: f"t{place}" for place, name in enumerate(spaces)},
+    )
+
+
+@dataclass(frozen=True)
 class Task:
-    """One search.
+    """One search."""
 
-    Parameters
-    ----------
-    key
-        Stands for the problem and the objectives, whatever their names.
-    mapspace
-        The problem under names that say positions only.
-    layer
-        The first layer that has it.
-    """
-
-    key: str
-    mapspace: Mapspace
-    layer: Layer
+    key: str  # of the problem and the objectives, whatever their names
+    mapspace: Mapspace  # with names that say positions only
+    layer: Layer  # the first that needs it
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be searched for networks.
+    """The searches for networks."""
 
-    Parameters
-    ----------
-    tasks
-        By key, in the order of the layers that come first.
-    keys
-        The task of each layer of each network, None for copies and layers that cannot run.
-    """
-
-    tasks: dict[str, Task]
-    keys: tuple[tuple[str | None, ...], ...]
+    tasks: dict[str, Task]  # by key, in the order of the layers that come first
+    keys: tuple[tuple[str | None, ...], ...]  # per layer; None for copies and layers without room
 
 
 def plan(networks: Sequence[Network], options: Options) -> Plan:
     """Return the searches of networks, identical ones once."""
     tasks: dict[str, Task] = {}
-    keys = tuple(tuple(_key(layer, options, tasks) for layer in network.layers) for network in networks)
+    known: dict[Mapspace, str] = {}
+    keys = tuple(
+        tuple(_key(layer, options, tasks, known) for layer in network.layers) for network in networks
+    )
     return Plan(tasks, keys)
 
 
-def _key(layer: Layer, options: Options, tasks: dict[str, Task]) -> str | None:
-    """Return the key of a layer's task, which is added where it is new."""
+def _key(layer: Layer, options: Options, tasks: dict[str, Task], known: dict[Mapspace, str]) -> str | None:
+    """Return the key of a layer's task, and add the task if it is new; `known` saves most of the work."""
     if layer.is_copy or layer.overfull:
         return None
-    renamed = naming_of(layer).mapspace(layer.mapspace)
-    key = cache_key(renamed, options.objectives or renamed.objectives)
-    tasks.setdefault(key, Task(key, renamed, layer))
-    return key
+    mapspace = replace(layer.mapspace, problem=replace(layer.mapspace.problem, name=""), notes=())
+    if mapspace not in known:
+        renamed = naming_of(layer).mapspace(mapspace)
+        key = known[mapspace] = cache_key(renamed, options.objectives or renamed.objectives)
+        tasks.setdefault(key, Task(key, renamed, layer))
+    return known[mapspace]
 
 
 def naming_of(layer: Layer) -> Renaming:

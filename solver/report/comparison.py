@@ -1,19 +1,40 @@
-"""Tables of a comparison of mappers."""
+"""Comparisons of mappers: tables, JSON documents, whose keys docs/compare.md lists, and CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from model.objective import UNITS, in_reported_unit
 from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point, geometric_mean
-from solver.report.comparison_document import EXACT, exact_outcome, milestones
-from solver.report.figures import count_text, objective_text, percent, seconds_text
-from solver.report.notes import print_notes
-from solver.report.tables import NOTHING, plain_table
-from solver.report.text import STYLES, status_parts
+from solver.report.document import Document, outcome_document, picked, plain, reason_document
+from solver.report.figures import NOTHING, count_text, objective_text, percent, seconds_text
+from solver.report.tables import ReportTable, plain_table
+from solver.report.text import print_notes, status_line, status_parts
+from solver.report.timeloop_mapping import mapping_targets
+
+EXACT = "tilewright"
+"""Name of the exact search among the mappers."""
+
+CSV_COLUMNS = (
+    "case",
+    "problem",
+    "architecture",
+    "objective",
+    "units",
+    "mapper",
+    "value",
+    "ratio",
+    "proven",
+    "seconds",
+    "evaluations",
+    "valid",
+    *(f"seconds_to_{percent}_percent" for percent in MILESTONES_PERCENT),
+    "remark",
+)
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
@@ -28,9 +49,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     print_notes(console, comparison.mapspace.notes)
     if comparison.reference is not None and not comparison.proven:
         console.print("note: the optimum is not proven; ratios and times refer to its bound")
-    console.print(
-        Text.assemble((result.status.value, STYLES[result.status]), " ", "; ".join(status_parts(result)))
-    )
+    console.print(status_line(result.status, status_parts(result)))
 
 
 def _later_remark(comparison: Comparison, outcome: Outcome) -> str:
@@ -46,17 +65,13 @@ def _later_remark(comparison: Comparison, outcome: Outcome) -> str:
     return f"{name} {objective_text(name, value, result.units_per_pj)}, where the least is {least}"
 
 
-def comparison_table(comparison: Comparison) -> Table:
+def comparison_table(comparison: Comparison) -> ReportTable:
     """Return a row per mapper, the exact search first.
 
-    Ratio is value over optimum (or its bound, if it is not proven); the last columns are the times at
-    which the mapper first came within so many percent of it.
+    Ratios are to the optimum, or to its bound if it is not proven; times are those to come so close to it.
     """
-    table = plain_table("Mapper")
-    for heading in (comparison.result.objective, "Ratio", "Time", "Evaluations", "Valid"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for distance in MILESTONES_PERCENT:
-        table.add_column(f"{distance} %", justify="right", no_wrap=True)
+    figures = (f">{comparison.result.objective}", ">Ratio", ">Time", ">Evaluations", ">Valid")
+    table = plain_table("Mapper", *figures, *_milestone_headings(), optional=("Evaluations", "Valid"))
     for outcome in (exact_outcome(comparison), *comparison.outcomes):
         share = percent(outcome.valid / outcome.evaluations) if outcome.evaluations else NOTHING
         valid = NOTHING if outcome.mapper == EXACT else share
@@ -70,17 +85,13 @@ def comparison_table(comparison: Comparison) -> Table:
     return table
 
 
-def summary_table(comparisons: Sequence[Comparison]) -> Table:
+def summary_table(comparisons: Sequence[Comparison]) -> ReportTable:
     """Return a row per mapper and objective over many comparisons, with geometric means.
 
-    The means are over the cases in which the optimum is proven and the mapper found a mapping; so are
-    the shares of cases that came within so many percent of the optimum, but over all proven ones.
+    Means are over the proven cases that the mapper mapped; shares within a milestone, over all proven ones.
     """
-    table = plain_table("Mapper", "Objective")
-    for heading in ("Cases", "Mapped", "Ratio", "Worst", "Time", "Evaluations"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for distance in MILESTONES_PERCENT:
-        table.add_column(f"{distance} %", justify="right", no_wrap=True)
+    figures = (">Cases", ">Mapped", ">Ratio", ">Worst", ">Time", ">Evaluations")
+    table = plain_table("Mapper", "Objective", *figures, *_milestone_headings())
     runs: dict[tuple[str, str], list[tuple[Comparison, Outcome]]] = {}
     for each in comparisons:
         for outcome in (exact_outcome(each), *each.outcomes):
@@ -89,6 +100,10 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
     for (mapper, objective), cases in runs.items():
         table.add_row(mapper, objective, *_summary_cells(cases))
     return table
+
+
+def _milestone_headings() -> list[str]:
+    return [f">{distance} %" for distance in MILESTONES_PERCENT]
 
 
 def _value_texts(comparison: Comparison, value: int | None) -> tuple[str, str]:
@@ -121,3 +136,97 @@ def _summary_cells(cases: Sequence[tuple[Comparison, Outcome]]) -> list[str]:
         NOTHING if evaluations is None else count_text(round(evaluations)),
         *(f"{count}/{len(cases)}" for count in reached),
     ]
+
+
+def comparison_document(comparison: Comparison) -> Document:
+    """Return the JSON document of a comparison; values are in pJ, cycles or pJ * cycles."""
+    result, mapspace = comparison.result, comparison.mapspace
+    return {
+        "case": comparison.case,
+        "problem": mapspace.problem.name,
+        "architecture": mapspace.architecture.name,
+        **outcome_document(result),
+        **picked(result, "status", "termination"),
+        "proven": comparison.proven,
+        "seconds": result.statistics.seconds,
+        "first_within": milestones(comparison, comparison.trace),
+        "trace": [_point(comparison, point) for point in comparison.trace],
+        "budget": picked(comparison.budget, "seconds", "evaluations"),
+        "seed": comparison.seed,
+        "mappers": [_outcome(comparison, outcome) for outcome in comparison.outcomes],
+        "left_out": list(comparison.left_out),
+        "notes": plain(mapspace.notes),
+        "reasons": list(map(reason_document, result.reasons)),
+    }
+
+
+def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
+    """Return a CSV table with a row per comparison and mapper, the exact search first."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for comparison in comparisons:
+        writer.writerows(_csv_rows(comparison))
+    return text.getvalue()
+
+
+def exact_outcome(comparison: Comparison) -> Outcome:
+    """Return the exact search as one of the mappers; it does not count valid mappings."""
+    statistics = comparison.result.statistics
+    return Outcome(EXACT, statistics.seconds, statistics.mappings_priced, 0, comparison.trace)
+
+
+def milestones(comparison: Comparison, trace: Sequence[Point]) -> dict[str, float | None]:
+    """Return the seconds after which a mapper first came within so many percent of the optimum."""
+    return {str(percent): comparison.first_within(trace, percent) for percent in MILESTONES_PERCENT}
+
+
+def _reported(comparison: Comparison, value: int | None) -> float | int | None:
+    """Return an exact value of the first objective in the unit that people read."""
+    result = comparison.result
+    return None if value is None else in_reported_unit(result.objective, value, result.units_per_pj)
+
+
+def _point(comparison: Comparison, point: Point) -> Document:
+    return {**picked(point, "seconds", "evaluations"), "value": _reported(comparison, point.value)}
+
+
+def _outcome(comparison: Comparison, outcome: Outcome) -> Document:
+    problem, architecture = comparison.mapspace.problem, comparison.mapspace.architecture
+    best = outcome.best
+    return {
+        "name": outcome.mapper,
+        "value": _reported(comparison, outcome.value),
+        "ratio": comparison.ratio(outcome.value),
+        **picked(outcome, "seconds", "evaluations", "valid"),
+        "first_within": milestones(comparison, outcome.trace),
+        "trace": [_point(comparison, point) for point in outcome.trace],
+        **picked(None if best is None else best.evaluation, "energy_pj", "cycles"),
+        "mapping": None if best is None else mapping_targets(problem, architecture, best.mapping),
+        "remark": outcome.remark,
+    }
+
+
+def _csv_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
+    result = comparison.result
+    shared: dict[str, object] = {
+        "case": comparison.case,
+        "problem": comparison.mapspace.problem.name,
+        "architecture": comparison.mapspace.architecture.name,
+        "objective": result.objective,
+        "units": UNITS[result.objective],
+        "proven": comparison.proven,
+    }
+    exact = exact_outcome(comparison)
+    for outcome in (exact, *comparison.outcomes):
+        within = milestones(comparison, outcome.trace)
+        yield shared | {
+            "mapper": outcome.mapper,
+            "value": _reported(comparison, outcome.value),
+            "ratio": comparison.ratio(outcome.value),
+            "seconds": outcome.seconds,
+            "evaluations": outcome.evaluations,
+            "valid": None if outcome is exact else outcome.valid,
+            **{f"seconds_to_{percent}_percent": seconds for percent, seconds in within.items()},
+            "remark": outcome.remark,
+        }

@@ -3,59 +3,57 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from enum import Enum
+from fractions import Fraction
 from importlib.metadata import version
 
 from model.architecture import Architecture
 from model.cost.report import Evaluation, LevelCost, Violation
-from model.cost.slack import slacks
-from model.mapping import Mapping
+from model.cost.slack import Slack, slacks
+from model.mapping import Mapping as LoopMapping
 from model.mapspace import Mapspace
+from model.note import Note
 from model.objective import UNITS, in_reported_unit
-from solver.reasons import Reason
-from solver.report.reasons import reason_document
-from solver.report.slack import effect_document, slack_document
+from model.source_ref import SourceRef
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Result
+from solver.result import Reason, Result
 from solver.sensitivity import Effect
 
 Document = dict[str, object]
 
-COST_KEYS = (
-    "energy_pj",
-    "cycles",
-    "edp_pj_cycles",
-    "utilization",
-    "compute_energy_pj",
-    "leak_energy_pj",
-    "levels",
-    "mapping",
-)
+FIGURES = ("energy_pj", "cycles", "edp_pj_cycles")
+
+
+def json_text(document: Mapping[str, object]) -> str:
+    """Return a document and the program's version as JSON; ``ValueError`` if a figure is infinite."""
+    headed = {"version": version("tilewright"), **document}
+    return json.dumps(headed, indent=2, allow_nan=False) + "\n"
+
+
+def picked(thing: object, *names: str) -> Document:
+    """Return attributes as JSON values under their names; null for all of them if `thing` is None."""
+    return {name: None if thing is None else plain(getattr(thing, name)) for name in names}
+
+
+def plain(value: object) -> object:
+    """Return a value for JSON: of an enum its value, of a fraction a number, of places and notes a text."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Fraction):
+        return value.numerator if value.denominator == 1 else float(value)
+    if isinstance(value, SourceRef | Note):
+        return str(value)
+    return list(map(plain, value)) if isinstance(value, tuple | list) else value
 
 
 def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None = None) -> Document:
-    """Return the document of a search; without a mapping its figures are None.
-
-    Parameters
-    ----------
-    mapspace
-        That was searched.
-    result
-        Of whichever status.
-    effects
-        Those of `solver.sensitivity`, None where they were not asked for.
-    """
+    """Return the document of a search; without a mapping its figures are None."""
     return {
-        "version": version("tilewright"),
         "problem": mapspace.problem.name,
-        "status": result.status.value,
-        "termination": result.termination.value,
-        "objective": result.objective,
-        "objectives": list(result.objectives),
-        "units": UNITS[result.objective],
-        "value": result.reported_value,
-        "bound": result.reported_bound,
+        **picked(result, "status", "termination"),
+        **outcome_document(result),
         "gap": result.gap,
         "later_bounds": [
             in_reported_unit(objective, bound, result.units_per_pj)
@@ -64,85 +62,94 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
         "seconds": result.statistics.seconds,
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": asdict(result.statistics),
-        "energy_sources": energy_sources(mapspace.architecture),
-        "areas": areas(mapspace.architecture),
-        "notes": list(map(str, mapspace.notes)),
-        "reasons": [reason_document(reason) for reason in result.reasons],
-        "sensitivity": None if effects is None else [effect_document(effect) for effect in effects],
+        **_background(mapspace, result.reasons),
+        "sensitivity": None if effects is None else list(map(effect_document, effects)),
     }
 
 
-def evaluation_document(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> Document:
-    """Return the document of a priced mapping.
-
-    Parameters
-    ----------
-    evaluation
-        Of the mapping; it may break limits.
-    """
+def outcome_document(result: Result) -> Document:
+    """Return objectives, value and bound."""
     return {
-        "version": version("tilewright"),
+        **picked(result, "objective", "objectives"),
+        "units": UNITS[result.objective],
+        "value": result.reported_value,
+        "bound": result.reported_bound,
+    }
+
+
+def evaluation_document(
+    mapspace: Mapspace,
+    mapping: LoopMapping | None,
+    evaluation: Evaluation | None,
+    reasons: Sequence[Reason] = (),
+) -> Document:
+    """Return the document of a priced mapping; without one, `reasons` say which constraints conflict."""
+    return {
         "problem": mapspace.problem.name,
-        "valid": evaluation.valid,
-        "violations": [violation_document(found) for found in evaluation.violations],
+        "valid": evaluation is not None and evaluation.valid,
+        "violations": list(map(violation_document, evaluation.violations if evaluation else ())),
         **_cost(mapspace, mapping, evaluation),
-        "energy_sources": energy_sources(mapspace.architecture),
-        "areas": areas(mapspace.architecture),
-        "notes": list(map(str, mapspace.notes)),
-        "reasons": [],
+        **_background(mapspace, reasons),
     }
 
 
-def refused_document(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
-    """Return the document of `evaluate` where no mapping keeps to the constraints, and so none is priced."""
+def _background(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
+    """Return what every document about one mapspace ends with."""
     return {
-        "version": version("tilewright"),
-        "problem": mapspace.problem.name,
-        "valid": False,
-        "violations": [],
-        **dict.fromkeys(COST_KEYS),
         "energy_sources": energy_sources(mapspace.architecture),
         "areas": areas(mapspace.architecture),
-        "notes": list(map(str, mapspace.notes)),
-        "reasons": [reason_document(reason) for reason in reasons],
+        "notes": plain(mapspace.notes),
+        "reasons": list(map(reason_document, reasons)),
+    }
+
+
+def reason_document(reason: Reason) -> Document:
+    """Return a conflict between constraints."""
+    return {
+        **picked(reason, "text", "sources", "irreducible", "complete"),
+        "constraints": [picked(statement, "text", "sources") for statement in reason.constraints],
+        "shortfalls": [
+            picked(shortfall, "text", "demand", "limit", "unit", "gap") for shortfall in reason.shortfalls
+        ],
+        "levers": [picked(lever, "text", "current", "needed", "sources") for lever in reason.levers],
     }
 
 
 def violation_document(violation: Violation) -> Document:
     """Return a limit of the hardware that is broken."""
+    return {**picked(violation, "node", "kind", "demand"), "limit": float(violation.limit)}
+
+
+def effect_document(effect: Effect) -> Document:
+    """Return one variation of a limit and its optimum."""
+    result = effect.result
     return {
-        "node": violation.node,
-        "kind": violation.kind,
-        "demand": violation.demand,
-        "limit": float(violation.limit),
+        **picked(effect.variation, "level", "resource"),
+        "factor": float(effect.variation.factor),
+        "limit": plain(effect.limit),
+        **picked(result, "status", "termination"),
+        "value": result.reported_value,
+        "bound": result.reported_bound,
+        **picked(result.evaluation, "energy_pj", "cycles"),
+        "ratio": None if effect.ratio is None else float(effect.ratio),
+        "later_ratios": [None if ratio is None else float(ratio) for ratio in effect.later_ratios],
+        "searched": effect.searched,
     }
 
 
-def json_text(document: Document) -> str:
-    """Return the document as indented JSON with a line end.
-
-    Raises
-    ------
-    ValueError
-        A figure is infinite or NaN.
-    """
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
-
-
-def _cost(mapspace: Mapspace, mapping: Mapping | None, evaluation: Evaluation | None) -> Document:
+def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluation | None) -> Document:
+    """Return the figures of a mapping, all null without one."""
     if mapping is None or evaluation is None:
-        return dict.fromkeys(COST_KEYS)
+        energies = ("compute_energy_pj", "leak_energy_pj")
+        return dict.fromkeys((*FIGURES, "utilization", *energies, "levels", "mapping"))
     unused = slacks(mapspace.architecture, evaluation)
+    units = evaluation.units_per_pj
     return {
-        "energy_pj": evaluation.energy_pj,
-        "cycles": evaluation.cycles,
-        "edp_pj_cycles": evaluation.edp_pj_cycles,
-        "utilization": evaluation.utilization,
-        "compute_energy_pj": evaluation.compute_energy / evaluation.units_per_pj,
-        "leak_energy_pj": evaluation.leak_energy / evaluation.units_per_pj,
+        **picked(evaluation, *FIGURES, "utilization"),
+        "compute_energy_pj": evaluation.compute_energy / units,
+        "leak_energy_pj": evaluation.leak_energy / units,
         "levels": [
-            _level(level, evaluation.units_per_pj)
-            | {"slack": slack_document(slack for slack in unused if slack.level == level.name)}
+            _level(level, units) | {"slack": _slack(slack for slack in unused if slack.level == level.name)}
             for level in evaluation.levels
         ],
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
@@ -151,23 +158,21 @@ def _cost(mapspace: Mapspace, mapping: Mapping | None, evaluation: Evaluation | 
 
 def _level(level: LevelCost, units_per_pj: int) -> Document:
     return {
-        "name": level.name,
-        "instances": level.instances,
-        "cycles": level.cycles,
+        **picked(level, "name", "instances", "cycles"),
         "energy_pj": level.energy / units_per_pj,
         "leak_energy_pj": level.leak_energy / units_per_pj,
         "dataspaces": {
             space.dataspace: {
-                "tile_words": space.tile_words,
-                "size_words": space.size_words,
-                "reads": space.reads,
-                "fills": space.fills,
-                "updates": space.updates,
+                **picked(space, "tile_words", "size_words", "reads", "fills", "updates"),
                 "energy_pj": space.energy / units_per_pj,
             }
             for space in level.dataspaces
         },
     }
+
+
+def _slack(slacks: Iterable[Slack]) -> Document:
+    return {slack.resource: picked(slack, "limit", "used", "unused") for slack in slacks}
 
 
 def energy_sources(architecture: Architecture) -> Document:

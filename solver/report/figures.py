@@ -7,6 +7,9 @@ from fractions import Fraction
 
 from model.objective import ENERGY, LATENCY, UNITS, in_reported_unit
 
+NOTHING = "-"
+"""In place of a figure that does not exist."""
+
 SIGNIFICANT_DIGITS = 5
 _ENERGY_UNITS = ((10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ"), (1, "pJ"))
 _SCIENTIFIC_FROM = 10**12
@@ -49,10 +52,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def large_count_text(number: int) -> str:
-    """Return an exact integer, and its order of magnitude where it is hard to read.
-
-    Where it does not fit on a line, the order of magnitude alone.
-    """
+    """Return an exact integer with its order of magnitude; of one too long for a line, only the latter."""
     if number < _SCIENTIFIC_FROM:
         return count_text(number)
     if number >= _TOO_LONG_FROM:
@@ -62,13 +62,7 @@ def large_count_text(number: int) -> str:
 
 
 def percent(share: float | Fraction) -> str:
-    """Return a share as a percentage with two decimals; tiny but positive shares do not read 0.
-
-    Parameters
-    ----------
-    share
-        1 is 100 %.
-    """
+    """Return a share (1 is 100 %) with two decimals; tiny but positive shares do not read 0."""
     if 0 < share < Fraction(1, 20_000):
         return "<0.01 %"
     return f"{float(share) * 100:.2f} %"
@@ -80,17 +74,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def objective_text(objective: str, quantity: int, units_per_pj: int) -> str:
-    """Return an exact objective value in the unit that people read.
-
-    Parameters
-    ----------
-    objective
-        One of `model.objective.OBJECTIVES`.
-    quantity
-        Energy units, cycles, or their product.
-    units_per_pj
-        The architecture's energy units in a picojoule.
-    """
+    """Return an exact value of an objective (energy units, cycles, or their product) for people."""
     reported = in_reported_unit(objective, quantity, units_per_pj)
     if objective == ENERGY:
         return energy_text(reported)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from importlib.metadata import version
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from model.mapspace import Mapspace
 from model.text.source import Places
 from solver.pareto import Front, FrontPoint, OpenRange
-from solver.report.document import Document, energy_sources
+from solver.report.document import Document, energy_sources, picked, plain, reason_document
 from solver.report.figures import count_text, counted, energy_text, percent, significant
-from solver.report.notes import print_notes
-from solver.report.reasons import reason_document, reason_lines
-from solver.report.tables import plain_table
-from solver.report.text import ENDINGS, STYLES, work_text
+from solver.report.reasons import reason_lines
+from solver.report.tables import ReportTable, plain_table
+from solver.report.text import ENDINGS, print_notes, status_line, work_text
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Status
 
@@ -27,13 +24,7 @@ LEAST_EDP = "least EDP"
 
 
 def print_front(console: Console, mapspace: Mapspace, front: Front, places: Places) -> None:
-    """Print the table of points, what is open, notes, reasons and the status line.
-
-    Parameters
-    ----------
-    places
-        Text of the constraints, for the reasons, where it is known.
-    """
+    """Print the table of points, what is open, notes, reasons and the status line."""
     name = mapspace.problem.name
     console.print(Text.assemble(("Energy-latency front", "bold"), f" of {name}" if name else ""))
     if front.points:
@@ -44,16 +35,13 @@ def print_front(console: Console, mapspace: Mapspace, front: Front, places: Plac
     for line in reason_lines(front.reasons, places):
         console.print(line)
     parts = [_outcome(front), ENDINGS[front.termination], work_text(front.statistics)]
-    status = (front.status.value, STYLES[front.status])
-    console.print(Text.assemble(status, " ", "; ".join(part for part in parts if part)))
+    console.print(status_line(front.status, parts))
 
 
-def front_table(front: Front) -> Table:
+def front_table(front: Front) -> ReportTable:
     """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
-    table = plain_table()
-    for heading in ("Cycles", "of fastest", "Energy", "of least", "EDP (pJ*cycles)", "Utilization"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    figures = (">Cycles", ">of fastest", ">Energy", ">of least", ">EDP (pJ*cycles)", ">Utilization")
+    table = plain_table(*figures, "", optional=("EDP (pJ*cycles)", "Utilization"))
     fastest, thriftiest = front.points[0].evaluation, front.points[-1].evaluation
     best = least_edp(front)
     for point in front.points:
@@ -72,10 +60,9 @@ def front_table(front: Front) -> Table:
 
 
 def least_edp(front: Front) -> FrontPoint | None:
-    """Return the point of least EDP; None where one that was not found may have less.
+    """Return the point of least EDP; None where a missing one may have less.
 
-    A mapping of least EDP that no other beats in energy or cycles is on the front: that is why the
-    complete front has it.
+    A complete front contains it: a mapping that dominates one of least EDP has no more EDP.
     """
     if front.status is not Status.OPTIMAL:
         return None
@@ -95,41 +82,32 @@ def range_text(open_range: OpenRange, units_per_pj: int) -> str:
 
 def front_document(mapspace: Mapspace, front: Front) -> Document:
     """Return the document of a front; docs/json.md lists the keys."""
+    problem, architecture = mapspace.problem, mapspace.architecture
+    figures = ("cycles", "energy", "energy_pj", "edp_pj_cycles", "utilization")
     return {
-        "version": version("tilewright"),
-        "problem": mapspace.problem.name,
-        "status": front.status.value,
-        "termination": front.termination.value,
+        "problem": problem.name,
+        **picked(front, "status", "termination"),
         "seconds": front.statistics.seconds,
         "units_per_pj": front.units_per_pj,
-        "points": [_point(mapspace, point) for point in front.points],
-        "open": [_open(open_range, front.units_per_pj) for open_range in front.open_ranges],
+        "points": [
+            {
+                "proven": point.proven,
+                **picked(point.evaluation, *figures),
+                "mapping": mapping_targets(problem, architecture, point.mapping),
+            }
+            for point in front.points
+        ],
+        "open": [
+            {
+                **picked(open_range, "least_cycles", "most_cycles", "least_energy"),
+                "least_energy_pj": open_range.least_energy / front.units_per_pj,
+            }
+            for open_range in front.open_ranges
+        ],
         "statistics": asdict(front.statistics),
-        "energy_sources": energy_sources(mapspace.architecture),
-        "notes": list(map(str, mapspace.notes)),
-        "reasons": [reason_document(reason) for reason in front.reasons],
-    }
-
-
-def _point(mapspace: Mapspace, point: FrontPoint) -> Document:
-    cost = point.evaluation
-    return {
-        "proven": point.proven,
-        "cycles": cost.cycles,
-        "energy": cost.energy,
-        "energy_pj": cost.energy_pj,
-        "edp_pj_cycles": cost.edp_pj_cycles,
-        "utilization": cost.utilization,
-        "mapping": mapping_targets(mapspace.problem, mapspace.architecture, point.mapping),
-    }
-
-
-def _open(open_range: OpenRange, units_per_pj: int) -> Document:
-    return {
-        "least_cycles": open_range.least_cycles,
-        "most_cycles": open_range.most_cycles,
-        "least_energy": open_range.least_energy,
-        "least_energy_pj": open_range.least_energy / units_per_pj,
+        "energy_sources": energy_sources(architecture),
+        "notes": plain(mapspace.notes),
+        "reasons": list(map(reason_document, front.reasons)),
     }
 
 

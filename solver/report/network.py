@@ -1,50 +1,57 @@
-"""The report of a whole network: a row per layer, totals, JSON."""
+"""The report of a whole network: a row per layer, totals, why layers have no mapping, and JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
-from importlib.metadata import version
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from model.cost.report import Evaluation
+from model.cost.report import Evaluation, Violation
 from model.objective import EDP, UNITS
 from model.problem import Problem
+from model.source_ref import SourceRef
 from model.text.source import Places
 from model.wording import listing
-from solver.network.result import LayerResult, NetworkResult
-from solver.report.document import Document, result_document, violation_document
-from solver.report.failures import (
-    MOST_CONFLICTS,
-    Failure,
-    failure_lines,
-    failures,
-    likewise_lines,
-    lines_of,
-    more_line,
+from solver.network.run import LayerResult, NetworkResult
+from solver.report.document import Document, plain, reason_document, result_document, violation_document
+from solver.report.figures import (
+    NOTHING,
+    count_text,
+    counted,
+    energy_text,
+    objective_text,
+    percent,
+    seconds_text,
+    significant,
 )
-from solver.report.figures import count_text, energy_text, objective_text, percent, seconds_text, significant
-from solver.report.notes import brief_notes, print_notes
-from solver.report.tables import NOTHING, plain_table
-from solver.report.text import ENDINGS, STYLES
-from solver.result import Result, Status, Termination
+from solver.report.reasons import INDENT, reason_lines
+from solver.report.tables import ReportTable, plain_grid, plain_table
+from solver.report.text import ENDINGS, brief_notes, print_notes, violation_text
+from solver.report.text import status_line as common_status_line
+from solver.result import Reason, Result, Status, Termination
 
 ARITHMETIC = "arithmetic"
 
+MOST_ROWS = 1000
+"""Layers up to which each has a row; a row takes a millisecond or two."""
+
+MOST_CONFLICTS = 10
+"""Conflicts that are shown with their lines."""
+
+MOST_LIKE_IT = 10
+"""Conflicts of the same lines that are listed below each."""
+
 
 def print_network(console: Console, result: NetworkResult, places: Places | None = None) -> None:
-    """Print the layers, the totals, notes, why layers have no mapping, and the status line.
-
-    Parameters
-    ----------
-    places
-        Text of the constraints, for the reasons, where it is known.
-    """
+    """Print the layers, the totals, notes, why layers have no mapping, and the status line."""
     console.print(Text.assemble(("Network", "bold"), f" {result.network.name}"))
     console.print(layers_table(result))
+    unlisted = len(result.layers) - len(_listed(result))
+    if unlisted:
+        console.print(f"{unlisted:,} Einsums identical to these are not listed; `--json` has all of them.")
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(totals_table(result))
     print_notes(console, brief_notes(result.network.notes))
@@ -55,27 +62,35 @@ def print_network(console: Console, result: NetworkResult, places: Places | None
     console.print(status_line(result))
 
 
-def layers_table(result: NetworkResult) -> Table:
-    """Return a row per layer; energy and cycles are of all its instances."""
-    table = plain_table("Einsum", "Shape")
-    table.add_column("Runs", justify="right", no_wrap=True)
-    table.add_column("Status", no_wrap=True)
-    for heading in ("Value", "Bound", "Energy", "Cycles"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("Limited by", no_wrap=True)
-    for heading in ("Utilization", "Time"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("From", no_wrap=True)
-    for outcome in result.layers:
+def layers_table(result: NetworkResult) -> ReportTable:
+    """Return a row per layer, with figures of all its instances; the bound only where it is not the value."""
+    rows = [(outcome, _figures(outcome)) for outcome in _listed(result)]
+    bounded = any(bound for _, (_, bound, *_) in rows)
+    bound_heading = (">Bound",) if bounded else ()
+    table = plain_table(
+        *("Einsum", "Shape", ">Runs", "Status", ">Value", *bound_heading, ">Energy", ">Cycles"),
+        *("Limited by", ">Utilization", ">Time", "From"),
+        optional=("Energy", "Cycles", "Limited by", "Shape", "Utilization", "From", "Time"),
+    )
+    for outcome, (value, bound, *others) in rows:
         table.add_row(
             outcome.layer.name,
             shape_text(outcome.layer.mapspace.problem),
             count_text(outcome.layer.n_instances),
             _status(outcome),
-            *_figures(outcome),
+            value,
+            *((bound,) if bounded else ()),
+            *others,
             _origin(outcome),
         )
     return table
+
+
+def _listed(result: NetworkResult) -> Sequence[LayerResult]:
+    """Return the layers that have rows; of very many, identical ones only once."""
+    if len(result.layers) <= MOST_ROWS:
+        return result.layers
+    return [outcome for outcome in result.layers if outcome.origin != "identical"]
 
 
 def _status(outcome: LayerResult) -> str:
@@ -91,11 +106,11 @@ def shape_text(problem: Problem) -> str:
 
 
 def _figures(outcome: LayerResult) -> tuple[str, ...]:
-    """Return optimum, bound, energy, cycles, bottleneck, utilization and time."""
+    """Return value, bound if it differs, energy, cycles, bottleneck, utilization and time."""
     result = outcome.result
     if result is None:
         return _copy_figures(outcome)
-    bound = _shown(result, result.bound)
+    bound = "" if result.bound == result.value else _shown(result, result.bound)
     seconds = seconds_text(result.statistics.seconds) if outcome.origin == "searched" else NOTHING
     evaluation = result.evaluation
     if evaluation is None or outcome.energy is None or outcome.cycles is None:
@@ -114,11 +129,11 @@ def _figures(outcome: LayerResult) -> tuple[str, ...]:
 def _copy_figures(outcome: LayerResult) -> tuple[str, ...]:
     transfer, units = outcome.layer.transfer, outcome.layer.mapspace.architecture.units_per_pj
     if transfer is None:
-        return ("0", "0", "0 pJ", "0", "nothing moves", NOTHING, NOTHING)
+        return ("0", "", "0 pJ", "0", "nothing moves", NOTHING, NOTHING)
     if outcome.energy is None or outcome.cycles is None:
-        return (NOTHING,) * 7
+        return (NOTHING, "", *(NOTHING,) * 5)
     spent = energy_text(outcome.energy / units), count_text(outcome.cycles)
-    return (NOTHING, NOTHING, *spent, transfer.limited_by or NOTHING, NOTHING, NOTHING)
+    return (NOTHING, "", *spent, transfer.limited_by or NOTHING, NOTHING, NOTHING)
 
 
 def _shown(result: Result, quantity: int | None) -> str:
@@ -135,9 +150,9 @@ def bottleneck(evaluation: Evaluation) -> str:
     return slowest.name if slowest.cycles > evaluation.compute_cycles else ARITHMETIC
 
 
-def totals_table(result: NetworkResult) -> Table:
+def totals_table(result: NetworkResult) -> ReportTable:
     """Return energy, cycles and EDP of the network, and how much of it is proven."""
-    table = Table.grid(padding=(0, 2))
+    table = plain_grid()
     for name, shown, note in _totals(result):
         table.add_row(name, shown, note)
     return table
@@ -159,7 +174,7 @@ def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
 
 
 def why_lines(result: NetworkResult, places: Places) -> Iterator[str]:
-    """Yield why layers have no mapping; those that the same lines lead to are named with the first."""
+    """Yield why layers have no mapping; of several with the same lines the first is shown in full."""
     kinds: dict[Hashable, list[Failure]] = {}
     for failure in failures(result):
         kinds.setdefault(lines_of(failure), []).append(failure)
@@ -184,50 +199,58 @@ def status_line(result: NetworkResult) -> Text:
             parts.append(
                 f"{stopped[ending]} {ENDINGS[ending]} (`--{ending.value.lower().replace('_', '-')}`)"
             )
+    if stopped[Termination.LOOP_LIMIT]:
+        parts.append(f"of {stopped[Termination.LOOP_LIMIT]} {ENDINGS[Termination.LOOP_LIMIT]}")
     if result.too_large:
         parts.append(f"too large for a search: {listing(result.too_large)}")
-    status = result.status
-    return Text.assemble((status.value, STYLES[status]), " ", "; ".join(parts))
+    return common_status_line(result.status, parts)
 
 
 def network_document(result: NetworkResult) -> Document:
     """Return the JSON document of a network; docs/network.md lists the keys."""
-    energy, cycles, edp = result.energy, result.cycles, result.edp
-    units = result.units_per_pj
+    energy, edp, units = result.energy, result.edp, result.units_per_pj
+    originals = [outcome for outcome in result.layers if outcome.origin != "identical"]
+    named = Counter(outcome.layer.name for outcome in originals)
+    first = {outcome.layer.name: outcome for outcome in originals if named[outcome.layer.name] == 1}
     return {
-        "version": version("tilewright"),
         "network": result.network.name,
         "status": result.status.value,
         "energy_pj": None if energy is None else energy / units,
-        "cycles": cycles,
+        "cycles": result.cycles,
         "edp_pj_cycles": None if edp is None else edp / units,
         "units": dict(UNITS),
         "proven": result.proven,
         "einsums": len(result.network.layers),
         "seconds": result.seconds,
-        "layers": [_layer_document(outcome) for outcome in result.layers],
-        "notes": list(map(str, result.network.notes)),
+        "layers": [_layer_document(outcome, first) for outcome in result.layers],
+        "notes": plain(result.network.notes),
     }
 
 
-def _layer_document(outcome: LayerResult) -> Document:
-    head: Document = {
+def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> Document:
+    """Return what is known of a layer; one that repeats another, names included, refers to it."""
+    result, transfer = outcome.result, outcome.layer.transfer
+    if result is None:
+        limited = None if transfer is None else transfer.limited_by
+    else:
+        limited = None if result.evaluation is None else bottleneck(result.evaluation)
+    repeats = outcome.same_as in first and _names(outcome) == _names(first[outcome.same_as])
+    return {
         "name": outcome.layer.name,
         "shape": outcome.layer.mapspace.problem.bound,
         "n_instances": outcome.layer.n_instances,
         "origin": outcome.origin,
         "same_as": outcome.same_as or None,
         "status": outcome.status.value,
+        "limited_by": limited,
+        "result": None if result is None or repeats else result_document(outcome.layer.mapspace, result),
+        "transfer": None if result is not None else _transfer_document(outcome),
     }
-    if outcome.result is None:
-        transfer = outcome.layer.transfer
-        limited = None if transfer is None else transfer.limited_by
-        return {**head, "limited_by": limited, "result": None, "transfer": _transfer_document(outcome)}
-    evaluation = outcome.result.evaluation
-    document = result_document(outcome.layer.mapspace, outcome.result)
-    del document["version"]
-    limited = None if evaluation is None else bottleneck(evaluation)
-    return {**head, "limited_by": limited, "result": document, "transfer": None}
+
+
+def _names(outcome: LayerResult) -> tuple[str, ...]:
+    problem = outcome.layer.mapspace.problem
+    return (*problem.dims, *(space.name for space in problem.dataspaces))
 
 
 def _transfer_document(outcome: LayerResult) -> Document | None:
@@ -239,5 +262,72 @@ def _transfer_document(outcome: LayerResult) -> Document | None:
         "to": list(transfer.targets),
         "energy_pj": transfer.energy / outcome.layer.mapspace.architecture.units_per_pj,
         "cycles": transfer.cycles,
-        "violations": [violation_document(violation) for violation in transfer.violations],
+        "violations": list(map(violation_document, transfer.violations)),
+    }
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Einsums of one network that are the same problem and have no mapping."""
+
+    names: tuple[str, ...]
+    reasons: tuple[Reason, ...] = ()
+    violations: tuple[Violation, ...] = ()  # of a copy: the levels that do not hold its tensors
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Why, without the lines."""
+        return (*(reason.text for reason in self.reasons), *map(violation_text, self.violations))
+
+
+def failures(result: NetworkResult) -> Iterator[Failure]:
+    """Yield why layers of a network have no mapping, in their order."""
+    for answer in result.layers:
+        transfer = answer.layer.transfer if answer.result is None else None
+        reasons = () if answer.result is None else answer.result.reasons
+        violations = () if transfer is None else transfer.violations
+        if reasons or violations:
+            names = (other.layer.name for other in result.layers if other.searched_as == answer.searched_as)
+            yield Failure(tuple(names), reasons, violations)
+
+
+def failure_lines(failure: Failure, places: Places) -> Iterator[str]:
+    """Yield why Einsums have no mapping, with the lines of the user's files."""
+    yield from reason_lines(failure.reasons, places)
+    yield from (f"{INDENT}{violation_text(found)}\n" for found in failure.violations)
+
+
+def lines_of(failure: Failure) -> Hashable:
+    """Return the causes of a failure: places in files, attributes that are set, levels that are too small."""
+    places = {_without_value(source) for reason in failure.reasons for source in reason.sources}
+    return frozenset(places), frozenset((found.node, found.kind) for found in failure.violations)
+
+
+def _without_value(source: SourceRef) -> SourceRef:
+    return replace(source, column=0) if source.origin == "setting" else source
+
+
+def likewise_lines(others: Sequence[tuple[Failure, str]]) -> Iterator[str]:
+    """Yield failures with the same lines as one that is shown, each with where it occurs."""
+    for failure, where in others[:MOST_LIKE_IT]:
+        yield f"Likewise {listing(failure.names)}{where}"
+        yield from (f"{INDENT}{text}" for text in failure.texts)
+    if len(others) > MOST_LIKE_IT:
+        yield f"Likewise {len(others) - MOST_LIKE_IT} more; --json has them all"
+    if others:
+        yield ""
+
+
+def more_line(conflicts: int) -> Iterator[str]:
+    """Yield a line that says how many conflicts are left out, if any are."""
+    if conflicts > MOST_CONFLICTS:
+        yield f"{counted(conflicts - MOST_CONFLICTS, 'more conflict')} of other lines; --json has them all\n"
+
+
+def failure_document(failure: Failure) -> dict[str, object]:
+    """Return a failure as JSON; docs/sweep.md lists the keys."""
+    return {
+        "einsums": list(failure.names),
+        "reasons": list(map(reason_document, failure.reasons)),
+        "violations": list(map(violation_document, failure.violations)),
     }

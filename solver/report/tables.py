@@ -1,31 +1,181 @@
-"""The tables of a report, as rich renderables; without colour they read the same."""
+"""The tables of a report: of a mapping, of the hierarchy, of limits. Without colour they read the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from rich import box
-from rich.table import Table
+from rich.cells import cell_len
+from rich.table import Column, Table
 
-from model.architecture import Architecture, StorageLevel
+from model.architecture import BANDWIDTHS, Architecture, Fanout, StorageLevel
+from model.cost.counting import tile_words
 from model.cost.report import Evaluation, LevelCost
+from model.cost.slack import CAPACITY, Resource, Slack
+from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace_size import mapspace_size
 from model.objective import EDP, UNITS
-from solver.report.figures import count_text, energy_text, percent, significant
+from model.problem import Problem
+from model.wording import printable
+from solver.report.figures import (
+    NOTHING,
+    count_text,
+    energy_text,
+    large_count_text,
+    objective_text,
+    percent,
+    significant,
+)
+from solver.result import Result, Status
+from solver.sensitivity import FACTORS, Effect
 
-NOTHING = "-"
 LONG_TEXT = 60
+NARROWEST = 12
+LONGEST_WORD = 24
+"""Widths of a column of text on a narrow terminal: the least, and the longest word that is kept whole."""
+
+GAP = 2
+"""Blanks between columns."""
 
 
-def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
+class ReportTable(Table):
+    """A table of texts that are safe on a terminal; columns named in `optional` may be left out."""
+
+    optional: Sequence[str] = ()
+
+    def add_row(self, *cells: str) -> None:  # type: ignore[override]
+        """Add a row of texts."""
+        super().add_row(*map(printable, cells))
+
+    def fitted(self, width: int) -> tuple[ReportTable, list[str]]:
+        """Return the table for a terminal of some width, and the headings of the columns left out.
+
+        Optional columns go where breaking headings and folding texts do not suffice; no figure is cut off.
+        """
+        if not self.show_header:
+            return self, []
+        columns = list(self.columns)
+        natural, least = {id(c): _width(c) for c in columns}, {id(c): _least_width(c) for c in columns}
+        if _total(columns, natural) <= width:
+            return self, []
+        headings = list(self.optional)
+        while _total(columns, least) > width and headings:
+            dropped = headings.pop()
+            columns = [column for column in columns if column.header != dropped]
+        widths = _shrunk(columns, natural, least, _total(columns, natural) - width)
+        table = plain_table(*(column.copy() for column in columns))
+        for column, original in zip(table.columns, columns, strict=True):
+            column.width = widths[id(original)]
+            column.header = _broken(str(column.header), column.width)
+            column.no_wrap, column.overflow = not _is_text(original), "fold"
+        for row in zip(*(column.cells for column in columns), strict=True):
+            table.add_row(*map(str, row))
+        kept = set(map(id, columns))
+        left_out = (str(column.header) for column in self.columns if id(column) not in kept)
+        return table, list(dict.fromkeys(left_out))
+
+
+def _is_text(column: Column) -> bool:
+    return column.justify == "left" and column.header != ""
+
+
+def _widest(texts: Iterable[object]) -> int:
+    return max((cell_len(str(text)) for text in texts), default=0)
+
+
+def _width(column: Column) -> int:
+    widest = _widest((column.header, *column.cells))
+    return min(widest, column.max_width or widest)
+
+
+def _least_width(column: Column) -> int:
+    """Return the width to which a column shrinks: headings are broken, texts are folded between words."""
+    words = (word for text in column.cells for word in str(text).split())
+    body = max(NARROWEST, min(_widest(words), LONGEST_WORD)) if _is_text(column) else _widest(column.cells)
+    return min(_width(column), max(body, _widest(_pieces(str(column.header)))))
+
+
+def _total(columns: Sequence[Column], widths: Mapping[int, int]) -> int:
+    return sum(widths[id(column)] + GAP for column in columns) - GAP
+
+
+def _shrunk(
+    columns: Sequence[Column], natural: Mapping[int, int], least: Mapping[int, int], excess: int
+) -> dict[int, int]:
+    """Return widths that are smaller by `excess`, if possible; headings are broken before texts."""
+    widths = dict(natural)
+    for column in columns:
+        if not _is_text(column):
+            saved = max(0, min(excess, widths[id(column)] - least[id(column)]))
+            widths[id(column)] -= saved
+            excess -= saved
+    for narrowest in (least, dict.fromkeys(least, NARROWEST)):
+        texts = [id(column) for column in columns if _is_text(column)]
+        while excess > 0 and (wide := [key for key in texts if widths[key] > narrowest[key]]):
+            widths[max(wide, key=widths.__getitem__)] -= 1
+            excess -= 1
+    return widths
+
+
+def _pieces(heading: str) -> list[str]:
+    """Return the parts of a heading between which it may be broken."""
+    return re.findall(r"[^ ._]+[._]*|[._]+", heading)
+
+
+def _broken(heading: str, width: int) -> str:
+    """Break a heading into lines of some width, if possible."""
+    lines = [""]
+    for piece in re.findall(r"[^ ._]+[._]* ?|[._ ]+", heading):
+        if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(map(str.rstrip, lines))
+
+
+def plain_table(*columns: str | Column, optional: Sequence[str] = ()) -> ReportTable:
+    """Return an empty table with the common look.
+
+    Headings of right-aligned figures begin with ``>``, those of long texts with ``...``. A narrow terminal
+    can do without the columns in `optional`, the last one first.
+    """
+    table = ReportTable(
+        *map(_column, columns),
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+        header_style="bold",
+    )
+    table.optional = optional
+    return table
+
+
+def _column(heading: str | Column) -> Column:
+    if isinstance(heading, Column):
+        return heading
+    if heading.startswith("..."):
+        return Column(printable(heading[3:]), overflow="fold", max_width=LONG_TEXT)
+    figures = heading.startswith(">")
+    return Column(printable(heading.removeprefix(">")), justify="right" if figures else "left", no_wrap=True)
+
+
+def plain_grid() -> ReportTable:
+    """Return an empty table without headings, such as of totals."""
+    return ReportTable(
+        padding=(0, GAP), collapse_padding=True, pad_edge=False, show_header=False, show_edge=False, box=None
+    )
+
+
+def levels_table(architecture: Architecture, evaluation: Evaluation) -> ReportTable:
     """Return a row per storage level and dataspace it keeps, and one for the arithmetic.
 
-    Tiles and accesses are words (values) of one instance, tiles times the words of the level that each
-    takes if that is not one; energies are of all instances together.
+    Tiles and accesses are words of one instance, energies are of all instances together.
     """
-    table = plain_table("Level", "Dataspace")
-    for heading in ("Instances", "Tile", "Of level", "Reads", "Fills", "Updates", "Energy", "Of total"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = (">Instances", ">Tile", ">Of level", ">Reads", ">Fills", ">Updates", ">Energy", ">Of total")
+    table = plain_table("Level", "Dataspace", *headings, optional=("Instances", "Of level", "Of total"))
     positions = architecture.storage_indices
     for position, level, cost in zip(positions, architecture.levels, evaluation.levels, strict=True):
         head = (level.name, _used(cost.instances, architecture.instances_above(position)))
@@ -38,9 +188,9 @@ def levels_table(architecture: Architecture, evaluation: Evaluation) -> Table:
     return table
 
 
-def totals_table(architecture: Architecture, evaluation: Evaluation) -> Table:
+def totals_table(architecture: Architecture, evaluation: Evaluation) -> ReportTable:
     """Return energy with what each level has of it, cycles, EDP and utilization of the whole problem."""
-    table = Table.grid(padding=(0, 2))
+    table = plain_grid()
     per_compute = significant(evaluation.energy_pj / evaluation.computes)
     table.add_row("Energy", energy_text(evaluation.energy_pj), f"{per_compute} pJ per compute")
     parts = [(level.name, level.energy) for level in evaluation.levels]
@@ -58,12 +208,9 @@ def totals_table(architecture: Architecture, evaluation: Evaluation) -> Table:
     return table
 
 
-def areas_table(architecture: Architecture) -> Table:
+def areas_table(architecture: Architecture) -> ReportTable:
     """Return a row per component with the area of one instance and of all, and where it comes from."""
-    table = plain_table("Component")
-    for heading in ("Instances", "Each", "All"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("Source", overflow="fold", max_width=LONG_TEXT)
+    table = plain_table("Component", ">Instances", ">Each", ">All", "...Source")
     for component, instances in architecture.components:
         area = component.area_um2
         figures = (NOTHING, NOTHING, NOTHING)
@@ -77,12 +224,18 @@ def areas_table(architecture: Architecture) -> Table:
     return table
 
 
-def prices_table(architecture: Architecture) -> Table:
+def prices_table(architecture: Architecture) -> ReportTable:
     """Return the energy of every access, the words it moves, and where the figures come from."""
-    table = plain_table("Component")
-    for heading in ("Read", "Fill", "Update", "Leak/cycle", "Words"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("Source", overflow="fold", max_width=LONG_TEXT)
+    table = plain_table(
+        "Component",
+        ">Read",
+        ">Fill",
+        ">Update",
+        ">Leak/cycle",
+        ">Words",
+        "...Source",
+        optional=("Leak/cycle", "Words"),
+    )
     units = architecture.units_per_pj
     for level in architecture.levels:
         price = level.energy
@@ -107,10 +260,7 @@ def block_text(level: StorageLevel) -> str:
 
 
 def joined_sources(sources: Sequence[tuple[str, str]]) -> str:
-    """Return the sources of a component's figures, each with its actions unless there is but one.
-
-    Sources that differ in the line only, such as the actions of one component, become one.
-    """
+    """Return the sources of a component's figures with their actions; lines of one file are joined."""
     lines: dict[str, list[int]] = {}
     actions: dict[str, list[str]] = {}
     for action, source in sources:
@@ -134,16 +284,6 @@ def _with_lines(place: str, lines: Sequence[int]) -> str:
         return place
     first, last = min(lines), max(lines)
     return f"{place}:{first}" if first == last else f"{place}:{first}-{last}"
-
-
-def plain_table(*headings: str) -> Table:
-    """Return an empty table with the common look; the headings are of text columns."""
-    table = Table(
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True, header_style="bold"
-    )
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
-    return table
 
 
 def _level_rows(level: StorageLevel, cost: LevelCost, evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
@@ -178,3 +318,196 @@ def _used(used: int, instances: int) -> str:
 
 def _energy(units: int, units_per_pj: int) -> str:
     return energy_text(units / units_per_pj)
+
+
+FLAGS = {
+    "no_temporal_reuse": "no temporal reuse of",
+    "rmw_first_update": "rmw_first_update of",
+    "no_coalesce": "no coalescing of",
+    "no_multicast": "no multicast of",
+    "no_link_transfer": "no link transfer of",
+}
+
+
+def problem_table(problem: Problem) -> ReportTable:
+    """Return the dimensions with their bounds and the dataspaces with their words."""
+    table = plain_grid()
+    bounds = ", ".join(f"{dim}={bound}" for dim, bound in problem.bound.items())
+    table.add_row("Dimensions", bounds)
+    table.add_row("Computes", count_text(problem.computes))
+    for space in problem.dataspaces:
+        kind = "read-write" if space.read_write else "read-only"
+        table.add_row(space.name, f"{count_text(tile_words(space, problem.bound))} words, {kind}")
+    return table
+
+
+def hierarchy_table(mapspace: Mapspace) -> ReportTable:
+    """Return a row per node of the flattened hierarchy, outermost first, with its constraints."""
+    architecture = mapspace.architecture
+    table = plain_table("Node", "Kind", ">Instances", ">Words", ">Bits", ">Block", "...Constraints")
+    temporal, spatial = iter(zip(mapspace.temporal, mapspace.keep, strict=True)), iter(mapspace.spatial)
+    for position, node in enumerate(architecture.nodes):
+        if isinstance(node, Fanout):
+            size = count_text(architecture.instances_above(position) * node.size)
+            kind = f"fanout {node.mesh_x} x {node.mesh_y}"
+            constraints = _joined((*_spatial_text(next(spatial)), *_flags_text(node)))
+            table.add_row(node.name, kind, size, *(NOTHING,) * 3, constraints)
+            continue
+        loops, keep = next(temporal)
+        instances = count_text(architecture.instances_above(position))
+        parts = (*_keep_text(keep), *_temporal_text(loops), *_flags_text(node), *_utilization_text(node))
+        table.add_row(node.name, "storage", instances, *_storage_columns(node), _joined(parts))
+    units = count_text(architecture.compute_instances)
+    least = math.ceil(mapspace.min_parallelism)
+    parallelism = f"at least {count_text(least)} in use" if least > 1 else NOTHING
+    table.add_row(architecture.compute.name, "compute", units, *(NOTHING,) * 3, parallelism)
+    return table
+
+
+def size_table(mapspace: Mapspace) -> ReportTable:
+    """Return the numbers of choices of each kind, exact."""
+    size = mapspace_size(mapspace)
+    table = plain_grid()
+    table.add_row("Factorizations", large_count_text(size.factorizations))
+    table.add_row("Loop orders", f"{large_count_text(size.orders)} at most")
+    table.add_row("Spatial splits", f"{large_count_text(size.splits)} at most")
+    table.add_row("Keep masks", large_count_text(size.keep_masks))
+    table.add_row("Mappings", f"{large_count_text(size.mappings)} at most, capacities aside")
+    return table
+
+
+def _storage_columns(level: StorageLevel) -> tuple[str, str, str]:
+    words = "unlimited" if level.usable_words is None else count_text(level.usable_words)
+    return words, str(level.word_bits), block_text(level)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "; ".join(parts) or NOTHING
+
+
+def _keep_text(rules: KeepRules) -> Iterator[str]:
+    for verb, names in (("keep", rules.keep), ("bypass", rules.bypass)):
+        if names:
+            yield f"{verb} {', '.join(sorted(names))}"
+
+
+def _factors_text(rules: tuple[FactorRule, ...]) -> Iterator[str]:
+    if rules:
+        yield ", ".join(f"{rule.dim}{rule.relation}{rule.value}" for rule in rules)
+
+
+def _order_text(rules: TemporalRules | SpatialRules) -> Iterator[str]:
+    for place, dims in (("innermost", rules.inner), ("outermost", rules.outer)):
+        if dims:
+            yield f"{place} {' '.join(dims)}"
+
+
+def _temporal_text(rules: TemporalRules) -> Iterator[str]:
+    yield from _factors_text(rules.factors)
+    yield from _order_text(rules)
+
+
+def _spatial_text(rules: SpatialRules) -> Iterator[str]:
+    yield from _factors_text(rules.factors)
+    yield from _order_text(rules)
+    if rules.split is not None:
+        yield f"split {rules.split}"
+
+
+def _flags_text(node: StorageLevel | Fanout) -> Iterator[str]:
+    for flag, text in FLAGS.items():
+        names: frozenset[str] = getattr(node, flag, frozenset())
+        if names:
+            yield f"{text} {', '.join(sorted(names))}"
+
+
+def _utilization_text(level: StorageLevel) -> Iterator[str]:
+    if level.min_utilization:
+        yield f"at least {percent(level.min_utilization)} full"
+
+
+RESOURCE_NAMES: dict[Resource, str] = {
+    CAPACITY: "capacity",
+    **{resource: resource.replace("_", " ") for resource in BANDWIDTHS},
+}
+RESOURCE_UNITS: dict[Resource, str] = {CAPACITY: "words", **dict.fromkeys(BANDWIDTHS, "words/cycle")}
+HEADINGS = {Fraction(1, 2): "Halved", Fraction(2): "Doubled"}
+UNCHANGED = "unchanged"
+
+
+def slack_table(slacks: Iterable[Slack]) -> ReportTable:
+    """Return a row per limit of one instance: its size, and what the mapping uses and leaves of it."""
+    table = plain_table(
+        "Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Of limit", optional=("Unit", "Unused")
+    )
+    previous = ""
+    for slack in slacks:
+        figures = (amount_text(slack.resource, part) for part in (slack.limit, slack.used, slack.unused))
+        unit = RESOURCE_UNITS[slack.resource]
+        table.add_row(
+            _once(slack.level, previous),
+            RESOURCE_NAMES[slack.resource],
+            unit,
+            *figures,
+            percent(slack.unused_share),
+        )
+        previous = slack.level
+    return table
+
+
+def sensitivity_table(base: Result, effects: Iterable[Effect]) -> ReportTable:
+    """Return a row per limit: the optimum if it is halved and doubled, and by how much it moves."""
+    figures = (f">{heading}" for name in HEADINGS.values() for heading in (name, "Optimum", "Change"))
+    table = plain_table("Level", "Resource", "Unit", *figures, optional=("Unit", "Optimum"))
+    rows: dict[tuple[str, Resource], dict[Fraction, Effect]] = {}
+    for effect in effects:
+        key = (effect.variation.level, effect.variation.resource)
+        rows.setdefault(key, {})[effect.variation.factor] = effect
+    previous = ""
+    for (level, resource), by_factor in rows.items():
+        cells = (cell for factor in FACTORS for cell in _effect_cells(by_factor.get(factor), base))
+        table.add_row(_once(level, previous), RESOURCE_NAMES[resource], RESOURCE_UNITS[resource], *cells)
+        previous = level
+    return table
+
+
+def amount_text(resource: Resource, amount: Fraction) -> str:
+    """Return words exactly, words per cycle with five significant digits."""
+    if resource == CAPACITY or amount.denominator == 1:
+        return count_text(int(amount))
+    return significant(amount)
+
+
+def change_text(ratio: Fraction | None) -> str:
+    """Return the signed change of a value, given its new over its old value; None where one is missing."""
+    if ratio is None:
+        return NOTHING
+    if ratio == 1:
+        return UNCHANGED
+    sign = "+" if ratio > 1 else "-"
+    return f"{sign}{percent(abs(ratio - 1))}"
+
+
+def _effect_cells(effect: Effect | None, base: Result) -> tuple[str, str, str]:
+    """Return the limit, the optimum and its change; anything but a proven optimum says what it is."""
+    if effect is None:
+        return (NOTHING,) * 3
+    result = effect.result
+    limit = amount_text(effect.variation.resource, effect.limit)
+    if result.value is None:
+        return limit, result.status.value, NOTHING
+    value = objective_text(base.objective, result.value, base.units_per_pj)
+    suffix = "" if result.status is Status.OPTIMAL else f" ({result.status.value})"
+    return limit, value + suffix, _change(effect)
+
+
+def _change(effect: Effect) -> str:
+    """Return by how much the first objective moved; if it did not, the next one that did, with its name."""
+    for name, ratio in zip(effect.result.objectives[1:], effect.later_ratios, strict=False):
+        if effect.ratio == 1 and ratio not in (1, None):
+            return f"{change_text(ratio)} {name}"
+    return change_text(effect.ratio)
+
+
+def _once(name: str, previous: str) -> str:
+    return "" if name == previous else name

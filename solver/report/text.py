@@ -1,26 +1,34 @@
-"""Reports for people: the sections of a result, in order."""
+"""Reports for people: the sections of a result, notes, and the loop nest of a mapping."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from rich.console import Console
 from rich.text import Text
 
+from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.report import Evaluation, Violation
 from model.cost.slack import slacks
-from model.mapping import Mapping
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
-from model.problem import Problem
+from model.note import Note
+from model.problem import Dataspace, Problem, Term
 from model.text.source import Places
-from solver.report.figures import count_text, counted, objective_text, percent, seconds_text
-from solver.report.hierarchy import hierarchy_table, problem_table, size_table
-from solver.report.loopnest import einsum_text, loop_nest
-from solver.report.notes import print_notes
+from solver.report.figures import NOTHING, count_text, counted, objective_text, percent, seconds_text
 from solver.report.reasons import reason_lines
-from solver.report.slack import sensitivity_table, slack_table
-from solver.report.tables import areas_table, levels_table, prices_table, totals_table
+from solver.report.tables import (
+    areas_table,
+    hierarchy_table,
+    levels_table,
+    prices_table,
+    problem_table,
+    sensitivity_table,
+    size_table,
+    slack_table,
+    totals_table,
+)
 from solver.result import Result, Statistics, Status, Termination
 from solver.sensitivity import Effect, variations
 
@@ -36,6 +44,8 @@ ENDINGS = {
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
     Termination.TOO_LARGE: "too large for a search",
+    Termination.LOOP_LIMIT: "the best mapping has more temporal loops than "
+    "`max_temporal_loops_in_a_mapping` allows, a limit that the search does not model",
 }
 
 
@@ -46,15 +56,7 @@ def print_result(
     places: Places | None = None,
     effects: Sequence[Effect] = (),
 ) -> None:
-    """Print mapping, tables, notes, reasons and the status line of a search.
-
-    Parameters
-    ----------
-    places
-        Text of the constraints, for the reasons, where it is known.
-    effects
-        Those of `solver.sensitivity`; none are not printed.
-    """
+    """Print mapping, tables, notes, reasons and the status line of a search."""
     if result.mapping is not None and result.evaluation is not None:
         _print_cost(console, mapspace, result.mapping, result.evaluation)
     if effects:
@@ -62,9 +64,7 @@ def print_result(
     print_notes(console, mapspace.notes)
     for line in reason_lines(result.reasons, places or {}):
         console.print(line)
-    console.print(
-        Text.assemble((result.status.value, STYLES[result.status]), " ", "; ".join(status_parts(result)))
-    )
+    console.print(status_line(result.status, status_parts(result)))
 
 
 def _print_sensitivity(
@@ -77,13 +77,17 @@ def _print_sensitivity(
     console.print(sensitivity_table(result, effects))
     left = len(tuple(variations(mapspace.architecture))) - len(effects)
     if left > 0:
-        console.print(f"Interrupted before {counted(left, 'more change')} of a limit.")
+        console.print(f"Interrupted: {counted(left, 'limit')} left untried.")
 
 
-def status_parts(result: Result) -> list[str]:
-    """Return what stands after the status: value, bound and gap; why it ended; the work done."""
-    parts = [outcome_text(result), ENDINGS[result.termination], work_text(result.statistics)]
-    return [part for part in parts if part]
+def status_line(status: Status, parts: Iterable[str]) -> Text:
+    """Return the last line of a report: the status, and what there is to say about it."""
+    return Text.assemble((status.value, STYLES[status]), " ", "; ".join(filter(None, parts)))
+
+
+def status_parts(result: Result) -> tuple[str, ...]:
+    """Return value, bound and gap; why the search ended; the work done."""
+    return outcome_text(result), ENDINGS[result.termination], work_text(result.statistics)
 
 
 def work_text(statistics: Statistics) -> str:
@@ -97,13 +101,7 @@ def work_text(statistics: Statistics) -> str:
 
 
 def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
-    """Print a priced mapping, and the limits it breaks.
-
-    Parameters
-    ----------
-    evaluation
-        Of the mapping, without what rules of the mapspace say of it.
-    """
+    """Print a priced mapping, and the limits of the hardware that it breaks."""
     _print_cost(console, mapspace, mapping, evaluation)
     print_notes(console, mapspace.notes)
     if evaluation.valid:
@@ -184,7 +182,7 @@ def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:
 
 
 def _shown(result: Result, objective: str, quantity: int | None) -> str:
-    return "-" if quantity is None else objective_text(objective, quantity, result.units_per_pj)
+    return NOTHING if quantity is None else objective_text(objective, quantity, result.units_per_pj)
 
 
 def _heading(problem: Problem, what: str) -> Text:
@@ -193,3 +191,85 @@ def _heading(problem: Problem, what: str) -> Text:
 
 def _title(text: str) -> Text:
     return Text.assemble("\n", (text, "bold"))
+
+
+def print_notes(console: Console, notes: Iterable[Note | str]) -> None:
+    """Print notes, one a line."""
+    for note in notes:
+        console.print(f"note: {note}")
+
+
+def brief_notes(notes: Iterable[Note]) -> Iterator[str]:
+    """Yield notes; of those on one place that differ in their values only, the first with a count."""
+    kinds: dict[Hashable, list[Note]] = {}
+    for note in notes:
+        kinds.setdefault(_kind(note), []).append(note)
+    for first, *others in kinds.values():
+        more = f" (and {len(others)} more like it)" if others else ""
+        yield f"{first}{more}"
+
+
+def _kind(note: Note) -> Hashable:
+    """Return a note's sentence and place without names and figures; the note itself if it has no place."""
+    return note if note.place is None else (note.place, note.sentence)
+
+
+STEP = "  "
+
+
+def loop_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> tuple[str, ...]:
+    """Return the lines of the loop nest, outermost loop first, without loops of bound 1.
+
+    A storage level heads its temporal loops with its name and the dataspaces it keeps, a fanout
+    its spatial loops.
+    """
+    lines: list[str] = []
+    depth = 0
+    for node, chosen in zip(architecture.nodes, mapping.nodes, strict=True):
+        loops = tuple(_loops(chosen))
+        if isinstance(node, StorageLevel) or loops:
+            lines.append(STEP * depth + _node_heading(problem, node, chosen))
+        lines.extend(STEP * (depth + 1 + step) + loop for step, loop in enumerate(loops))
+        depth += len(loops)
+    lines.append(f"{STEP * depth}{architecture.compute.name}: {einsum_text(problem)}")
+    return tuple(lines)
+
+
+def einsum_text(problem: Problem) -> str:
+    """Return the Einsum, such as ``Z[M][N] += A[M][K] * B[K][N]``."""
+    outputs = [space_text(space) for space in problem.dataspaces if space.read_write]
+    operands = [space_text(space) for space in problem.dataspaces if not space.read_write]
+    return f"{', '.join(outputs)} += {' * '.join(operands)}"
+
+
+def space_text(space: Dataspace) -> str:
+    """Return a dataspace with the index expression of each rank."""
+    return space.name + "".join(f"[{_index_text(rank)}]" for rank in space.ranks)
+
+
+def _index_text(rank: tuple[Term, ...]) -> str:
+    text = ""
+    for term in rank:
+        sign = "-" if term.coefficient < 0 else "+"
+        factor = "" if abs(term.coefficient) == 1 else f"{abs(term.coefficient)}*"
+        text += f" {sign} {factor}{term.dim}"
+    return text.removeprefix(" + ").removeprefix(" ")
+
+
+def _node_heading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapping) -> str:
+    if not isinstance(chosen, StorageMapping):
+        return f"{node.name}:"
+    kept = [space.name for space in problem.dataspaces if space.name in chosen.keep]
+    return f"{node.name} keeps {', '.join(kept) or 'nothing'}:"
+
+
+def _loops(chosen: NodeMapping) -> Iterator[str]:
+    if isinstance(chosen, FanoutMapping):
+        spatial = (loop for loop in reversed(chosen.spatial) if loop.bound > 1)
+        yield from (f"parallel-for {_range(loop)} along {loop.axis.upper()}" for loop in spatial)
+        return
+    yield from (f"for {_range(loop)}" for loop in reversed(chosen.temporal) if loop.bound > 1)
+
+
+def _range(loop: Loop | SpatialLoop) -> str:
+    return f"{loop.dim} in [0:{loop.bound})"

@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from rich.console import Console
-from rich.table import Table
 
-from model.cost import evaluate
+from model.cost import evaluate_in
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.tiling.operators import Shape
 from model.tiling.tilings import TensorTiling, Tiling
 from solver.report.document import Document
-from solver.report.figures import count_text, percent
-from solver.report.tables import plain_table
+from solver.report.figures import NOTHING, count_text, percent
+from solver.report.tables import ReportTable, plain_table
 from solver.report.text import print_evaluation
 from solver.report.timeloop_mapping import Target, mapping_targets
 
-NUMBERS = ("Tiles", "Elements", "Scratchpad")
-HEADINGS = ("Tensor", "Shape", "Strategy", "Tile", "Tiles", "First", "Last", "Elements", "Scratchpad")
+HEADINGS = ("Tensor", "Shape", "Strategy", "Tile", ">Tiles", "First", "Last", ">Elements", ">Scratchpad")
 
 
 @dataclass(frozen=True)
 class MappedReport:
-    """A tiling as a mapping.
-
-    Parameters
-    ----------
-    mapspace, mapping
-        The problem, the architecture, and the mapping.
-    remarks
-        Where the mapping's tiles are not those of the tiling.
-    broken
-        What rule of the mapspace or limit of the hardware the mapping breaks, if any.
-    """
+    """A tiling as a mapping."""
 
     mapspace: Mapspace
     mapping: Mapping
-    remarks: tuple[str, ...]
-    broken: str | None
+    remarks: tuple[str, ...]  # where the mapping's tiles are not those of the tiling
+    broken: str | None  # the rule of the mapspace or limit of the hardware that it breaks
 
     @property
     def targets(self) -> list[Target]:
@@ -50,15 +37,7 @@ class MappedReport:
 
 @dataclass(frozen=True)
 class TilingReport:
-    """A tiling of `operator` for `backend` (their names), or the reason why there is none.
-
-    Parameters
-    ----------
-    tiling, reason
-        One of them is None.
-    mapped
-        The tiling as a mapping, where one was asked for.
-    """
+    """A tiling of `operator` for `backend` (their names), or the reason why there is none."""
 
     operator: str
     backend: str
@@ -92,7 +71,6 @@ def tiling_document(report: TilingReport) -> Document:
     """Return a tiling as JSON values; without one, all but the reason is null."""
     tiling, mapped = report.tiling, report.mapped
     document: Document = {
-        "version": version("tilewright"),
         "status": "CANNOT_TILE" if tiling is None else "TILED",
         "reason": report.reason,
         "operator": report.operator,
@@ -120,7 +98,7 @@ def tiling_document(report: TilingReport) -> Document:
 
 
 def _print_mapped(console: Console, mapped: MappedReport) -> None:
-    evaluation = evaluate(mapped.mapspace.problem, mapped.mapspace.architecture, mapped.mapping)
+    evaluation = evaluate_in(mapped.mapspace, mapped.mapping)
     print_evaluation(console, mapped.mapspace, mapped.mapping, evaluation)
     for remark in (*mapped.remarks, *_refusal(mapped)):
         console.print(f"note: {remark}")
@@ -132,15 +110,13 @@ def _refusal(mapped: MappedReport) -> tuple[str, ...]:
     )
 
 
-def _table(tiling: Tiling) -> Table:
+def _table(tiling: Tiling) -> ReportTable:
     table = plain_table(*HEADINGS)
-    for column, heading in zip(table.columns, HEADINGS, strict=True):
-        column.justify = "right" if heading in NUMBERS else "left"
     for tensor in tiling.tensors:
         table.add_row(
             tensor.name,
             _shape(tensor.shape),
-            _strategy(tensor) or "-",
+            _strategy(tensor) or NOTHING,
             _shape(tensor.tile),
             count_text(tensor.listed.count),
             _shape(tensor.listed.first),

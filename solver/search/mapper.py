@@ -14,8 +14,8 @@ import numpy as np
 from model.cost.batch.counts import most_words
 from model.mapspace import Mapspace
 from model.problem import Problem
-from solver.clock import Clock
 from solver.result import (
+    Clock,
     Evidence,
     Options,
     Phase,

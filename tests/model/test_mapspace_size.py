@@ -41,7 +41,7 @@ def keeps(mapping):
     return tuple(node.keep for node in mapping.nodes if isinstance(node, StorageMapping))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(mapspaces(max_mappings=300))
 def test_factorizations_and_masks_are_those_of_a_complete_enumeration(mapspace):
     free = boundless(mapspace)
@@ -54,7 +54,7 @@ def test_factorizations_and_masks_are_those_of_a_complete_enumeration(mapspace):
         assert size.mappings == 0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(mapspaces(max_mappings=300))
 def test_no_enumeration_has_more_mappings_than_the_size_allows(mapspace):
     assert len(list(enumerate_mappings(mapspace))) <= mapspace_size(mapspace).mappings

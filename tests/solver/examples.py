@@ -17,8 +17,8 @@ from model.mapspace import (
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.source_ref import SourceRef
-from solver.reasons import Lever, Reason, Shortfall, Statement
-from solver.result import Result, Statistics, Status, Termination
+from solver.result import Lever, Reason, Result, Shortfall, Statement, Statistics, Status, Termination
+from solver.search import map_einsum
 
 WEIGHTS = Dataspace("Weights", ((Term("C"),), (Term("M"),), (Term("R"),)))
 INPUTS = Dataspace("Inputs", ((Term("C"),), (Term("R"), Term("P", 2))))
@@ -118,7 +118,7 @@ INFEASIBLE = Result(
     ARCHITECTURE.units_per_pj,
     reasons=(
         Reason(
-            "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few",
+            "Weights needs at least 12 words, `weight_spad` holds 8: 4 too few",
             (SourceRef("arch.yaml", 12, 9), SourceRef("arch.yaml", 14, 5)),
             constraints=(
                 Statement("`weight_spad` keeps Weights", (SourceRef("arch.yaml", 12, 9),)),
@@ -127,7 +127,7 @@ INFEASIBLE = Result(
             irreducible=True,
             shortfalls=(
                 Shortfall(
-                    "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few", 12, 8, "words"
+                    "Weights needs at least 12 words, `weight_spad` holds 8: 4 too few", 12, 8, "words"
                 ),
             ),
             levers=(
@@ -138,3 +138,8 @@ INFEASIBLE = Result(
     ),
 )
 UNKNOWN = Result(Status.UNKNOWN, Termination.INTERRUPTED, ("latency",), ARCHITECTURE.units_per_pj, bound=48)
+
+
+def unaided(mapspace, options, on_progress=None, should_stop=None, _known=None):
+    """A search that makes nothing of a known mapping."""
+    return map_einsum(mapspace, options, on_progress, should_stop)

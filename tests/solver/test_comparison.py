@@ -13,8 +13,14 @@ from solver.comparison import MILESTONES_PERCENT, Comparison, Point, compare, ge
 from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.timeloop_mappers import LinearPruned, RandomSearch
-from solver.report.comparison import print_comparison, summary_table
-from solver.report.comparison_document import CSV_COLUMNS, EXACT, comparison_document, comparisons_csv
+from solver.report.comparison import (
+    CSV_COLUMNS,
+    EXACT,
+    comparison_document,
+    comparisons_csv,
+    print_comparison,
+    summary_table,
+)
 from solver.result import ContradictionError, Options, Status, Termination
 from solver.search import map_einsum
 from tests.conftest import REPOSITORY
@@ -171,7 +177,7 @@ def test_the_document_has_the_documented_keys(comparison):
     page = (REPOSITORY / "docs" / "compare.md").read_text(encoding="utf-8")
     tables = page.split("## The JSON document")[1].split("An element of `mappers`:")
     document = comparison_document(comparison)
-    for text, keys in zip(tables, (document, document["mappers"][0]), strict=True):
+    for text, keys in zip(tables, (["version", *document], document["mappers"][0]), strict=True):
         documented = [
             key for cell in re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE) for key in cell.split(", ")
         ]

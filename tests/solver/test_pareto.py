@@ -73,7 +73,7 @@ def test_the_front_is_that_of_all_mappings(seed: int):
     assert max(sizes) > 1
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 @given(mapspaces(max_mappings=300))
 def test_fronts_under_a_narrow_bandwidth(mapspace: Mapspace):
     mapspace = narrow(mapspace)

@@ -67,13 +67,7 @@ class NotAffineError(Exception):
 
 
 def read_affine(text: str, span: Span | None) -> Affine:
-    """Return an affine expression over names.
-
-    Raises
-    ------
-    SpecError
-        For anything else, at the part that is wrong; and for numbers above `LARGEST`.
-    """
+    """Return an affine expression over names."""
     source = _expression(text, span)
     try:
         return _Walker(source).affine(source.parse(), 0)
@@ -86,17 +80,10 @@ def read_constraints(text: str, span: Span) -> tuple[Constraint, ...]:
     """Return the constraints that a conjunction of affine comparisons stands for.
 
     Comparisons may be chained (``0 <= m < 128``) and joined by ``and`` or ``&&``; ``=`` means equality.
-
-    Raises
-    ------
-    SpecError
-        For what is no expression.
-    NotAffineError
-        For an expression of another kind, which may describe a set all the same.
     """
     if _TWICE.search(text):
         hint = "write one between two values, such as `0 <= m < 128`"
-        raise SpecError(f"two signs of comparison follow each other in `{text}`", span, hint=hint)
+        raise SpecError(f"two comparison operators follow each other in `{text}`", span, hint=hint)
     source = _expression(_EQUALITY.sub("==", text).replace("&&", " and "), span)
     return tuple(Constraint(affine, span) for affine in _Walker(source).conjunction(source.parse()))
 
@@ -115,11 +102,11 @@ class _Walker:
 
     def affine(self, node: ast.expr, depth: int) -> Affine:
         if depth > _DEEPEST:
-            raise NotAffineError("the expression is nested too deep", self._source.at(node))
+            raise NotAffineError("the expression is nested too deeply", self._source.at(node))
         expression = self._affine(node, depth + 1)
         numbers = (expression.constant, *expression.coefficients.values())
         if any(abs(number) > LARGEST for number in numbers):
-            raise NotAffineError(f"numbers above {LARGEST} are not read here", self._source.at(node))
+            raise NotAffineError(f"numbers above {LARGEST} are not supported here", self._source.at(node))
         return expression
 
     def _affine(self, node: ast.expr, depth: int) -> Affine:  # noqa: PLR0911 (one case per kind of node)
@@ -179,15 +166,9 @@ _ROUNDS = 50
 
 @dataclass
 class Interval:
-    """The values of a variable.
+    """The values of a variable."""
 
-    Parameters
-    ----------
-    low, high
-        Both included; None where there is no bound.
-    """
-
-    low: int | None = None
+    low: int | None = None  # both ends are included; None where there is no bound
     high: int | None = None
 
     @property
@@ -204,25 +185,6 @@ def tightened(variables: Iterable[str], constraints: Sequence[Constraint]) -> Bo
 
     Exact for constraints over single variables. A constraint over several is applied to the
     intervals of the others, until nothing changes.
-
-    Parameters
-    ----------
-    variables
-        All that the constraints speak of.
-    constraints
-        Applied in this order: an error names the one that leaves no value, and the last before it that
-        limited the variable.
-
-    Returns
-    -------
-    Box
-        One interval per variable, in this order. At least as wide as the set of points that satisfy
-        all constraints.
-
-    Raises
-    ------
-    SpecError
-        Constraints that no value satisfies, naming two of them.
     """
     box: Box = {name: Interval() for name in variables}
     last: dict[str, Span] = {}
@@ -345,14 +307,7 @@ _MOST_OPERATIONS = 10**5
 def bounding_box(
     variables: Sequence[str], constraints: Iterable[Constraint], texts: Sequence[tuple[str, Span]]
 ) -> tuple[Box, bool]:
-    """Return the least box around a set of integer points, and whether the set fills it.
-
-    Raises
-    ------
-    SpecError
-        The extra is not installed, ISL does not understand a text or needs too many steps for it,
-        or the set is empty.
-    """
+    """Return the least box around a set of integer points, and whether the set fills it."""
     isl = _library(texts[0][1])
     context = isl.Context()
     context.set_max_operations(_MOST_OPERATIONS)
@@ -385,7 +340,7 @@ def _bounding_box(
     box = {name: _interval(result, place) for place, name in enumerate(variables)}
     if not all(interval.is_bounded for interval in box.values()):
         return box, False
-    limits = (f"{own.low} <= {name} <= {own.high}" for name, own in box.items())
+    limits = (f"{values.low} <= {name} <= {values.high}" for name, values in box.items())
     return box, bool(_set(isl, everything, " and ".join(limits), texts[0][1]).is_equal(result))
 
 
@@ -395,7 +350,7 @@ def _check_text(text: str, span: Span) -> None:
     for character in text:
         depth += {"(": 1, ")": -1}.get(character, 0)
         if depth < 0 or character in "{};":
-            raise SpecError(f"`{character}` does not belong into this condition", span)
+            raise SpecError(f"`{character}` is not allowed in this condition", span)
 
 
 def _library(span: Span) -> ModuleType:

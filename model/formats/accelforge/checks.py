@@ -27,21 +27,11 @@ from model.workload import Einsum
 
 @dataclass(frozen=True)
 class ShapedEinsum:
-    """An Einsum with what is known of its extent.
-
-    Parameters
-    ----------
-    written
-        Its text.
-    shape
-        The ranges of its rank variables, in the order of ``written.rank_variables``.
-    sizes
-        Sizes by rank, those of the workload included; not every rank has one.
-    """
+    """An Einsum with what is known of its extent."""
 
     written: WrittenEinsum
     shape: Shape
-    sizes: Mapping[str, RankSize]
+    sizes: Mapping[str, RankSize]  # by rank, those of the workload included; not every rank has one
 
     @property
     def ranges(self) -> dict[str, range]:
@@ -58,13 +48,7 @@ _Accessed = tuple[ShapedEinsum, WrittenAccess]
 
 
 def check_rank_variables(einsums: Sequence[ShapedEinsum]) -> None:
-    """Check that each rank variable has the same values in all Einsums.
-
-    Raises
-    ------
-    SpecError
-        It has other values in one Einsum than in another.
-    """
+    """Check that each rank variable has the same values in all Einsums."""
     first: dict[str, tuple[range, ShapedEinsum]] = {}
     ranges = ((einsum, *item) for einsum in einsums for item in einsum.ranges.items())
     for einsum, name, values in ranges:
@@ -97,11 +81,6 @@ def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
 
     Ranks are compared by name, or by position where the names differ. Sizes are those given in
     `rank_sizes`; where there is none, accesses by single rank variables must have equal ranges.
-
-    Raises
-    ------
-    SpecError
-        Another number of ranks, or sizes that contradict each other.
     """
     first: dict[str, _Accessed] = {}
     for einsum, access in _accesses(einsums):
@@ -125,7 +104,7 @@ def _paired(
         raise SpecError(message, access.span, ((reference.span, f"with {listing(known)}"),))
     if indices.keys() == known.keys():
         return ((indices[rank], known[rank]) for rank in indices)
-    sentence = "tensor `{}` has ranks {} here, but {} at {}; they are taken for each other in this order"
+    sentence = "tensor `{}` has ranks {} here, but {} at {}; they are matched in this order"
     note(note_at(access.span, sentence, access.tensor, listing(indices), listing(known), str(reference.span)))
     return zip(access.indices, reference.indices, strict=True)
 
@@ -180,11 +159,6 @@ def check_words(einsums: Sequence[WrittenEinsum], constants: Collection[str]) ->
     """Check that no tensor of an Einsum's text lacks its indices.
 
     Words between the tensors name functions, or constants.
-
-    Raises
-    ------
-    SpecError
-        A tensor's name without indices; a name in upper case that is no constant and is not called.
     """
     tensors = {access.tensor: access.span for einsum in einsums for access in einsum.accesses}
     for einsum in einsums:
@@ -200,17 +174,11 @@ def _check_words(words: Iterable[BareWord], tensors: Mapping[str, Span], constan
             raise SpecError(message, word.span, ((tensors[word.name], "with indices"),), hint)
         if word.name[0].isupper() and not word.is_called and word.name not in constants:
             hint = did_you_mean(word.name, tensors) or "tensors have indices, as in `W[m, k]` or `W[]`"
-            raise SpecError(f"`{word.name}` is no rank, variable or function", word.span, hint=hint)
+            raise SpecError(f"`{word.name}` is not a rank, variable or function", word.span, hint=hint)
 
 
 def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
-    """Check that each tensor is written once, and that no Einsum waits for itself.
-
-    Raises
-    ------
-    SpecError
-        A tensor with two writers; a cycle of Einsums, with the place of each read on it.
-    """
+    """Check that each tensor is written once, and that no Einsum waits for itself."""
     writers: dict[str, tuple[WrittenEinsum, WrittenAccess]] = {}
     written = ((einsum, access) for einsum in einsums for access in einsum.accesses if access.output)
     for einsum, access in written:
@@ -274,13 +242,7 @@ WORKLOAD_DENSITY_KEYS = ("densities", "density_distributions")
 def check_densities(
     workload: MappingNode, einsums: Sequence[WrittenEinsum], ignore_sparse: bool, note: TakeNote
 ) -> None:
-    """Check that a workload's tensors are dense.
-
-    Raises
-    ------
-    SpecError
-        A density other than 1, unless it is to be ignored; a section that is no mapping.
-    """
+    """Check that a workload's tensors are dense."""
     for key, value in _entries(workload, einsums):
         if key.text in ("density", "densities"):
             check_density(key, value, ignore_sparse, note)
@@ -307,29 +269,20 @@ def _is_empty(node: Node) -> bool:
 def unused_notes(
     sizes: Mapping[str, RankSize], conditions: Iterable[Condition], shaped: Sequence[ShapedEinsum]
 ) -> Iterator[Note]:
-    """Note each size and condition that concerns nothing in the workload: it has no effect.
-
-    Parameters
-    ----------
-    sizes
-        Those of the whole workload, by rank.
-    conditions
-        Those of the whole workload.
-    shaped
-        All Einsums.
-    """
+    """Note each size and condition that concerns nothing in the workload: it has no effect."""
     indices = [index for e in shaped for access in e.written.accesses for index in access.indices]
     used = {index.rank for index in indices}
     for name, size in sizes.items():
         if name not in used:
             yield note_at(size.span, "no tensor has a rank `{}`; its size has no effect", name)
     for einsum in shaped:
-        own_sizes, own = einsum.written.get("rank_sizes"), einsum.written
-        ranks = {index.rank for access in own.accesses for index in access.indices}
-        names = own_sizes.keys() if isinstance(own_sizes, MappingNode) else ()
+        written = einsum.written
+        local_sizes = written.get("rank_sizes")
+        ranks = {index.rank for access in written.accesses for index in access.indices}
+        names = local_sizes.keys() if isinstance(local_sizes, MappingNode) else ()
         for name in (name for name in names if name not in ranks):
             sentence = "no tensor of Einsum `{}` has a rank `{}`; its size here has no effect"
-            yield note_at(einsum.sizes[name].span, sentence, own.name, name)
+            yield note_at(einsum.sizes[name].span, sentence, written.name, name)
     variables = {frozenset(einsum.written.rank_variables) for einsum in shaped}
     for part in conditions:
         if not any(part.variables <= named for named in variables):
@@ -349,7 +302,7 @@ def _cuts_of(einsum: ShapedEinsum) -> Iterator[Note]:
         if size is None or name not in ends or ends[name][0] < size.size:
             continue
         end, span = ends[name]
-        sentence = "`{}` ends at {}, as rank `{}` has {} values ({}); this condition would let it go on to {}"
+        sentence = "`{}` ends at {}, as rank `{}` has {} values ({}); this condition allows values up to {}"
         yield note_at(span, sentence, name, size.size - 1, index.rank, size.size, str(size.span), end)
 
 
@@ -368,13 +321,7 @@ def _ends(constraints: Iterable[Constraint]) -> dict[str, tuple[int, Span]]:
 
 
 def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
-    """Note each operation that is named: it changes no cost.
-
-    Raises
-    ------
-    SpecError
-        An operation that is no name.
-    """
+    """Note each operation that is named: it changes no cost."""
     for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
         if node is not None:
             operation = as_name(node, f"`{key}`")
@@ -386,7 +333,9 @@ def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
     computed = (einsum.written for einsum in shaped if einsum.written.get(COPY_KEY) is None)
     for word in (word for einsum in computed for word in einsum.words):
         if word.is_called and word.name == "copy":
-            yield note_at(word.span, "`copy` is computed like any function; `{}: true` moves", COPY_KEY)
+            yield note_at(
+                word.span, "`copy` is computed like any other function; `{}: true` makes it a move", COPY_KEY
+            )
 
 
 def version_notes(*sections: Node | None) -> Iterator[Note]:

@@ -28,13 +28,7 @@ from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span,
 
 @contextmanager
 def within(einsum: str | None) -> Iterator[None]:
-    """Name the Einsum in errors that are met inside, but for those that name it themselves.
-
-    Raises
-    ------
-    SpecError
-        The error that was met; as it is if nobody knows the Einsum's name.
-    """
+    """Name the Einsum in errors that are met inside, but for those that name it themselves."""
     try:
         yield
     except SpecError as error:
@@ -90,23 +84,11 @@ class WrittenIndex:
 
 @dataclass(frozen=True)
 class WrittenAccess:
-    """A tensor access.
-
-    Parameters
-    ----------
-    tensor, span
-        Name of the tensor, and its place.
-    indices
-        One per rank, no rank twice; none for a single value.
-    output
-        Whether the Einsum writes the tensor.
-    attributes
-        What else is said of it, None where nothing is.
-    """
+    """A tensor access."""
 
     tensor: str
     span: Span
-    indices: tuple[WrittenIndex, ...]
+    indices: tuple[WrittenIndex, ...]  # one per rank, no rank twice; none for a single value
     output: bool
     attributes: MappingNode | None = None
 
@@ -122,45 +104,24 @@ class WrittenAccess:
 
 @dataclass(frozen=True)
 class BareWord:
-    """A word between the tensors of a string.
+    """A word between the tensors of a string."""
 
-    Parameters
-    ----------
-    name, span
-        A function's name, a constant's, or that of a tensor that lacks its indices; and its place.
-    is_called
-        Whether a parenthesis follows.
-    """
-
-    name: str
+    name: str  # of a function, a constant, or a tensor that lacks its indices
     span: Span
-    is_called: bool
+    is_called: bool  # whether a parenthesis follows
 
 
 @dataclass(frozen=True)
 class WrittenEinsum:
-    """An Einsum as it is written.
+    """An Einsum as it is written."""
 
-    Parameters
-    ----------
-    name, span
-        Its name, that of its output by default, and its place.
-    accesses
-        All its tensors, at least one of them an output; an input may be there several times.
-    node
-        Its other attributes, None for a bare string.
-    words
-        What stands between the tensors of a string.
-    rank_variables
-        In the order of their first use.
-    """
-
-    name: str
+    name: str  # by default that of its output
     span: Span
+    # At least one output; an input may appear several times.
     accesses: tuple[WrittenAccess, ...]
-    node: MappingNode | None = None
-    words: tuple[BareWord, ...] = ()
-    rank_variables: tuple[str, ...] = field(init=False)
+    node: MappingNode | None = None  # its other attributes, None for a bare string
+    words: tuple[BareWord, ...] = ()  # what stands between the tensors of a string
+    rank_variables: tuple[str, ...] = field(init=False)  # in the order of their first use
 
     def __post_init__(self) -> None:
         """Collect the rank variables in the order of their first use."""
@@ -175,13 +136,7 @@ class WrittenEinsum:
 
 
 def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
-    """Read a list of Einsums.
-
-    Raises
-    ------
-    SpecError
-        For what is no Einsum, for two of one name, and for an empty list.
-    """
+    """Read a list of Einsums."""
     einsums: dict[str, WrittenEinsum] = {}
     for item in flat_items(as_sequence(node, "`einsums`").items):
         label = _label(item)
@@ -266,7 +221,7 @@ def _read_text(node: ScalarNode) -> tuple[tuple[WrittenAccess, ...], tuple[BareW
         raise SpecError(message, place)
     stray = _BRACKET.search(rest)
     if stray:
-        hint = "a tensor's name and its bracket stand together, as in `A[m, k]`"
+        hint = "a bracket follows the name of its tensor directly, as in `A[m, k]`"
         place = part_of(node.span, text, stray.start())
         raise SpecError(f"`{stray.group()}` does not belong to a tensor", place, hint=hint)
     outputs = list(_TENSOR.finditer(output_text))
@@ -319,19 +274,19 @@ def _variable_index(name: str, span: Span) -> WrittenIndex:
     """Return the index of a rank named like its rank variable, in upper case."""
     if not _RANK_VARIABLE.match(name):
         hint = "rank variables begin with a lower-case letter; an expression is written `RANK: expression`"
-        raise SpecError(f"`{name}` is no rank variable", span, hint=hint)
+        raise SpecError(f"`{name}` is not a rank variable", span, hint=hint)
     return WrittenIndex(name.upper(), Affine(0, {name: 1}), span)
 
 
 def _rank_index(rank: str, span: Span, expression: str, place: Span) -> WrittenIndex:
     if not _RANK.match(rank):
         hint = "ranks begin with an upper-case letter"
-        raise SpecError(f"`{rank}` is no name of a rank", span, hint=hint)
+        raise SpecError(f"`{rank}` is not the name of a rank", span, hint=hint)
     affine = read_affine(expression, place)
     for name in affine.coefficients:
         if not _RANK_VARIABLE.match(name):
             hint = "rank variables begin with a lower-case letter"
-            raise SpecError(f"`{name}` is no rank variable", place, hint=hint)
+            raise SpecError(f"`{name}` is not a rank variable", place, hint=hint)
     return WrittenIndex(rank, affine, place)
 
 
@@ -389,7 +344,7 @@ def _with_attributes(accesses: tuple[WrittenAccess, ...], listed: SequenceNode) 
     for item in listed.items:
         entry, name, span = _access_entry(item)
         if all(access.tensor != name for access in accesses):
-            raise SpecError(f"`{name}` is no tensor of this Einsum", span)
+            raise SpecError(f"`{name}` is not a tensor of this Einsum", span)
         given_twice = next((key for key in ("projection", "output") if key in entry), None)
         if given_twice is not None:
             message = f"`{given_twice}` of `{name}` is already given by `einsum`"

@@ -74,7 +74,7 @@ from model.text.source import (
     note_at,
     source_ref,
 )
-from model.wording import listing
+from model.wording import listing, printable
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
 
 SECTIONS = ("workload", "renames", "variables")
@@ -106,20 +106,11 @@ class LoadedWorkload:
 
 @dataclass(frozen=True)
 class WorkloadText:
-    """The text of a workload.
-
-    Parameters
-    ----------
-    top
-        The files, joined by top-level key.
-    name
-        The name of the file that holds the Einsums, for people.
-    is_fragment
-        Whether that file is a part of others, marked by an underscore: what feeds it is not there.
-    """
+    """The text of a workload."""
 
     top: MappingNode
-    name: str
+    name: str  # the name of the file that holds the Einsums, for people
+    # A part of other files, marked by an underscore: what feeds it is missing.
     is_fragment: bool = False
 
 
@@ -157,7 +148,7 @@ def load_workload(
     Parameters
     ----------
     paths
-        YAML files and Jinja2 templates. They may include spec files from their own directory and
+        YAML files and Jinja2 templates. They may include spec files from the directory of the file and
         from two directories above.
     variables
         Template variables.
@@ -201,7 +192,7 @@ def read_workload_text(
     tops = read_each(files, variables, limits, allow_include, LEVELS_ABOVE)
     main = [path for path, top in zip(files, tops, strict=True) if "workload" in top] or files
     only_fragments = all(is_fragment(path, LEVELS_ABOVE) for path in main)
-    return WorkloadText(reduce(join_specs, tops), main[0].stem, only_fragments)
+    return WorkloadText(reduce(join_specs, tops), printable(main[0].stem), only_fragments)
 
 
 def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWorkload:
@@ -261,13 +252,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
 
 
 def _settled(node: Node) -> Node:
-    """Return a section without tags, in which quoted numbers and truth values count as if unquoted.
-
-    Raises
-    ------
-    SpecError
-        A tag.
-    """
+    """Return a section without tags, in which quoted numbers and truth values count as if unquoted."""
     if node.tag is not None:
         raise SpecError(f"unknown tag `{node.tag}`", node.span)
     if isinstance(node, SequenceNode):
@@ -305,12 +290,12 @@ def _instances(node: Node | None, variables: Names) -> int:
 
 
 def _shaped(einsum: WrittenEinsum, section: _Section, note: TakeNote) -> ShapedEinsum:
-    sizes, own_sizes = section.sizes, einsum.get("rank_sizes")
-    own = frozenset(einsum.rank_variables)
-    inherited = (condition for condition in section.conditions if condition.variables <= own)
+    sizes, local_sizes = section.sizes, einsum.get("rank_sizes")
+    variables = frozenset(einsum.rank_variables)
+    inherited = (condition for condition in section.conditions if condition.variables <= variables)
     with within(einsum.name):
-        if own_sizes is not None:
-            sizes, _ = read_rank_sizes(own_sizes, section.inherited_sizes, section.variables)
+        if local_sizes is not None:
+            sizes, _ = read_rank_sizes(local_sizes, section.inherited_sizes, section.variables)
         shape = read_conditions(einsum.node, section.cascade.rank_variables, note)
         return ShapedEinsum(einsum, find_shape(einsum, sizes, (*shape, *inherited)), sizes)
 
@@ -323,7 +308,7 @@ def _check_shadowing(renames: Iterable[Rename], cascade: Cascade) -> None:
         if rename.name in cascade.rank_variables:
             raise SpecError(f"rename `{rename.name}` shadows a rank variable", rename.span)
         if rename.name in RESERVED:
-            raise SpecError(f"`{rename.name}` has a meaning of its own and cannot be a rename", rename.span)
+            raise SpecError(f"`{rename.name}` is reserved and cannot be a rename", rename.span)
 
 
 def _collect(names: EinsumNames, facts: _Facts) -> None:

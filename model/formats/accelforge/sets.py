@@ -96,11 +96,6 @@ def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
     Names of sets, tensors, rank variables and renames are combined by ``& | ^ - ~``, parentheses
     and conditionals; ``Inputs()`` means ``Inputs``; ``len(...)`` counts; ``.tensors`` and
     ``.rank_variables`` lead from one kind to the other.
-
-    Raises
-    ------
-    SpecError
-        For unknown names, at their place, and for what is no set.
     """
     value = _SetEvaluator(node, names).value()
     if not isinstance(value, SetValue):
@@ -109,13 +104,7 @@ def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
 
 
 def evaluate_number(node: ScalarNode, names: SetNames) -> object:
-    """Return what an expression over sets stands for, such as ``1 if len(All) == 3 else 0``.
-
-    Raises
-    ------
-    SpecError
-        For unknown names and for what is no expression.
-    """
+    """Return what an expression over sets stands for, such as ``1 if len(All) == 3 else 0``."""
     return _SetEvaluator(node, names).value()
 
 
@@ -149,7 +138,7 @@ class _SetEvaluator(Evaluator):
         if known is not None:
             return known
         hint = did_you_mean(name, self._sets.candidates()) or self._sets.unknown()
-        message = f"`{name}` is no tensor, rank variable, rename or set"
+        message = f"`{name}` is not a tensor, rank variable, rename or set"
         raise SpecError(message, self._text.at(node), hint=hint)
 
     def _complement(self, value: object) -> SetValue:
@@ -184,38 +173,20 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 
 @dataclass(frozen=True)
 class Rename:
-    """A name for what a set expression gives.
-
-    Parameters
-    ----------
-    name, span
-        The name and its place.
-    source
-        The set expression.
-    expected_count
-        How many elements it must give, None if that is not said.
-    kind
-        What it must give, None for either.
-    """
+    """A name for what a set expression gives."""
 
     name: str
     span: Span
     source: ScalarNode
     expected_count: ScalarNode | None = None
-    kind: Kind | None = None
+    kind: Kind | None = None  # None for either
 
 
 Renames = dict[str, Rename]
 
 
 def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
-    """Read ``{name: source}``, or a list of mappings with ``name``, ``source`` and ``expected_count``.
-
-    Raises
-    ------
-    SpecError
-        For anything else, and for a name that is given twice.
-    """
+    """Read ``{name: source}``, or a list of mappings with ``name``, ``source`` and ``expected_count``."""
     if node is None:
         return {}
     if isinstance(node, MappingNode):
@@ -254,11 +225,6 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
     """Read the top-level section ``renames``.
 
     Several entries for one Einsum, as files that are joined may bring them, count together.
-
-    Raises
-    ------
-    SpecError
-        For an unknown Einsum, and for a name with two different sources.
     """
     if node is None:
         return {}
@@ -290,9 +256,9 @@ def _add(renames: Renames, rename: Rename) -> None:
         raise SpecError(f"rename `{rename.name}` has two sources", rename.source.span, related)
 
 
-def effective_renames(own: Renames, top: Mapping[str, Renames], einsum: str) -> Renames:
+def effective_renames(local: Renames, top: Mapping[str, Renames], einsum: str) -> Renames:
     """Return the renames that hold in an Einsum."""
-    return {**top.get(DEFAULT, {}), **top.get(einsum, {}), **own}
+    return {**top.get(DEFAULT, {}), **top.get(einsum, {}), **local}
 
 
 OTHER = "Other"
@@ -312,17 +278,7 @@ class _CountError(SpecError):
 
 @dataclass(frozen=True)
 class TensorRules:
-    """What a workload says of its tensors by set expressions.
-
-    Parameters
-    ----------
-    bits_per_value
-        The section, a mapping of set expressions to bits.
-    persistent_tensors
-        A set expression.
-    variables
-        Names that numbers may use.
-    """
+    """What a workload says of its tensors by set expressions."""
 
     bits_per_value: Node | None
     persistent_tensors: Node | None
@@ -331,30 +287,14 @@ class TensorRules:
 
 @dataclass
 class EinsumNames:
-    """The sets of one Einsum; each is worked out when it is asked for.
-
-    Parameters
-    ----------
-    einsum
-        The Einsum.
-    cascade
-        All Einsums.
-    renames
-        The Einsum's renames.
-    rules
-        What the workload says of its tensors.
-    fed
-        Tensors that count as intermediates beside those of the cascade.
-    on_unmet
-        Takes a note where a rename matches less than expected, as it may where only a part of a
-        workload is read; None if that is an error.
-    """
+    """The sets of one Einsum; each is worked out when it is asked for."""
 
     einsum: WrittenEinsum
     cascade: Cascade
     renames: Renames
     rules: TensorRules
-    fed: frozenset[str] = frozenset()
+    fed: frozenset[str] = frozenset()  # tensors that count as intermediates beside those of the cascade
+    # Where a rename matches less than expected: takes a note; None if that is an error.
     on_unmet: TakeNote | None = None
     _known: dict[str, object] = field(default_factory=dict)
     _unmet: set[str] = field(default_factory=set)
@@ -362,13 +302,7 @@ class EinsumNames:
     _other: SetValue | None = None
 
     def find(self, name: str) -> SetValue | None:
-        """Return the set called `name`, restricted to the Einsum.
-
-        Raises
-        ------
-        SpecError
-            A rename or ``Persistent`` whose own expression is wrong, or needs itself.
-        """
+        """Return the set called `name`, restricted to the Einsum."""
         if name == OTHER:
             return self._other
         if name in BUILT_IN:
@@ -396,15 +330,7 @@ class EinsumNames:
         return set_of(members, kind or "tensors")
 
     def attribute(self, value: SetValue, name: str) -> object:
-        """Return an attribute of a set.
-
-        Raises
-        ------
-        TypeError
-            There is no such attribute.
-        SpecError
-            The bits are wrong, see `bits_per_value`.
-        """
+        """Return an attribute of a set."""
         accesses = self.einsum.accesses
         if name == "rank_variables" and value.kind != "rank variables":
             indexing = (access.rank_variables for access in accesses if access.tensor in value.members)
@@ -439,23 +365,11 @@ class EinsumNames:
         return set_of(members[name], "tensors")
 
     def rename(self, rename: Rename) -> SetValue:
-        """Return what a rename stands for.
-
-        Raises
-        ------
-        SpecError
-            A source of the other kind, or not as many elements as expected.
-        """
+        """Return what a rename stands for."""
         return self._once(rename.name, rename.span, lambda: self._renamed(rename))
 
     def meets_counts(self) -> bool:
-        """Whether each rename matches as many elements as it expects.
-
-        Raises
-        ------
-        SpecError
-            A rename that is wrong in another way.
-        """
+        """Whether each rename matches as many elements as it expects."""
         try:
             for rename in self.renames.values():
                 self.rename(rename)
@@ -515,17 +429,11 @@ class EinsumNames:
             f"{self._matches(rename, value)}, but expected_count is {count}",
             rename.source.span,
             related,
-            hint=f"give the Einsum a rename `{rename.name}` of its own if another tensor is meant",
+            hint=f"give the Einsum a rename `{rename.name}` if you mean another tensor",
         )
 
     def persistent(self) -> frozenset[str]:
-        """Return the tensors of the Einsum that stay in their backing storage.
-
-        Raises
-        ------
-        SpecError
-            A set expression that is wrong.
-        """
+        """Return the tensors of the Einsum that stay in their backing storage."""
         place = self.einsum.span
         return self._once("Persistent", place, self._persistent)
 
@@ -545,14 +453,7 @@ class EinsumNames:
         return ruled - flags.keys() | {tensor for tensor, flag in flags.items() if flag}
 
     def bits_per_value(self) -> dict[str, int]:
-        """Return the bits of a value of each tensor: what its accesses say, else the workload.
-
-        Raises
-        ------
-        SpecError
-            Set expressions that overlap, a tensor that none of them covers, and accesses of one tensor that
-            contradict each other.
-        """
+        """Return the bits of a value of each tensor: what its accesses say, else the workload."""
         return self._once(".bits_per_value", self.einsum.span, self._bits_per_value)
 
     def _bits_per_value(self) -> dict[str, int]:
@@ -618,11 +519,6 @@ def names_of_part(
 
     Where its renames do not match what they expect, tensors that look as if another part wrote them
     count as intermediates. If that does not help, what falls short is noted.
-
-    Raises
-    ------
-    SpecError
-        A rename that is wrong in another way.
     """
     for fed in (frozenset[str](), cascade.fed):
         names = EinsumNames(einsum, cascade, renames, rules, fed)

@@ -54,50 +54,28 @@ class RankSize:
 
 @dataclass(frozen=True)
 class Condition:
-    """One text of an iteration space shape.
-
-    Parameters
-    ----------
-    text, span
-        What is written, and where.
-    variables
-        The workload's rank variables that it speaks of, the key it stands under included.
-    """
+    """One text of an iteration space shape."""
 
     text: str
     span: Span
+    # Those of the workload that it mentions, its key included.
     variables: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What an Einsum computes.
+    """What an Einsum computes."""
 
-    Parameters
-    ----------
-    ranges
-        Values of each rank variable, in the order of the Einsum's.
-    is_box
-        Whether all their combinations are computed.
-    constraints
-        The conditions that are affine; those that ISL alone understands are not among them.
-    """
-
-    ranges: tuple[range, ...]
-    is_box: bool
+    ranges: tuple[range, ...]  # values of each rank variable, in the order of the Einsum's
+    is_box: bool  # whether all their combinations are computed
+    # Without the conditions that only ISL understands.
     constraints: tuple[Constraint, ...] = ()
 
 
 def read_rank_sizes(
     node: Node | None, outer: Attributes, variables: Names
 ) -> tuple[dict[str, RankSize], Attributes]:
-    """Return the sizes of ranks, those of the workload included, and what an inner section inherits.
-
-    Raises
-    ------
-    SpecError
-        For a size that is no positive whole number, and a rank in lower case.
-    """
+    """Return the sizes of ranks, those of the workload included, and what an inner section inherits."""
     section = None if node is None else as_mapping(node, "`rank_sizes`")
     attributes = read_attributes(section, outer, variables, _AS_MANY_AS_WRITTEN)
     names = {**variables, **{name: attribute.value for name, attribute in attributes.items()}}
@@ -105,7 +83,7 @@ def read_rank_sizes(
     for name, attribute in attributes.items():
         if name[:1].islower():
             hint = f"ranks begin with an upper-case letter: `{name.upper()}`"
-            raise SpecError(f"`{name}` is no name of a rank", attribute.key, hint=hint)
+            raise SpecError(f"`{name}` is not the name of a rank", attribute.key, hint=hint)
         size = as_int(attribute.node, f"the size of rank `{name}`", names, 1, MAX_BOUND)
         sizes[name] = RankSize(size, attribute.node.span)
     return sizes, attributes
@@ -117,19 +95,13 @@ NO_SIZES = NO_ATTRIBUTES
 def read_conditions(
     section: MappingNode | None, known: frozenset[str], note: TakeNote
 ) -> tuple[Condition, ...]:
-    """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts.
-
-    Raises
-    ------
-    SpecError
-        For a text that does not speak of its rank variable, and for both names.
-    """
+    """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts."""
     written = None if section is None else one_of(section, SHAPE_KEYS, "the workload")
     if written is None or (isinstance(written[1], ScalarNode) and written[1].value is None):
         return ()
     key, node = written
     if key.text != SHAPE_KEYS[0]:
-        note(note_at(key.span, "`{}` is read as `{}`, as it is called today", key.text, SHAPE_KEYS[0]))
+        note(note_at(key.span, "`{}` is read as `{}`, its current name", key.text, SHAPE_KEYS[0]))
     if isinstance(node, MappingNode):
         return tuple(_condition(value, known, key) for key, value in node.entries)
     if isinstance(node, SequenceNode):
@@ -141,7 +113,7 @@ def _condition(node: Node, known: frozenset[str], key: ScalarNode | None) -> Con
     scalar = as_scalar(node, "a part of `iteration_space_shape`")
     words = frozenset(_WORD.findall(scalar.text))
     if key is not None and key.text not in words:
-        raise SpecError(f"this does not speak of `{key.text}`", scalar.span, ((key.span, "its key"),))
+        raise SpecError(f"this does not mention `{key.text}`", scalar.span, ((key.span, "its key"),))
     constrained = frozenset() if key is None else {key.text}
     return Condition(scalar.text, scalar.span, (words & known) | constrained)
 
@@ -152,22 +124,6 @@ def find_shape(
     """Return the ranges of an Einsum's rank variables.
 
     Every access to a rank with a size limits its index to the rank; what lies beyond is skipped.
-
-    Parameters
-    ----------
-    einsum
-        The Einsum.
-    sizes
-        Of its ranks; others may be missing, or there without need.
-    conditions
-        All that hold for the Einsum.
-
-    Raises
-    ------
-    SpecError
-        For a rank variable without bounds or with more than `MAX_BOUND` values, bounds that no value
-        satisfies, an index outside of its rank, and a condition that makes the iteration space another
-        shape than a box where ISL is not there to handle it.
     """
     indices = [index for access in einsum.accesses for index in access.indices]
     limits = [limit for index in indices for limit in _limits(index, sizes)]
@@ -226,7 +182,7 @@ def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
     for name in constraint.affine.coefficients:
         if name not in einsum.rank_variables:
             hint = did_you_mean(name, einsum.rank_variables) or f"it has {listing(einsum.rank_variables)}"
-            message = f"`{name}` is no rank variable of Einsum `{einsum.name}`"
+            message = f"`{name}` is not a rank variable of Einsum `{einsum.name}`"
             raise SpecError(message, constraint.span, hint=hint)
 
 

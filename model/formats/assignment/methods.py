@@ -228,32 +228,18 @@ OFFER_KEYS = ("name", "lowering", "dataflow", "input_layout", "output_layout")
 
 @dataclass(frozen=True)
 class MethodFile:
-    """What a file of methods says.
+    """What a file of methods says."""
 
-    Parameters
-    ----------
-    layouts
-        Names of layouts, one at least.
-    dataflows
-        Per name the list of constraints; empty for those of the architecture alone.
-    methods, places
-        By name, one at least, and where each is written.
-    """
-
-    layouts: tuple[str, ...]
+    layouts: tuple[str, ...]  # names of layouts, one at least
+    # Per name the list of constraints; empty for those of the architecture alone.
     dataflows: Mapping[str, SequenceNode]
+    # By name, one at least, and where each is written.
     methods: Mapping[str, Method]
     places: Mapping[str, Span]
 
 
 def read_methods(top: MappingNode) -> MethodFile:
-    """Read a file of methods; the constraints in it are read where they meet an architecture.
-
-    Raises
-    ------
-    SpecError
-        A name is unknown or given twice, or a key is missing or unknown.
-    """
+    """Read a file of methods; the constraints in it are read where they meet an architecture."""
     check_keys(top, (METHODS,), "a file of methods", (METHODS,))
     section = as_mapping(top.require(METHODS, "the file"), f"`{METHODS}`")
     check_keys(section, METHODS_KEYS, f"`{METHODS}`", METHODS_KEYS)

@@ -50,21 +50,16 @@ from model.text.source import (
 )
 
 SECTION, ARCHITECTURE = "network", "architecture"
+MOST_NOTES = 10
+"""Of a kind: a few show what is wrong with thousands of edges."""
 
 
 @dataclass(frozen=True)
 class LoadedAssignment:
-    """What network files say: either a network with its costs, or shapes and the hardware.
+    """What network files say: either a network with its costs, or shapes and the hardware."""
 
-    Parameters
-    ----------
-    network
-        With explicit costs; None where a cost model prices it.
-    shaped, hardware
-        Layers by their shapes, and what prices them; None where costs are explicit.
-    """
-
-    network: CostedNetwork | None = None
+    network: CostedNetwork | None = None  # with explicit costs; None where a cost model prices it
+    # Layers by their shapes, and what prices them; None where costs are explicit.
     shaped: ShapedNetwork | None = None
     hardware: Hardware | None = None
 
@@ -98,7 +93,7 @@ def load_assignment(
     unused = tuple(unused_notes(variables or {}, names))
     if ARCHITECTURE in top and SECTION in top:
         raise SpecError(
-            "a network with costs of its own needs no architecture",
+            "a network with explicit costs needs no architecture",
             top.key(ARCHITECTURE).span,
             hint="`--methods FILE` lets the mapper find what each method of FILE costs on it",
         )
@@ -124,32 +119,16 @@ class NamedLayer:
 
 @dataclass(frozen=True)
 class NamedEdge:
-    """An edge between layers.
-
-    Parameters
-    ----------
-    source, target
-        Positions of the layers.
-    node
-        Its mapping; None where ``edges: chain`` implies it.
-    span
-        Its place.
-    """
+    """An edge between layers."""
 
     source: int
     target: int
-    node: MappingNode | None
+    node: MappingNode | None  # its mapping; None where ``edges: chain`` implies it
     span: Span
 
 
 def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, ...]:
-    """Read the list under ``layers``.
-
-    Raises
-    ------
-    SpecError
-        There is no layer, a key is unknown, or a name is missing or given twice.
-    """
+    """Read the list under ``layers``."""
     layers = as_sequence(section.require("layers", "`network`"), "`layers`")
     if not layers.items:
         raise SpecError("`layers` must not be empty", layers.span)
@@ -171,13 +150,7 @@ def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, 
 def read_edges(
     section: MappingNode, layers: Sequence[NamedLayer], keys: Sequence[str]
 ) -> tuple[NamedEdge, ...]:
-    """Read ``edges``: a list of mappings, or ``chain``.
-
-    Raises
-    ------
-    SpecError
-        An unknown layer or key, an edge of a layer to itself, two edges between the same layers, or a circle.
-    """
+    """Read ``edges``: a list of mappings, or ``chain``."""
     node = section.get("edges")
     if node is None:
         return ()
@@ -198,6 +171,18 @@ def read_edges(
     return tuple(edges.values())
 
 
+def lone_layer_notes(layers: Sequence[NamedLayer], edges: Sequence[NamedEdge]) -> list[Note]:
+    """Return a note for each layer without an edge, where others have some: one may have been forgotten."""
+    if not edges:
+        return []
+    joined = {end for edge in edges for end in (edge.source, edge.target)}
+    sentence = "no edge reaches layer `{}`, so no transition counts for it"
+    lone = [layer for number, layer in enumerate(layers) if number not in joined]
+    return _first(
+        [note_at(layer.node.span, sentence, layer.name) for layer in lone], "{:,} more layers like these"
+    )
+
+
 def _read_edge(item: Node, positions: Mapping[str, int], keys: Sequence[str]) -> NamedEdge:
     node = as_mapping(item, "an edge")
     check_keys(node, keys, "an edge", ("from", "to"))
@@ -210,13 +195,13 @@ def _read_edge(item: Node, positions: Mapping[str, int], keys: Sequence[str]) ->
 
 
 def _check_acyclic(layers: Sequence[NamedLayer], edges: Mapping[tuple[int, int], NamedEdge]) -> None:
-    circle = find_cycle(len(layers), list(edges))
-    if not circle:
+    cycle = find_cycle(edges)
+    if not cycle:
         return
-    names = " -> ".join(f"`{layers[position].name}`" for position in circle)
-    places = [edges[ends].span for ends in pairwise(circle)]
+    names = " -> ".join(f"`{layers[position].name}`" for position in cycle)
+    places = [edges[ends].span for ends in pairwise(cycle)]
     others = tuple((span, "then this one") for span in places[1:])
-    raise SpecError(f"the edges run in a circle: {names}", places[0], others)
+    raise SpecError(f"the edges form a cycle: {names}", places[0], others)
 
 
 DEFAULT_UNIT = "units"
@@ -226,23 +211,19 @@ COSTED_EDGE_KEYS = ("from", "to", "transition")
 
 
 def read_tables(section: MappingNode) -> CostedNetwork:
-    """Read a network whose costs are all given.
-
-    Raises
-    ------
-    SpecError
-        An unknown or missing key, names that are unknown or given twice, or a cost that is wrong.
-    """
+    """Read a network whose costs are all given."""
     check_keys(section, COSTED_NETWORK_KEYS, "`network`", ("layers",))
     named = read_layers(section, COSTED_LAYER_KEYS)
     layers = [_layer_costs(layer) for layer in named]
-    edges = [_edge_costs(edge, layers) for edge in read_edges(section, named, COSTED_EDGE_KEYS)]
+    joined = read_edges(section, named, COSTED_EDGE_KEYS)
+    edges = [_edge_costs(edge, layers) for edge in joined]
     unit = section.get("unit")
     return build_network(
         network_name(section),
         DEFAULT_UNIT if unit is None else as_name(unit, "`unit`"),
         layers,
         edges,
+        tuple(lone_layer_notes(named, joined)),
     )
 
 
@@ -275,13 +256,7 @@ INFINITE_WORDS = ("inf", "+inf", "infinity")
 
 
 def read_cost(node: Node, what: str) -> Cost:
-    """Return a cost exactly as written.
-
-    Raises
-    ------
-    SpecError
-        It is missing, no number, negative, or neither zero nor from 1e-15 to 1e15.
-    """
+    """Return a cost exactly as written."""
     if not isinstance(node, ScalarNode):
         raise SpecError(f"{what} must be a number, but is {kind_of(node)}", node.span)
     if node.value is None:
@@ -292,7 +267,7 @@ def read_cost(node: Node, what: str) -> Cost:
         return None
     value = node.value
     if isinstance(value, (bool, str)) or math.isnan(value):
-        hint = "text in quotes is no number" if node.quoted else None
+        hint = "text in quotes is not a number" if node.quoted else None
         raise SpecError(f"{what} must be a number or `inf`, but is `{node.text}`", node.span, hint=hint)
     if value < 0:
         raise SpecError(f"{what} must not be negative, but is {node.text}", node.span)
@@ -302,13 +277,7 @@ def read_cost(node: Node, what: str) -> Cost:
 
 
 def read_figure(node: Node, what: str) -> Fraction:
-    """Return a positive finite number exactly as written.
-
-    Raises
-    ------
-    SpecError
-        It is anything else, or not from 1e-15 to 1e15.
-    """
+    """Return a positive finite number exactly as written."""
     figure = read_cost(node, what)
     if figure is None or figure == 0:
         raise SpecError(f"{what} must be positive and finite", node.span)
@@ -318,13 +287,7 @@ def read_figure(node: Node, what: str) -> Fraction:
 def read_transition(
     node: Node, edge: str, sources: Iterable[str], targets: Iterable[str]
 ) -> dict[tuple[str, str], Cost]:
-    """Return the costs of pairs of methods: ``{METHOD OF THE SOURCE: {METHOD OF THE TARGET: COST}}``.
-
-    Raises
-    ------
-    SpecError
-        A method that a layer does not offer, or a cost that is wrong.
-    """
+    """Return the costs of pairs of methods: ``{METHOD OF THE SOURCE: {METHOD OF THE TARGET: COST}}``."""
     sources, targets = tuple(sources), tuple(targets)
     matrix = as_mapping(node, f"`transition` of {edge}")
     _check_methods(matrix, sources, f"the source of {edge}")
@@ -374,13 +337,7 @@ FRACTIONAL, WHOLE = "fractional", "whole"
 
 
 def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
-    """Read a network with a ``cost_model``.
-
-    Raises
-    ------
-    SpecError
-        Anything in it is wrong.
-    """
+    """Read a network with a ``cost_model``."""
     check_keys(section, SHAPED_NETWORK_KEYS, "`network`", ("layers",))
     unit = section.get("unit")
     if unit is not None and as_name(unit, "`unit`") != UNIT:
@@ -394,16 +351,10 @@ def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
 def shaped_network(
     section: MappingNode, named: Sequence[NamedLayer], layers: tuple[ShapedLayer, ...]
 ) -> ShapedNetwork:
-    """Read the edges between layers with shapes, and return the network with notes on them.
-
-    Raises
-    ------
-    SpecError
-        As for `read_edges`, or an edge carries more channels than its target takes in.
-    """
+    """Read the edges between layers with shapes, and return the network with notes on them."""
     joined = read_edges(section, named, SHAPED_EDGE_KEYS)
     edges = tuple(_shaped_edge(edge, layers) for edge in joined)
-    notes = tuple(channel_notes(joined, edges, layers))
+    notes = (*channel_notes(joined, edges, layers), *lone_layer_notes(named, joined))
     return ShapedNetwork(network_name(section), layers, edges, notes)
 
 
@@ -422,7 +373,7 @@ def _shaped_layer(layer: NamedLayer) -> ShapedLayer:
     if isinstance(shape, Tensor):
         if methods is not None:
             key = layer.node.key("methods")
-            raise SpecError(f"{what} holds a tensor, there is no method to choose", key.span)
+            raise SpecError(f"{what} holds a tensor, so there is no method to choose", key.span)
         return ShapedLayer(layer.name, shape, (TENSOR,), place)
     if methods is None:
         return ShapedLayer(layer.name, shape, shape.usual_methods(), place)
@@ -436,14 +387,7 @@ def _shaped_layer(layer: NamedLayer) -> ShapedLayer:
 
 
 def read_shape(layer: NamedLayer) -> Convolution | Tensor:
-    """Read a layer's ``conv`` or ``tensor``.
-
-    Raises
-    ------
-    SpecError
-        It has none of them or both, a key is unknown or missing, or an extent is not from 1 to
-        `LARGEST_EXTENT`.
-    """
+    """Read a layer's ``conv`` or ``tensor``."""
     what, node = f"layer `{layer.name}`", layer.node
     conv, tensor = (node.get(key) for key in ("conv", "tensor"))
     if (conv is None) == (tensor is None):
@@ -534,10 +478,6 @@ def _with_winograd(model: SystolicModel, node: MappingNode) -> SystolicModel:
     return replace(model, winograd_outputs=outputs, winograd_kernel=kernel, whole_kernel_tiles=whole)
 
 
-MOST_NOTES = 10
-"""Networks have thousands of edges; what is wrong with all of them is seen by a few."""
-
-
 def channel_notes(
     named: Sequence[NamedEdge], edges: Sequence[ShapedEdge], layers: Sequence[ShapedLayer]
 ) -> list[Note]:
@@ -545,14 +485,18 @@ def channel_notes(
 
     An edge with ``channels`` says what it carries, and is believed.
     """
-    notes = [
+    notes = (
         _channel_note(own.span, layers[edge.source], layers[edge.target])
         for own, edge in zip(named, edges, strict=True)
         if edge.channels is None and not _channels_agree(layers[edge.source], layers[edge.target])
-    ]
+    )
+    return _first(list(notes), "{:,} more edges like these")
+
+
+def _first(notes: list[Note], rest: str) -> list[Note]:
     if len(notes) <= MOST_NOTES:
         return notes
-    return [*notes[:MOST_NOTES], note_at(None, "{:,} more edges like these", len(notes) - MOST_NOTES)]
+    return [*notes[:MOST_NOTES], note_at(None, rest, len(notes) - MOST_NOTES)]
 
 
 def _channels_agree(source: ShapedLayer, target: ShapedLayer) -> bool:

@@ -75,15 +75,7 @@ def place_of(einsum: Einsum) -> Span:
 
 @dataclass(frozen=True)
 class Naming:
-    """Names of one Einsum, beside those that only other Einsums of the workload have.
-
-    Parameters
-    ----------
-    einsum
-        One of the Einsums of `workload`.
-    workload
-        Knows which names there are at all.
-    """
+    """Names of one Einsum, beside those that only other Einsums of the workload have."""
 
     einsum: Einsum
     workload: Workload
@@ -184,37 +176,16 @@ _OF_ALL = ("=1", "==1", "<=1", "=-1", "==-1")
 
 @dataclass
 class Resolver:
-    """Rewrites nodes for one Einsum.
-
-    Parameters
-    ----------
-    naming
-        What names mean.
-    absent
-        Dimensions that the constraints name and the Einsum does not have, in the order in which
-        they come up: they count as dimensions of bound 1. `resolved` adds to it.
-    all_inputs
-        Places of the name ``Inputs`` where it means weights as well. `resolved` adds to it.
-    """
+    """Rewrites nodes for one Einsum."""
 
     naming: Naming
+    # Dimensions that the constraints name and the Einsum lacks, in order of appearance; their bound is 1.
     absent: dict[str, ScalarNode] = field(default_factory=dict)
+    # Places of the name ``Inputs`` where it means weights as well.
     all_inputs: list[Span] = field(default_factory=list)
 
     def resolved(self, node: Node) -> Node:
-        """Return a section with all names of tensors and dimensions in it replaced.
-
-        Parameters
-        ----------
-        node
-            A section of constraints, or the architecture.
-
-        Raises
-        ------
-        SpecError
-            For a tensor that no Einsum of the workload knows, a rank variable in another case where a factor
-            is asked of it, and a factor other than 1 and -1 of a name that means several rank variables.
-        """
+        """Return a section with all names of tensors and dimensions in it replaced."""
         if isinstance(node, SequenceNode):
             return replace(node, items=tuple(self.resolved(item) for item in node.items))
         if isinstance(node, MappingNode):
@@ -223,14 +194,7 @@ class Resolver:
         return node
 
     def unknown_note(self) -> Note | None:
-        """Return a note on the dimensions that no Einsum of the workload has, None if there are none.
-
-        Raises
-        ------
-        SpecError
-            All of them are rank variables but for their case: nothing suggests that the constraints
-            were written for another kind of problem, whose names mean something else.
-        """
+        """Return a note on the dimensions that no Einsum of the workload has, None if there are none."""
         unknown = {name: node for name, node in self.absent.items() if not self.naming.knows_dim(name)}
         if not unknown:
             return None
@@ -245,17 +209,12 @@ class Resolver:
         return note_at(place.span, sentence, listing(unknown), case)
 
     def explained(self, error: SpecError) -> SpecError:
-        """Return an error on what was resolved with a hint on what ``Inputs`` means at its places.
-
-        Parameters
-        ----------
-        error
-            Returned as it is where it has a hint, or has nothing to do with ``Inputs``.
-        """
+        """Return an error on what was resolved with a hint on what ``Inputs`` means at its places."""
         places = {error.span, *(place for place, _ in error.related)}
         if error.hint is not None or places.isdisjoint(self.all_inputs):
             return error
-        hint = f"`Inputs` means all inputs of Einsum `{self.naming.einsum.name}`: give it a rename `input`"
+        name = self.naming.einsum.name
+        hint = f"`Inputs` means all inputs of Einsum `{name}`; to exclude weights, give it a rename `input`"
         return type(error)(error.message, error.span, error.related, hint)
 
     def _entry(self, key: str, value: Node) -> Node:
@@ -294,7 +253,7 @@ class Resolver:
             hint = (
                 f"it means the rename `{rename}`; give each Einsum with one `renames: {{{rename}: TENSOR}}`"
             )
-        raise SpecError(f"`{scalar.text}` is no tensor or rename of the workload", scalar.span, hint=hint)
+        raise SpecError(f"`{scalar.text}` is not a tensor or rename of the workload", scalar.span, hint=hint)
 
     def _scales(self, node: Node) -> Node:
         section = as_mapping(node, f"`{TENSOR_SCALES}`")

@@ -24,7 +24,7 @@ from model.formats.cascade.storage import (
     stray_notes,
     waiting_tensors,
 )
-from model.formats.timeloop.document import holds_constraints
+from model.formats.timeloop.document import section_name
 from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.problem import LoadedProblem
 from model.mapspace import Mapspace
@@ -42,42 +42,16 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class Reader(Generic[Read]):
-    """What reads one of several, and what it is called.
-
-    Parameters
-    ----------
-    name
-        Of the Einsum or layer.
-    read
-        Reads it; raises SpecError.
-    place
-        Stands for it in errors that have no better place, so that these differ in it.
-    file
-        Is its own: errors in it need no name.
-    """
+    """What reads one of several, and what it is called."""
 
     name: str
     read: Callable[[], Read]
-    place: Span | None = None
-    file: str | None = None
+    place: Span | None = None  # replaces it in errors without a better place
+    file: str | None = None  # only this one is in it: errors there need no name
 
 
 def read_each(readers: Iterable[Reader[Read]], what: str) -> tuple[Read, ...]:
-    """Read all of them.
-
-    Parameters
-    ----------
-    readers
-        In order.
-    what
-        They are, in the singular, for messages.
-
-    Raises
-    ------
-    SpecError
-        The first that is met, with the names of those that meet it; without any, and without a place that
-        stands for one, where all do: then it is one of what they share.
-    """
+    """Read all of them."""
     in_order, values = tuple(readers), list[Read]()
     for place, reader in enumerate(in_order):
         try:
@@ -119,18 +93,10 @@ def _key(error: SpecError, reader: Reader[Read]) -> tuple[str, Span | None]:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How values of one size lie in rows.
+    """How values of one size lie in rows."""
 
-    Parameters
-    ----------
-    values
-        Whole ones in a row, at least 1.
-    rows
-        That one of them takes, at least 1; above 1 only where `values` is 1.
-    """
-
-    values: int
-    rows: int
+    values: int  # whole values in a row, at least 1
+    rows: int  # that a value takes, at least 1; above 1 only if `values` is 1
 
     @property
     def size_rows(self) -> Fraction:
@@ -247,23 +213,18 @@ MOST_WORDS = 1 << 56
 
 
 def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], options: LoadOptions) -> Network:
-    """Return the layers of a workload on an architecture.
-
-    Raises
-    ------
-    SpecError
-        For an architecture that cannot be used, for names that no Einsum knows, and for more Einsums than
-        `MOST_EINSUMS`.
-    """
+    """Return the layers of a workload on an architecture."""
     notes: list[Note] = []
     if len(workload.einsums) > MOST_EINSUMS:
         message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"
         raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
     readers = (
         Reader(
-            own.name, partial(_read_einsum, Naming(own, workload), top, files, options, notes), place_of(own)
+            einsum.name,
+            partial(_read_einsum, Naming(einsum, workload), top, files, options, notes),
+            place_of(einsum),
         )
-        for own in workload.einsums
+        for einsum in workload.einsums
     )
     read = read_each(readers, "Einsum")
     reserved = persistent_bits(workload)
@@ -287,7 +248,7 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
 
 @dataclass(frozen=True)
 class _Read:
-    """An Einsum on an architecture that is all its own: levels in its values, and as they were written."""
+    """An Einsum alone on an architecture, with levels in its values and as written."""
 
     einsum: Einsum
     mapspace: Mapspace
@@ -304,7 +265,7 @@ class _Read:
 
 def _names_tensors(key: str) -> bool:
     """Whether a section may name tensors and rank variables of the workload."""
-    return key == "architecture" or holds_constraints(key)
+    return key == "architecture" or section_name(key) == "constraints"
 
 
 def _read_einsum(
@@ -339,7 +300,7 @@ def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
     if concerned:
         names = listing(loaded.einsum.name for loaded in concerned)
         place = concerned[0].all_inputs[0]
-        sentence = "`Inputs` means all inputs of {}, without a rename `input`; weights, too"
+        sentence = "`Inputs` means all inputs of {}, without a rename `input`, and so the weights too"
         yield note_at(place, sentence, names)
 
 
@@ -352,7 +313,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
             meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(loaded.einsum.name)
     for (tensor, level), names in meanwhile.items():
         verb = "runs" if len(names) == 1 else "run"
-        sentence = "{} waits at `{}`, and takes room there, while {} {}"
+        sentence = "{} waits at `{}`, and takes space there, while {} {}"
         yield note_at(None, sentence, tensor, level, listing(names), verb)
 
 
@@ -365,7 +326,7 @@ class _Room:
     waiting: tuple[Waiting, ...]
 
     def taken(self, einsum: Einsum, level: int) -> _Taken:
-        """Return what is taken of a level beyond the Einsum's own tensors as they are."""
+        """Return what is taken of a level besides the plain values of the Einsum's tensors."""
         stored = [tensor for tensor, home in self.homes.items() if home == level]
         waiting = tuple(wait for wait in self.waiting if wait.level == level)
         return _Taken(reserved_bits(einsum, self.persistent, stored), waiting)

@@ -14,8 +14,8 @@ from pathlib import Path
 from model.cascade import Layer, Network
 from model.formats.accelforge.loader import FOREIGN_SECTIONS, LEVELS_ABOVE, read_workload, read_workload_text
 from model.formats.cascade.layers import Reader, network_of, read_each
-from model.formats.onnx.loader import SUFFIX as ONNX_SUFFIX
-from model.formats.onnx.loader import load_onnx
+from model.formats.onnx import SUFFIX as ONNX_SUFFIX
+from model.formats.onnx import load_onnx
 from model.formats.timeloop.document import (
     ANCHOR_MARK,
     ASSIGNED,
@@ -23,10 +23,10 @@ from model.formats.timeloop.document import (
     FOREIGN_ARCHITECTURE,
     NETWORK_SECTIONS,
     SECTIONS,
-    holds_components,
-    holds_constraints,
+    section_name,
     with_entry,
     without,
+    without_section,
 )
 from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.overrides import AttributeSetting
@@ -36,9 +36,9 @@ from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
 from model.text.reader import read_files, unused_notes
 from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean, note_at
-from model.wording import listing
+from model.wording import listing, printable
 
-MAPPING_NOTE = "the `mapping` of the architecture is no constraint for the layers of a network"
+MAPPING_NOTE = "the `mapping` of the architecture does not constrain the layers of a network"
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,11 @@ def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
     """Return the name of a single layer's file, if that was named itself, else of the layers' directories."""
     if len(layers) == 1 and layers[0] in named:
         return _names(layers)[0]
-    return " and ".join(dict.fromkeys(path.absolute().parent.name for path in layers))
+    return " and ".join(dict.fromkeys(printable(path.absolute().parent.name) for path in layers))
 
 
 def _top(path: Path, variables: Mapping[str, object], options: LoadOptions, names: set[str]) -> MappingNode:
-    """Read one file; only a workload may include files from above its own directory."""
+    """Read one file; only a workload may include files from above its directory."""
     try:
         return read_files([path], variables, options.limits, options.allow_include, names=names)
     except SpecError:
@@ -178,13 +178,13 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
 
 
 def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
-    """Read a workload's own sections by AccelForge's rules, and all others by Timeloop's."""
+    """Read the sections of a workload by AccelForge's rules, and all others by Timeloop's."""
     text = read_workload_text(given.workloads, variables, options.limits, options.allow_include)
     loaded, top = read_workload(text, options.ignore_sparse), text.top
-    own = without(top, NETWORK_SECTIONS)
+    rest = without(top, NETWORK_SECTIONS)
     notes: list[Note] = []
     files = (*given.workloads, *given.architectures)
-    spec = without_mapping(_on_architecture(own, given, variables, options), notes)
+    spec = without_mapping(_on_architecture(rest, given, variables, options), notes)
     network = network_of(loaded.workload, spec, files, replace(options, refuse_infeasible=False))
     notes = [*loaded.notes, *notes, *network.notes]
     return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top, spec))
@@ -194,23 +194,22 @@ def _model(
     given: _Given, variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> LoadedNetwork:
     """Read the nodes of an ONNX model; the sizes that it leaves open are added to `names`."""
-    path = given.models[0]
-    workload, skips, sizes = load_onnx(path, variables, options.limits)
-    names.update(sizes)
+    model = load_onnx(given.models[0], variables, options.limits)
+    names.update(model.variables)
     notes: list[Note] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
-    network = network_of(workload, spec, given.architectures, replace(options, refuse_infeasible=False))
-    return LoadedNetwork(replace(network, notes=(*skips, *notes, *network.notes)), (spec,))
+    network = network_of(model.workload, spec, given.architectures, replace(options, refuse_infeasible=False))
+    return LoadedNetwork(replace(network, notes=(*model.notes, *notes, *network.notes)), (spec,))
 
 
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture."""
     notes: list[Note] = []
-    own = replace(options, refuse_infeasible=False)
+    feasible_or_not = replace(options, refuse_infeasible=False)
 
     def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
         spec = without_mapping(_on_architecture(top, given, variables, options), notes)
-        loaded = load_node(spec, (path, *given.architectures), own)
+        loaded = load_node(spec, (path, *given.architectures), feasible_or_not)
         notes.extend(loaded.notes)
         return Layer(name, replace(loaded.mapspace, notes=())), spec
 
@@ -243,7 +242,7 @@ def _named_layers(given: _Given) -> Iterator[tuple[str, Path, MappingNode]]:
 def _on_architecture(
     top: MappingNode | None, given: _Given, variables: Mapping[str, object], options: LoadOptions
 ) -> MappingNode:
-    """Join what a network's file says with the architecture, unless it brings its own."""
+    """Join what a network's file says with the architecture, unless it has one itself."""
     joined = top
     if given.architectures:
         others = read_files(given.architectures, variables, options.limits, options.allow_include)
@@ -257,8 +256,8 @@ def _check_keys(top: MappingNode) -> None:
     """Refuse a file with keys that no part of a network has, or with two networks."""
     known = (*SECTIONS, *NETWORK_SECTIONS)
     for key, _ in top.entries:
-        name = key.text
-        if name in known or holds_constraints(name) or holds_components(name) or ANCHOR_MARK in name:
+        name = section_name(key.text)
+        if name in (*known, ANCHOR_MARK):
             continue
         hint = did_you_mean(name, known) or f"known are {listing(known)}"
         if name == ASSIGNED:
@@ -272,19 +271,10 @@ def _check_keys(top: MappingNode) -> None:
 
 
 def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
-    """Return a spec without its `mapping`.
-
-    Parameters
-    ----------
-    top
-        The spec; returned as it is if it has none.
-    notes
-        Gets a note that it is left out.
-    """
-    if "mapping" not in top:
-        return top
-    notes.append(note_at(top.key("mapping").span, MAPPING_NOTE))
-    return without(top, ("mapping",))
+    """Return a spec without its `mapping`."""
+    keys = (key for key, _ in top.entries if section_name(key.text) == "mapping")
+    notes.extend(note_at(key.span, MAPPING_NOTE) for key in keys)
+    return without_section(top, "mapping")
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -297,7 +287,11 @@ def _names(paths: Sequence[Path]) -> list[str]:
     depth, most = 1, max(map(len, stems))
     while depth < most and len({stem[-depth:] for stem in stems}) < len(set(stems)):
         depth += 1
-    names = ["/".join(stem[-depth:]) for stem in stems]
+    return _numbered([printable("/".join(stem[-depth:])) for stem in stems])
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Return names with their places where several are the same."""
     counts = Counter(names)
     return [f"{name}#{place}" if counts[name] > 1 else name for place, name in enumerate(names, 1)]
 
@@ -358,7 +352,9 @@ def load_variants(
     architectures = _once(architectures, "architecture", notes)
     alternatives = (max(1, len(workloads)), max(1, len(architectures)), *map(len, settings))
     if math.prod(alternatives) > MOST_VARIANTS:
-        raise SpecError(f"a sweep over {math.prod(alternatives):,} points; at most {MOST_VARIANTS:,} are run")
+        raise SpecError(
+            f"a sweep over {math.prod(alternatives):,} points; at most {MOST_VARIANTS:,} are supported"
+        )
     documents: dict[tuple[_Alternative, _Alternative], tuple[Node, ...]] = {}
     variants: list[LoadedVariant] = []
     used: set[str] = set()
@@ -382,23 +378,24 @@ def _once(paths: Sequence[str | Path], what: str, notes: list[Note]) -> list[str
     """Return the paths, each place once, and note those that are named again."""
     by_place: dict[str, str | Path] = {}
     for path in paths:
-        place = os.path.abspath(path)  # noqa: PTH100 (a link is a name of its own)
+        place = os.path.abspath(path)  # noqa: PTH100 (a link counts as another name)
         if place in by_place:
-            sentence = "the {} {} is named more than once, and counts once"
+            sentence = "the {} {} is given more than once and counts once"
             notes.append(note_at(None, sentence, what, display_name(Path(path))))
         by_place.setdefault(place, path)
     return list(by_place.values())
 
 
 def _alternatives(paths: Sequence[str | Path]) -> list[_Alternative]:
-    """Return each path with a name: the file's own, or the whole path where that is not unique."""
+    """Return each path with a name: that of the file, or the whole path where that is not unique."""
     if not paths:
         return [(None, ())]
     stems = [Path(path).name.split(".")[0] for path in paths]
-    return [
-        (stem if stems.count(stem) == 1 else str(path), (Path(path),))
+    names = [
+        printable(stem if stems.count(stem) == 1 else str(path))
         for stem, path in zip(stems, paths, strict=True)
     ]
+    return [(name, (Path(path),)) for name, path in zip(_numbered(names), paths, strict=True)]
 
 
 def _variant(

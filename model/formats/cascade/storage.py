@@ -22,17 +22,9 @@ from model.workload import Einsum, TensorAccess, Workload
 
 
 class Stored(NamedTuple):
-    """What a tensor takes where it is stored.
+    """What a tensor takes where it is stored."""
 
-    Parameters
-    ----------
-    bits
-        In all, with its ``backing_storage_size_scale``.
-    bits_per_value
-        Those of one of its values.
-    """
-
-    bits: int
+    bits: int  # with ``backing_storage_size_scale``
     bits_per_value: int
 
 
@@ -57,7 +49,7 @@ def stored_bits(einsum: Einsum, access: TensorAccess) -> int:
 
 
 def reserved_bits(einsum: Einsum, persistent: dict[str, Stored], stored: Collection[str]) -> dict[int, int]:
-    """Return what is taken of a level beyond the Einsum's own tensors as they are."""
+    """Return what is taken of a level besides the plain values of the Einsum's tensors."""
     accesses = {access.tensor: access for access in einsum.accesses if access.tensor in stored}
     total: Counter[int] = Counter()
     for tensor in persistent.keys() & set(stored) - accesses.keys():
@@ -74,20 +66,11 @@ def _plain_bits(einsum: Einsum, access: TensorAccess) -> Fraction:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A tensor that waits.
-
-    Parameters
-    ----------
-    tensor
-        Its name.
-    level
-        Position of the level that stores it, in ``Architecture.levels``.
-    stored
-        What it takes, in all instances of the level together, for one instance of the Einsum that writes it.
-    """
+    """A tensor that waits."""
 
     tensor: str
-    level: int
+    level: int  # that stores it, in ``Architecture.levels``
+    # In all instances of the level together, for one instance of the Einsum that writes it.
     stored: Stored
 
 
@@ -231,14 +214,7 @@ def _keeping(rules: KeepRules, homes: Mapping[str, int], level: int) -> KeepRule
 
 
 def read_transfer(mapspace: Mapspace, einsum: Einsum) -> Transfer | None:
-    """Return what a copy operation moves, None where its tensors are stored at one level.
-
-    Raises
-    ------
-    SpecError
-        Its tensors are stored at different levels, and one of these has several instances: how a
-        tensor lies in them is for a mapping to say.
-    """
+    """Return what a copy operation moves, None where its tensors are stored at one level."""
     homes = backing_levels(mapspace)
     architecture = mapspace.architecture
     for dataspace, level in homes.items() if len(set(homes.values())) > 1 else ():

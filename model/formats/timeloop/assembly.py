@@ -31,25 +31,15 @@ _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
 
 @dataclass
 class Keeping:
-    """What one level keeps and bypasses; it is filled while constraints are read.
+    """What one level keeps and bypasses; it is filled while constraints are read."""
 
-    Parameters
-    ----------
-    leaf
-        A storage level, or ``!Nothing``.
-    keep, bypass, no_coalesce
-        Names of dataspaces with the places that say so.
-    coalesces_nothing
-        Whether ``no_coalesce`` is ``*``: all that the level has, whatever that is.
-    settled
-        What a ``!Parallel`` has to settle, whatever else is asked for.
-    """
-
-    leaf: Leaf
+    leaf: Leaf  # a storage level, or `!Nothing`
+    # Names of dataspaces with the places that say so
     keep: dict[str, Span] = field(default_factory=dict)
     bypass: dict[str, Span] = field(default_factory=dict)
     no_coalesce: dict[str, Span] = field(default_factory=dict)
-    coalesces_nothing: bool = False
+    coalesces_nothing: bool = False  # whether `no_coalesce` is `*`: all that the level has, whatever that is
+    # What a `!Parallel` has to settle, whatever else is asked for
     settled: set[str] = field(default_factory=set)
 
     def rules(self) -> KeepRules:
@@ -68,20 +58,7 @@ class Keeping:
         return name not in self.bypass and name not in self.no_coalesce
 
     def require(self, verb: str, name: str, span: Span) -> None:
-        """Add a dataspace that must be kept or bypassed.
-
-        Parameters
-        ----------
-        verb
-            ``keep`` or ``bypass``.
-        name, span
-            The dataspace, and where that is asked for; the first place stays.
-
-        Raises
-        ------
-        SpecError
-            The opposite is asked for as well.
-        """
+        """Add a dataspace that must be kept or bypassed (`verb`), as `span` asks for."""
         mine, other = (self.keep, self.bypass) if verb == "keep" else (self.bypass, self.keep)
         if name in other:
             opposite = "bypass" if verb == "keep" else "keep"
@@ -90,14 +67,8 @@ class Keeping:
         mine.setdefault(name, span)
 
 
-def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
-    """Read the ``dataspace`` constraints of one leaf.
-
-    Raises
-    ------
-    SpecError
-        An unknown key or dataspace, or one that is to be both kept and bypassed.
-    """
+def _read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
+    """Read the ``dataspace`` constraints of one leaf."""
     keeping = Keeping(leaf)
     for node in of(clauses, leaf, "dataspace"):
         check_keys(node, (*_KEYS, *ADDRESS_KEYS), "a dataspace constraint")
@@ -130,16 +101,10 @@ def _read_only(node: MappingNode, verb: str, opposite: str, keeping: Keeping, co
         keeping.require(verb if name in listed else opposite, name, listed.get(name, node.key(key).span))
 
 
-def settle_parallel(
+def _settle_parallel(
     parallel: Parallel, keepings: dict[Leaf, Keeping], context: Context
 ) -> ParallelGroup | None:
-    """Bypass in each branch what another branch keeps.
-
-    Raises
-    ------
-    SpecError
-        A dataspace is kept in two branches, or in none though a branch has several levels.
-    """
+    """Bypass in each branch what another branch keeps."""
     home: dict[str, tuple[int, Span]] = {}
     for place, branch in enumerate(parallel.branches):
         kept = _kept(branch, keepings)
@@ -182,7 +147,7 @@ def _group(
     choice = parallel.nested or any(len(levels) > 1 for levels in storages)
     unsaid = [name for name in homeless if choice and name not in outside]
     if lost or barred or unsaid:
-        hint = "keep it in one branch, or in a `!Nothing` branch if it passes by all of them"
+        hint = "keep it in one branch, or in a `!Nothing` branch if it bypasses all of them"
         if unsaid:
             hint += "; only where every branch is a single level is this left to the search"
         shown = listing(dict.fromkeys((*lost, *barred, *unsaid)))
@@ -195,7 +160,7 @@ def _group(
     return ParallelGroup(tuple(levels.index(leaf) for leaf in inside), may_skip=bool(skips))
 
 
-def settle_outermost(outermost: Keeping, context: Context) -> None:
+def _settle_outermost(outermost: Keeping, context: Context) -> None:
     """Make the outermost level keep what it does not bypass, as the backing store of all data."""
     for name, span in outermost.bypass.items():
         sentence = (
@@ -208,17 +173,11 @@ def settle_outermost(outermost: Keeping, context: Context) -> None:
             outermost.keep.setdefault(name, outermost.leaf.span)
 
 
-def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
-    """Check that some level may keep each dataspace, and note levels that keep nothing.
-
-    Raises
-    ------
-    SpecError
-        No level keeps a dataspace.
-    """
+def _check_homes(keepings: Sequence[Keeping], context: Context) -> None:
+    """Check that some level may keep each dataspace, and note levels that keep nothing."""
     for keeping in () if context.idle_levels else keepings:
         if set(keeping.bypass) == set(context.dataspaces):
-            sentence = "`{}` keeps nothing: all data passes by"
+            sentence = "`{}` keeps nothing: all data bypasses it"
             context.note(note_at(keeping.leaf.span, sentence, keeping.leaf.name))
     for name in context.dataspaces:
         if any(keeping.may_hold(name) for keeping in keepings):
@@ -231,7 +190,7 @@ def check_homes(keepings: Sequence[Keeping], context: Context) -> None:
         raise SpecError(f"no level keeps `{name}`", places[0][0], tuple(places[1:]), hint)
 
 
-def note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> None:
+def _note_outermost_passing(keepings: Sequence[Keeping], context: Context) -> None:
     """Note the levels that count as bypassing, as nothing above them keeps what they only pass on."""
     for name in context.dataspaces:
         for keeping in _passing_on(name, keepings):
@@ -247,37 +206,19 @@ def _passing_on(name: str, keepings: Iterable[Keeping]) -> Iterator[Keeping]:
 
 @dataclass(frozen=True)
 class TemporalLevel:
-    """A storage level.
-
-    Parameters
-    ----------
-    loops
-        What is asked of its temporal loops.
-    storage
-        The level, without energies.
-    keeping
-        What it keeps and bypasses.
-    """
+    """A storage level."""
 
     loops: LoopConstraints
-    storage: StorageLevel
+    storage: StorageLevel  # the level, without energies
     keeping: Keeping
 
 
 @dataclass(frozen=True)
 class SpatialLevel:
-    """A fanout.
-
-    Parameters
-    ----------
-    loops
-        What is asked of its spatial loops.
-    rules
-        What that comes to in the canonical mapspace.
-    """
+    """A fanout."""
 
     loops: LoopConstraints
-    rules: SpatialRules
+    rules: SpatialRules  # what that comes to in the canonical mapspace
 
 
 TilingLevel = TemporalLevel | SpatialLevel
@@ -285,21 +226,11 @@ TilingLevel = TemporalLevel | SpatialLevel
 
 @dataclass(frozen=True)
 class Assembly:
-    """The nodes with their constraints, and what else of the architecture a mapspace needs.
+    """The nodes with their constraints, and what else of the architecture a mapspace needs."""
 
-    Parameters
-    ----------
-    levels
-        Storage levels and fanouts, outermost first.
-    compute
-        The compute component.
-    parallel
-        Levels that exclude each other, as positions in `storages`.
-    """
-
-    levels: tuple[TilingLevel, ...]
+    levels: tuple[TilingLevel, ...]  # storage levels and fanouts, outermost first
     compute: Leaf
-    parallel: tuple[ParallelGroup, ...]
+    parallel: tuple[ParallelGroup, ...]  # levels that exclude each other, as positions in `storages`
 
     @property
     def storages(self) -> tuple[TemporalLevel, ...]:
@@ -313,13 +244,7 @@ class Assembly:
 
 
 def assemble(clauses: Sequence[Clause], context: Context) -> Assembly:
-    """Put the nodes together with their constraints.
-
-    Raises
-    ------
-    SpecError
-        No storage, no compute, nodes in an impossible order, or constraints in conflict.
-    """
+    """Put the nodes together with their constraints."""
     compute = _compute(context)
     storages = [leaf for leaf in context.tree.leaves if leaf.role == "storage"]
     if not storages:
@@ -344,7 +269,7 @@ def _check_fanouts(fanouts: Sequence[Leaf], outermost: Leaf, context: Context) -
     inside = ((leaf, parallel) for parallel in parallels for leaf in fanouts if parallel.holds(leaf))
     for leaf, parallel in inside:
         related = ((parallel.span, "the `!Parallel` branch"),)
-        raise SpecError("a spatial fanout cannot stand inside `!Parallel`", leaf.span, related)
+        raise SpecError("a spatial fanout cannot be inside `!Parallel`", leaf.span, related)
 
 
 def _compute(context: Context) -> Leaf:
@@ -361,11 +286,11 @@ def _compute(context: Context) -> Leaf:
     behind = leaves[leaves.index(units[0]) + 1 :]
     if behind:
         related = ((units[0].span, "the compute component"),)
-        raise SpecError(f"`{behind[0].name}` stands below the compute component", behind[0].span, related)
+        raise SpecError(f"`{behind[0].name}` is below the compute component", behind[0].span, related)
     around = [parallel for parallel in context.tree.parallels if parallel.holds(units[0])]
     if around:
         related = ((around[0].span, "the `!Parallel` branch"),)
-        raise SpecError("the compute component cannot stand inside `!Parallel`", units[0].span, related)
+        raise SpecError("the compute component cannot be inside `!Parallel`", units[0].span, related)
     return units[0]
 
 
@@ -373,14 +298,14 @@ def _keepings(
     clauses: Sequence[Clause], storages: Sequence[Leaf], context: Context
 ) -> tuple[dict[Leaf, Keeping], tuple[ParallelGroup, ...]]:
     keepers = [leaf for leaf in context.tree.leaves if leaf.role in ("storage", "nothing")]
-    keepings = {leaf: read_keeping(clauses, leaf, context) for leaf in keepers}
+    keepings = {leaf: _read_keeping(clauses, leaf, context) for leaf in keepers}
     for leaf in keepers:
         _check_nothing(leaf, keepings[leaf], context)
-    groups = [settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]
-    settle_outermost(keepings[storages[0]], context)
+    groups = [_settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]
+    _settle_outermost(keepings[storages[0]], context)
     levels = [keepings[leaf] for leaf in storages]
     _check_flags(levels, context)
-    check_homes(levels, context)
+    _check_homes(levels, context)
     return keepings, tuple(group for group in groups if group is not None)
 
 
@@ -392,13 +317,16 @@ def _check_nothing(leaf: Leaf, keeping: Keeping, context: Context) -> None:
 
 
 def _check_flags(levels: Sequence[Keeping], context: Context) -> None:
-    for name, span in levels[0].no_coalesce.items():
-        message = f"no_coalesce of `{name}` has no effect on `{levels[0].leaf.name}`, the outermost level"
-        raise SpecError(message, span)
+    outermost = levels[0]
+    if outermost.no_coalesce:
+        sentence = "no_coalesce of {} has no effect on `{}`, which is the outermost level"
+        place, names = next(iter(outermost.no_coalesce.values())), listing(outermost.no_coalesce)
+        context.note(note_at(place, sentence, names, outermost.leaf.name))
+        outermost.no_coalesce.clear()
     for keeping in levels:
         if not keeping.coalesces_nothing:
             _note_idle(keeping.no_coalesce, "no_coalesce", keeping, context)
-    note_outermost_passing(levels, context)
+    _note_outermost_passing(levels, context)
 
 
 def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Context) -> None:
@@ -430,10 +358,7 @@ def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]
 
 
 def _level(
-    loops: LoopConstraints,
-    keepings: dict[Leaf, Keeping],
-    fanouts: frozenset[Leaf],
-    context: Context,
+    loops: LoopConstraints, keepings: dict[Leaf, Keeping], fanouts: frozenset[Leaf], context: Context
 ) -> TilingLevel:
     if loops.kind == "spatial":
         rules = spatial_rules(loops, context)
@@ -476,11 +401,6 @@ def min_parallelism(
     """Return the least number of compute units in use that the constraints ask for, and where.
 
     They give it as a share of all units, on the innermost storage level or the compute component.
-
-    Raises
-    ------
-    SpecError
-        Another target, two constraints, or a share outside 0 to 1.
     """
     innermost = (assembly.storages[-1].loops.leaf, assembly.compute)
     least: tuple[Fraction, Span] | None = None
@@ -511,17 +431,11 @@ def _share(value: Node, context: Context) -> Fraction:
 
 
 def note_overbooking(clauses: Sequence[Clause], context: Context) -> None:
-    """Note that ``max_overbooked_proportion`` changes nothing for dense data.
-
-    Raises
-    ------
-    SpecError
-        Such a constraint has an unknown key.
-    """
+    """Note that ``max_overbooked_proportion`` changes nothing for dense data."""
     for clause in clauses:
         if clause.kind == "overbooked":
             check_keys(clause.node, ("proportion", *ADDRESS_KEYS), "`max_overbooked_proportion`")
             sentence = (
-                "max_overbooked_proportion changes nothing: tiles of dense data always have their full size"
+                "max_overbooked_proportion has no effect: tiles of dense data always have their full size"
             )
             context.note(note_at(clause.node.span, sentence))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from model.formats.timeloop.context import Bounds, Context
+from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import check_version
 from model.formats.timeloop.tree import Leaf
 from model.mapspace import FactorRule, Relation
@@ -22,7 +22,6 @@ from model.text.fields import (
     check_keys,
     given,
     kind_of,
-    known_name,
     name_list,
     one_of,
 )
@@ -45,28 +44,15 @@ _FORMS = "write `P=4`, `P<=4` or `P>=4`, in a list, a mapping `{P: 4}` or a text
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One factor rule and where it was written.
-
-    Parameters
-    ----------
-    dim
-        A dimension of the problem.
-    relation, value
-        What its loop's bound at the node is compared with; the value is at least 1.
-    span
-        Its place.
-    default
-        Whether it is there for all dimensions without one.
-    free
-        Whether it says that there is no rule; relation and value mean nothing then.
-    """
+    """One factor rule and where it was written."""
 
     dim: str
+    # What its loop's bound at the node is compared with; the value is at least 1
     relation: Relation
     value: int
     span: Span
-    default: bool = False
-    free: bool = False
+    default: bool = False  # whether it is there for all dimensions without one
+    free: bool = False  # whether it says that there is no rule; relation and value mean nothing then
 
     def rule(self) -> FactorRule:
         """Return the rule of the canonical problem."""
@@ -76,19 +62,15 @@ class Factor:
         return f"{self.dim}{self.relation}{self.value}"
 
 
-def read_factors(node: Node, bounds: Bounds, names: Names) -> tuple[Factor, ...]:
+def read_factors(node: Node, context: Context, names: Names) -> tuple[Factor, ...]:
     """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor.
 
     A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
-
-    Raises
-    ------
-    SpecError
-        A malformed factor, an unknown dimension, an imperfect factor (``P=4,3``), ``<`` or ``>``.
     """
-    return tuple(
-        _checked(_spelt_out(text, part, names), part, bounds, names) for text, part in factor_texts(node)
+    factors = (
+        _checked(_spelt_out(text, part, names), part, context, names) for text, part in factor_texts(node)
     )
+    return tuple(factor for factor in factors if factor is not None)
 
 
 def _spelt_out(text: str, node: Node, names: Names) -> str:
@@ -101,18 +83,7 @@ def _spelt_out(text: str, node: Node, names: Names) -> str:
 
 
 def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
-    """Yield the factors as texts, each with the node it stands in.
-
-    Parameters
-    ----------
-    node
-        A list, a mapping or a text; none are in an empty one.
-
-    Raises
-    ------
-    SpecError
-        While it is iterated, for an item that is no text.
-    """
+    """Yield the factors of a list, a mapping or a text as texts, each with its node."""
     if isinstance(node, MappingNode):
         for key, value in node.entries:
             text = as_scalar(value, f"factor of `{key.text}`").text.strip()
@@ -124,19 +95,20 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
     if node.value is None:
         return
     # Spaces around an operator belong to the factor; all others separate factors.
-    joined = _OPERATOR.sub(lambda match: match.group(1), " ".join(node.text.split()))
-    for text in re.split(r"[,\s]+", joined):
+    for text in re.split(r"[,\s]+", _close(node.text)):
         if text:
             yield text, node
 
 
-def split_factor(text: str) -> tuple[str, str, str]:
-    """Split ``P<=4`` or ``P4`` into name, operator and value; what is not there is empty.
+def _close(text: str) -> str:
+    """Return a text without spaces around the operators of factors."""
+    return _OPERATOR.sub(lambda match: match.group(1), " ".join(text.split()))
 
-    Parameters
-    ----------
-    text
-        Without an operator all digits at its end are the value, even where they belong to the name.
+
+def split_factor(text: str) -> tuple[str, str, str]:
+    """Split ``P<=4`` or ``P4`` into name, operator and value; what is missing is empty.
+
+    Without an operator all digits at the end are the value, even where they belong to the name.
     """
     match = _OPERATOR.search(text)
     if match:
@@ -154,46 +126,55 @@ def _joined(item: Node) -> str:
     return "".join(texts)
 
 
-def _checked(text: str, node: Node, bounds: Bounds, names: Names) -> Factor:
-    dim, operator, value_text = _split(text, node, bounds)
+def _checked(text: str, node: Node, context: Context, names: Names) -> Factor | None:
+    """Return a factor, None for one of a dimension that the problem lacks, and that asks for no loop."""
+    _refuse_several(text, node)
+    dim, operator, value_text = _split(text, node, context.problem.dims)
     if operator in ("<", ">"):
         hint = f"`{operator}` is silently dropped by Timeloop; write `{dim}{operator}={value_text}` or so"
         raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
     value = _value(value_text, text, node, names)
     relation: Relation = "<=" if operator == "<=" else ">=" if operator == ">=" else "="
+    if not context.is_dimension(dim, node.span, asks_for_loop=relation != "<=" and value > 1):
+        return None
     if relation == "=" and value == _ANY:
         return Factor(dim, "=", 1, node.span, free=True)
     if relation == "=" and value == 0:
-        value = bounds.bound[dim]
+        value = context.problem.bound[dim]
     if value < 1:
         raise SpecError(f"`{text}`: a factor is at least 1", node.span)
     return Factor(dim, relation, value, node.span)
 
 
-def _split(text: str, node: Node, bounds: Bounds) -> tuple[str, str, str]:
+def _refuse_several(text: str, node: Node) -> None:
+    """Raise a SpecError for one item of a list that holds several factors, such as ``R=1 S=1``."""
+    factors = [part for part in re.split(r"[,\s]+", _close(text)) if part]
+    if len(factors) > 1 and all(
+        re.fullmatch(r"[A-Za-z_]\w*(?:(?:<=|>=|==?)\w+|(?<=\d))", part) for part in factors
+    ):
+        hint = f"write `[{', '.join(factors)}]`, with a comma between the items"
+        raise SpecError(f"`{text}` is {len(factors)} factors in one item", node.span, hint=hint)
+
+
+def _split(text: str, node: Node, dims: Sequence[str]) -> tuple[str, str, str]:
     """Split ``P<=4`` or ``P4`` into dimension, operator and value."""
     name, operator, value = split_factor(text)
     if operator:
-        _require_dim(name, node, bounds)
+        if not name.isidentifier():
+            raise SpecError(f"`{name}` is not a dimension", node.span, hint=_FORMS)
         return name, operator, value
     if value and not name:
         message = f"`{text}` names no dimension: imperfect factors are not modelled"
         raise SpecError(message, node.span, hint=_FORMS)
-    fits = [dim for dim in bounds.bound if text.startswith(dim) and re.fullmatch(r"\d+", text[len(dim) :])]
+    fits = [dim for dim in dims if text.startswith(dim) and re.fullmatch(r"\d+", text[len(dim) :])]
     if len(fits) > 1:
         message = f"`{text}` can be a factor of {listing(fits)}"
         raise SpecError(message, node.span, hint="put `=` between dimension and factor")
     if fits:
         return fits[0], "=", text[len(fits[0]) :]
     if value and name.isidentifier():
-        _require_dim(name, node, bounds)
+        return name, "=", value
     raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
-
-
-def _require_dim(name: str, node: Node, bounds: Bounds) -> None:
-    if not name.isidentifier():
-        raise SpecError(f"`{name}` is no dimension", node.span, hint=_FORMS)
-    known_name(ScalarNode(name, name, True, node.span), bounds.bound, "dimension")
 
 
 def _value(value_text: str, text: str, node: Node, names: Names) -> int:
@@ -207,22 +188,15 @@ def _value(value_text: str, text: str, node: Node, names: Names) -> int:
 
 @dataclass(frozen=True)
 class Permutation:
-    """An order of dimensions, innermost first.
-
-    Parameters
-    ----------
-    inner
-        The innermost dimensions, in order.
-    outer
-        The outermost dimensions, in order, the last one being the outermost loop; those in
-        neither list lie between.
-    span
-        Where it was written.
-    """
+    """An order of dimensions, innermost first."""
 
     inner: tuple[str, ...]
+    # The outermost dimensions, in order, the last one being the outermost loop; those in neither list lie
+    # between
     outer: tuple[str, ...]
     span: Span
+    # Places that dimensions have in the full order which the problem lacks: `split` counts them
+    lacking: tuple[int, ...] = ()
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -230,26 +204,27 @@ class Permutation:
         return (*self.inner, *self.outer)
 
 
-def read_permutation(node: Node, dims: Iterable[str]) -> Permutation:
+def read_permutation(node: Node, context: Context) -> Permutation:
     """Read a permutation: ``[R, S, P]``, ``RSP``, ``R,S,P``, ``R S P`` or ``RS_P``.
 
     In a text without separators each character names a dimension; ``_`` parts the innermost
     dimensions from the outermost ones.
-
-    Raises
-    ------
-    SpecError
-        An unknown dimension, or one that is named twice.
     """
-    known = tuple(dims)
+    known = context.problem.dims
     if isinstance(node, SequenceNode):
-        inner_nodes, outer_nodes = _part(list(node.items))
+        parts = _part(list(node.items))
     else:
-        inner_nodes, outer_nodes = _split_text(as_scalar(node, "`permutation`"), known)
-    inner = tuple(known_name(item, known, "dimension") for item in inner_nodes)
-    outer = tuple(known_name(item, known, "dimension") for item in outer_nodes)
-    _check_once([*zip(inner, inner_nodes, strict=True), *zip(outer, outer_nodes, strict=True)])
-    return Permutation(inner, outer, node.span)
+        parts = _split_text(as_scalar(node, "`permutation`"), known)
+    named = [[(as_name(item, "dimension"), item) for item in part] for part in parts]
+    _check_once([pair for part in named for pair in part])
+    inner, outer = ([(name, context.is_dimension(name, item.span)) for name, item in part] for part in named)
+    written = (*inner, *[("", True)] * (len(known) - sum(has for _, has in (*inner, *outer))), *outer)
+    return Permutation(
+        tuple(name for name, has in inner if has),
+        tuple(name for name, has in outer if has),
+        node.span,
+        tuple(place for place, (_, has) in enumerate(written) if not has),
+    )
 
 
 def _part(items: list[Node]) -> tuple[list[Node], list[Node]]:
@@ -272,8 +247,9 @@ def _split_text(node: ScalarNode, known: tuple[str, ...]) -> tuple[list[Node], l
             message = f"permutation `{text}` can be one dimension or {listing(characters)}"
             raise SpecError(message, node.span, hint=hint)
         return [node], []
-    if any(character not in known and character != "_" for character in characters) and len(text) > 1:
-        unknown = next(c for c in characters if c not in known and c != "_")
+    unknown = next((c for c in characters if c not in known and c != "_" and not c.isupper()), None)
+    if len(text) > 1 and (unknown or not set(characters).intersection(known)):
+        unknown = unknown or characters[0]
         hint = f"known are {listing(known)}; names of several letters need a list or commas"
         raise SpecError(f"unknown dimension `{unknown}` in permutation `{text}`", node.span, hint=hint)
     return _part([_word(character, node) for character in characters])
@@ -288,7 +264,7 @@ def _check_once(named: list[tuple[str, Node]]) -> None:
     for dim, node in named:
         if dim in first:
             related = () if first[dim] == node.span else ((first[dim], "first here"),)
-            raise SpecError(f"dimension `{dim}` stands twice in the permutation", node.span, related)
+            raise SpecError(f"dimension `{dim}` is listed twice in the permutation", node.span, related)
         first[dim] = node.span
 
 
@@ -328,32 +304,16 @@ _NODE_KEYS = (
 
 @dataclass(frozen=True)
 class Clause:
-    """One constraint.
-
-    Parameters
-    ----------
-    kind
-        What it is about.
-    leaf
-        The node that it holds for.
-    node
-        Its mapping, the address (`ADDRESS_KEYS`) included. Its other keys are not checked here.
-    """
+    """One constraint."""
 
     kind: Kind
     leaf: Leaf
+    # Its mapping, the address (`ADDRESS_KEYS`) included. Its other keys are not checked here
     node: MappingNode
 
 
 def node_clauses(context: Context) -> list[Clause]:
-    """Return the constraints that stand on the nodes of the architecture, outermost node first.
-
-    Raises
-    ------
-    SpecError
-        An unknown key, a constraint that can have no effect where it stands, or one that names another
-        target or type.
-    """
+    """Return the constraints that stand on the nodes of the architecture, outermost node first."""
     clauses: list[Clause] = []
     for leaf in context.tree.leaves:
         constraints = given(leaf.node, "constraints")
@@ -405,7 +365,7 @@ def _check_address(node: MappingNode, leaf: Leaf, kind: Kind) -> None:
     """Raise a SpecError where a constraint on a node says that it is for another one, or of another type."""
     target, type_node = _target_of(node), node.get("type")
     if target is not None and as_name(target, "`target`") != leaf.name:
-        raise SpecError(f"this constraint stands on `{leaf.name}`", target.span)
+        raise SpecError(f"this constraint is on `{leaf.name}`", target.span)
     if type_node is not None and _kind_of(type_node) != kind:
         raise SpecError(f"this is a {kind} constraint", type_node.span)
 
@@ -433,13 +393,7 @@ def _short_parallelism(leaf: Leaf, value: Node) -> Clause:
 
 
 def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
-    """Return the constraints of a section with ``targets``, or of a plain list of them.
-
-    Raises
-    ------
-    SpecError
-        An unknown target, an unknown type, or a type that the target cannot have.
-    """
+    """Return the constraints of a section with ``targets``, or of a plain list of them."""
     if isinstance(node, SequenceNode):
         return _listed_clauses(node.items, context)
     if isinstance(node, ScalarNode):
@@ -522,20 +476,14 @@ def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
 
 
 def _check_idle(node: MappingNode, leaf: Leaf, kind: Kind, context: Context) -> None:
-    """Check what a file asks of the level that Timeloop puts in place of a fanout: no loops, no data.
-
-    Raises
-    ------
-    SpecError
-        A temporal factor above 1, a dataspace that is kept, or a key besides those that say so.
-    """
+    """Check what a file asks of the level that Timeloop puts in place of a fanout: no loops, no data."""
     known = ("factors", "permutation") if kind == "temporal" else ("keep", "bypass")
     check_keys(node, (*known, *ADDRESS_KEYS), f"a {kind} constraint on a fanout")
     value = given(node, "factors" if kind == "temporal" else "keep")
     if value is None:
         return
     if kind == "temporal":
-        factors = read_factors(value, context.bounds, context.names_at(leaf))
+        factors = read_factors(value, context, context.names_at(leaf))
         asked = next((factor.span for factor in factors if factor.value > 1), None)
     else:
         asked = next(iter(name_list(value, context.dataspaces, "dataspace").values()), None)
@@ -556,7 +504,7 @@ def _check_place(kind: Kind, leaf: Leaf, span: Span) -> None:
         words = {
             "container": "a container stores nothing",
             "compute": "a compute unit stores nothing and has no loops",
-            "nothing": "`!Nothing` only says which dataspaces pass by",
+            "nothing": "`!Nothing` only lists dataspaces that bypass the other branches",
             "storage": "a storage level",
         }
         shown = leaf.name or "!Nothing"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from model.formats.timeloop.problem import LoadedProblem
 from model.formats.timeloop.tree import Leaf, Tree, values_of
+from model.mapspace import EXACT, Counting
 from model.problem import Problem
 from model.text.fields import Names
 from model.text.limits import DEFAULT_LIMITS, Limits
-from model.text.source import Span, TakeNote
+from model.text.source import Span, SpecError, TakeNote, did_you_mean, note_at
+from model.wording import listing
+
+OUTPUT_CHANNELS = {"M": "K", "K": "M"}
+"""Names of output channels: Timeloop's exercises say M, the shipped layers say K."""
 
 INSTANCE = "spec.problem.instance"
 """What expressions call the problem's instance, to ask how many keys it has."""
@@ -18,13 +23,7 @@ INSTANCE = "spec.problem.instance"
 
 @dataclass(frozen=True)
 class Bounds:
-    """What factors are checked against.
-
-    Parameters
-    ----------
-    bound, spans
-        The problem's bounds by dimension, and their places.
-    """
+    """What factors are checked against."""
 
     bound: dict[str, int]
     spans: dict[str, Span]
@@ -32,33 +31,20 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Context:
-    """A problem on a flattened architecture, and where notes go.
-
-    Parameters
-    ----------
-    loaded
-        The problem with the places of its bounds.
-    tree
-        The flattened architecture.
-    variables
-        Top-level variables, for expressions.
-    note
-        Takes what the user should know.
-    timeloop_padding
-        Whether an incomplete spatial permutation is completed as Timeloop's front end does.
-    limits
-        How much the spec may ask for.
-    idle_levels
-        Whether a level may keep nothing, as it may where the problem is one of a whole network.
-    """
+    """A problem on a flattened architecture, and where notes go."""
 
     loaded: LoadedProblem
     tree: Tree
     variables: Names
     note: TakeNote
+    # Whether an incomplete spatial permutation is completed as Timeloop's front end does
     timeloop_padding: bool = False
+    counting: Counting = EXACT
     limits: Limits = DEFAULT_LIMITS
+    # Whether a level may keep nothing, as it may where the problem is one of a whole network
     idle_levels: bool = False
+    # Dimensions that constraints name and the problem lacks, filled by `is_dimension`
+    lacking: dict[str, Span] = field(default_factory=dict)
 
     @property
     def problem(self) -> Problem:
@@ -84,6 +70,43 @@ class Context:
     def _nodes(self) -> Names:
         """What expressions see of the nodes, by name."""
         return {name: leaf.as_value() for name, leaf in self.leaves.items()}
+
+    def is_dimension(self, name: str, span: Span, asks_for_loop: bool = False) -> bool:
+        """Whether the problem has a dimension; one that it lacks is remembered for a note.
+
+        Constraints that were written for another kind of layer name some: they have no loop here.
+        """
+        if name in self.problem.dims:
+            return True
+        folded = {dim.casefold() for dim in self.problem.dims}
+        if asks_for_loop or name.casefold() in folded or folded.issuperset(name.casefold()):
+            known = f"known are {listing(self.problem.dims)}"
+            hint = self._meant(name) or known
+            raise SpecError(f"unknown dimension `{name}`", span, hint=hint)
+        self.lacking.setdefault(name, span)
+        return False
+
+    def note_lacking(self) -> None:
+        """Note the dimensions that constraints name and the problem lacks."""
+        if self.lacking:
+            names = listing(self.lacking)
+            hints = "".join(f"; `{name}`: {hint}" for name in self.lacking if (hint := self._meant(name)))
+            them = (
+                "dimension {}; constraints on it"
+                if len(self.lacking) == 1
+                else "dimensions {}; constraints on them"
+            )
+            sentence = f"the problem has no {them} have no effect" + "{}"
+            self.note(note_at(next(iter(self.lacking.values())), sentence, names, hints))
+
+    def _meant(self, name: str) -> str | None:
+        """Return what may be meant by an unknown dimension, None if nothing is like it."""
+        other = OUTPUT_CHANNELS.get(name)
+        if other in self.problem.dims:
+            return (
+                f"did you mean `{other}`? Some layers call the output channels `{name}`, this one `{other}`"
+            )
+        return did_you_mean(name, self.problem.dims)
 
     def names_at(self, leaf: Leaf) -> Names:
         """Names that expressions in the constraints of a node may use.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 
 from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
@@ -22,10 +23,12 @@ from model.text.source import (
     Node,
     ScalarNode,
     SequenceNode,
+    Span,
     SpecError,
     TakeNote,
     did_you_mean,
     note_at,
+    values_in,
 )
 from model.wording import listing
 
@@ -33,13 +36,7 @@ VERSION = Decimal("0.4")
 
 
 def check_version(node: MappingNode) -> None:
-    """Check the optional key ``version`` of a section.
-
-    Raises
-    ------
-    SpecError
-        It is another one than 0.4.
-    """
+    """Check the optional key ``version`` of a section."""
     version = node.get("version")
     if version is None:
         return
@@ -57,21 +54,21 @@ NODE_TAGS = ("!Component", "!Container", "!Nothing", "!Hierarchical", "!Parallel
 COMPONENT_TAGS = ("!Component", "!Element")
 """Tags of a component, which was an element in drafts of the format."""
 
-# Names that extensions of the format use, and what to write instead.
-OTHER_TAGS = {
-    "!ArrayContainer": "write `!Container`, with `split: 0` for a mesh along Y",
-    "!Copy": "instances of a node are its mesh, `spatial: {meshX: ...}`; an anchor repeats text",
+_EXTENSIONS = {
+    "!ArrayContainer": (
+        "a node of CiMLoop, which extends Timeloop's format",
+        "write `!Container`, with `split: 0` for a mesh along Y",
+    ),
+    "!Copy": (
+        "a node of an extension of Timeloop's format",
+        "instances of a node are its mesh, `spatial: {meshX: ...}`; an anchor repeats text",
+    ),
 }
+"""Nodes of other dialects: what they are, and what to write instead."""
 
 
-def check_tags(section: str, value: Node) -> None:
-    """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read.
-
-    Raises
-    ------
-    SpecError
-        A value that is no node of the architecture carries a tag.
-    """
+def _check_tags(section: str, value: Node) -> None:
+    """Refuse tags outside of the architecture's tree; the tree's own are checked where it is read."""
     for key, node in _children(value) if section == "architecture" else ((None, value),):
         _check(node, key)
 
@@ -79,7 +76,10 @@ def check_tags(section: str, value: Node) -> None:
 def refused_tag(node: Node) -> SpecError:
     """Return the error for an unknown tag."""
     tag = node.tag or ""
-    hint = OTHER_TAGS.get(tag) or did_you_mean(tag, NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
+    if tag in _EXTENSIONS:
+        what, hint = _EXTENSIONS[tag]
+        return SpecError(f"`{tag}` is {what}", node.span, hint=hint)
+    hint = did_you_mean(tag, NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
 
 
@@ -109,22 +109,7 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
 
 
 def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:
-    """Check that what stands under `key` says that all data is dense.
-
-    Parameters
-    ----------
-    key, value
-        The entry.
-    ignore_sparse
-        Note other data instead of refusing it.
-    note
-        Takes the note.
-
-    Raises
-    ------
-    SpecError
-        Data that is not dense, unless it is to be ignored.
-    """
+    """Check that a density is 1; with `ignore_sparse` another one is noted instead of refused."""
     if _is_dense(value):
         return
     if not ignore_sparse:
@@ -161,9 +146,9 @@ NETWORK_SECTIONS = ("workload", "renames")
 ASSIGNED = "network"
 ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
-FOREIGN_ARCHITECTURE = (
-    "of AccelForge's files workloads are read; an `architecture` is given in Timeloop's form"
-)
+LEFT_OUT = "ignore_left_out_for_the_mapping"
+"""What a file with a mapping in it lists here: the constraints that the mapping meets, which it lacks."""
+FOREIGN_ARCHITECTURE = "AccelForge's workloads are read; write the `architecture` in Timeloop's format"
 _HINTS = {
     **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
     ASSIGNED: ASSIGNED_HINT,
@@ -184,14 +169,15 @@ _COUNTING = (
 _FLATTENED_MARK = "dumped_by_timeloop_front_end"
 
 
-def holds_constraints(key: str) -> bool:
-    """Whether a top-level key holds constraints, as ``constraints`` and ``mapspace_constraints`` do."""
-    return "constraints" in key and ANCHOR_MARK not in key
+def section_name(key: str) -> str:
+    """Return the section that a top-level key is read as, or the key itself where it is none.
 
-
-def holds_components(key: str) -> bool:
-    """Whether a top-level key holds component classes, as ``components`` and ``compound_components`` do."""
-    return "components" in key and ANCHOR_MARK not in key
+    Timeloop's front end knows some sections by a part of their key, and tries them in this order.
+    """
+    if key in SECTIONS:
+        return key
+    by_part = (ANCHOR_MARK, "components", "constraints", "mapping", "globals")
+    return next((name for name in by_part if name in key), key)
 
 
 def is_empty(node: Node) -> bool:
@@ -209,32 +195,41 @@ def section_of(top: MappingNode, name: str) -> Node | None:
     return None if value is None or is_empty(value) else value
 
 
-def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
-    """Check the keys of a joined spec, and the sections that nothing else reads.
+def sections_of(top: MappingNode, name: str) -> list[tuple[ScalarNode, Node]]:
+    """Return the keys that are read as one section, and what they hold, unless that is nothing."""
+    named = ((key, value) for key, value in top.entries if section_name(key.text) == name)
+    return [(key, value) for key, value in named if not is_empty(value)]
 
-    Raises
-    ------
-    SpecError
-        A key that is unknown or lacking, a tag outside of the architecture, sparse optimizations, or a
-        template of mapspaces with imperfect factors.
-    """
+
+def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
+    """Check the keys of a joined spec, and the sections that nothing else reads."""
+    _refuse_extensions(top)
     required = ("architecture",) if has_problem else ("problem", "architecture")
     missing = [key for key in required if key not in top]
     lacking = f", and the spec lacks {listing(missing)}" if missing else ""
     for key, value in top.entries:
-        if ANCHOR_MARK in key.text:
+        name = section_name(key.text)
+        if name == ANCHOR_MARK:
             continue
-        check_tags(key.text, value)
-        _check_key(key, lacking)
+        _check_tags(key.text, value)
+        if name not in SECTIONS:
+            raise _unknown_section(key, lacking)
+        if name == "globals":
+            note(note_at(key.span, "`{}` controls Timeloop's programs; it is not used here", key.text))
+            _note_counting(value, note)
     check_no_sparsity(top, ignore_sparse, note)
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
-    if "globals" in top:
-        sentence = "`globals` steers Timeloop's own programs; nothing here reads it"
-        note(note_at(top.key("globals").span, sentence))
-        _note_counting(top.require("globals", "the spec"), note)
     _check_template(top)
+
+
+def _refuse_extensions(top: MappingNode) -> None:
+    """Refuse nodes of other dialects before anything else, as whatever else is wrong follows from them."""
+    architecture = top.get("architecture")
+    for node in () if architecture is None else values_in(architecture):
+        if node.tag in _EXTENSIONS:
+            raise refused_tag(node)
 
 
 def _note_counting(section: Node, note: TakeNote) -> None:
@@ -249,27 +244,19 @@ def _note_counting(section: Node, note: TakeNote) -> None:
             note(note_at(key.span, "`{}` changes what Timeloop counts, and nothing here{}", key.text, hint))
 
 
-def _check_key(key: ScalarNode, lacking: str) -> None:
-    """Refuse a top-level key that is unknown; `lacking` says what the spec lacks."""
+def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
+    """Return the error for an unknown top-level key; `lacking` says what the spec lacks."""
     if key.text == _FLATTENED_MARK:
         hint = "give the files that it was made from; their architecture has `nodes`"
-        raise SpecError("this spec is one that Timeloop's front end flattened", key.span, hint=hint)
-    if key.text in SECTIONS or holds_constraints(key.text) or holds_components(key.text):
-        return
+        return SpecError("this spec was flattened by Timeloop's front end", key.span, hint=hint)
     hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
     if key.text in _ELSEWHERE:
         hint = belongs(key.text, _ELSEWHERE)
-    raise SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
+    return SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
 
 
 def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) -> None:
-    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored.
-
-    Raises
-    ------
-    SpecError
-        There are some, and they are not to be ignored.
-    """
+    """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored."""
     if section_of(node, "sparse_optimizations") is None:
         return
     key = node.key("sparse_optimizations")
@@ -291,8 +278,6 @@ def _check_template(top: MappingNode) -> None:
     if template is not None and as_name(template, "`template`") != "uber":
         raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
 
-
-DEFAULT_OBJECTIVES = ("edp",)
 
 _METRIC_KEYS = ("optimization_metrics", "optimization_metric", "optimization-metrics", "optimization-metric")
 _OBJECTIVES = {**TIMELOOP_METRICS, LATENCY: LATENCY, ENERGY: ENERGY, EDP: EDP}
@@ -333,39 +318,45 @@ _SEARCH_KEYS = (
 _MOST_LOOPS = "max_temporal_loops_in_a_mapping"
 
 
-def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> tuple[str, ...]:
-    """Return the objectives that the mapper section asks for, ``edp`` where it asks for none.
+@dataclass(frozen=True)
+class MapperSection:
+    """What the ``mapper`` section asks for.
 
-    Raises
-    ------
-    SpecError
-        An unknown key, a metric that is not supported, or a limit on the number of loops.
+    ``most_loops`` is the most temporal loops of a mapping with its place, None without a limit.
     """
+
+    objectives: tuple[str, ...] = ("edp",)
+    most_loops: tuple[int, Span] | None = None
+
+
+def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSection:
+    """Read the ``mapper`` section; a proof needs none of a sampling search's keys."""
     if node is None:
-        return DEFAULT_OBJECTIVES
+        return MapperSection()
     section = as_mapping(node, "`mapper`")
     check_keys(section, ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS), "`mapper`")
     check_version(section)
-    _refuse_most_loops(section, variables)
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
         sentence = "only sampling searches use {}, a proof does not"
         note(note_at(section.span, sentence, listing(search)))
+    most_loops = _most_loops(section, variables, note)
     metrics = one_of(section, _METRIC_KEYS, "`mapper`")
-    if metrics is None:
-        return DEFAULT_OBJECTIVES
-    value = metrics[1]
-    items = value.items if isinstance(value, SequenceNode) else (value,)
+    value = None if metrics is None else metrics[1]
+    items = value.items if isinstance(value, SequenceNode) else () if value is None else (value,)
     objectives = tuple(dict.fromkeys(_objective(item) for item in items))
-    return objectives or DEFAULT_OBJECTIVES
+    return MapperSection(objectives or MapperSection.objectives, most_loops)
 
 
-def _refuse_most_loops(section: MappingNode, variables: Names) -> None:
-    """Raise a SpecError for a limit on the temporal loops of a mapping; 0 and less stand for none."""
+def _most_loops(section: MappingNode, variables: Names, note: TakeNote) -> tuple[int, Span] | None:
+    """Return the most temporal loops of a mapping; 0 and less stand for no limit."""
     value = given(section, _MOST_LOOPS)
-    if value is not None and as_int(value, f"`{_MOST_LOOPS}`", variables) > 0:
-        hint = "leave it out; `factors` with `=1` in the constraints forbid loops"
-        raise SpecError(f"`{_MOST_LOOPS}`: a limit on loops is not modelled", value.span, hint=hint)
+    number = 0 if value is None else as_int(value, f"`{_MOST_LOOPS}`", variables)
+    if value is None or number <= 0:
+        return None
+    sentence = "`{}` is checked once the best mapping is known; the search does not use it"
+    note(note_at(section.key(_MOST_LOOPS).span, sentence, _MOST_LOOPS))
+    return number, value.span
 
 
 def _objective(node: Node) -> str:
@@ -383,17 +374,7 @@ _LEAF_TAGS = (*COMPONENT_TAGS, "!Container")
 
 
 def with_entry(node: MappingNode, name: str, value: Node) -> MappingNode:
-    """Return a mapping with a value replaced, or added at the end.
-
-    Parameters
-    ----------
-    node
-        The mapping.
-    name
-        The key's text.
-    value
-        What stands under it; a new key has its place.
-    """
+    """Return a mapping with the value of one key replaced, or the key added at the end."""
     if name in node:
         entries = tuple((key, value if key.text == name else old) for key, old in node.entries)
     else:
@@ -405,6 +386,11 @@ def without(node: MappingNode, names: Container[str]) -> MappingNode:
     """Return a mapping without the entries of some names, which need not be there."""
     entries = tuple((key, value) for key, value in node.entries if key.text not in names)
     return MappingNode(entries, node.span, node.tag)
+
+
+def without_section(top: MappingNode, name: str) -> MappingNode:
+    """Return a spec without the keys that are read as one section."""
+    return without(top, [key.text for key, _ in top.entries if section_name(key.text) == name])
 
 
 def with_leaves(node: Node, change: Callable[[MappingNode], MappingNode]) -> Node:

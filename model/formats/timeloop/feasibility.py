@@ -13,6 +13,7 @@ from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingL
 from model.formats.timeloop.constraints import Factor
 from model.formats.timeloop.context import Bounds, Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
+from model.formats.timeloop.tree import Leaf
 from model.numbers import divisors
 from model.problem import Dataspace
 from model.text.source import ConflictError, Span, source_ref
@@ -48,21 +49,13 @@ def _needed(
 
 @dataclass(frozen=True, eq=False)
 class _Demand:
-    """What one place of the spec demands of the factor of a dimension at a node.
-
-    Parameters
-    ----------
-    most
-        The largest factor that there is room for, None for a rule.
-    factor
-        The rule.
-    """
+    """What one place of the spec demands of the factor of a dimension at a node."""
 
     level: TilingLevel
     dim: str
     span: Span
     text: str
-    most: int | None = None
+    most: int | None = None  # the largest factor that there is room for, None for a rule
     factor: Factor | None = None
 
     def allows(self, factor: int) -> bool:
@@ -86,11 +79,6 @@ def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
     Checked are rules on factors against the bounds, fixed factors against the mesh of their fanout,
     for each dimension whether factors that the nodes allow can have the bound as their product, and
     for each storage level whether the least tiles that it must keep fit.
-
-    Raises
-    ------
-    ConflictError
-        They do; it names places none of which is to spare.
     """
     for level in levels:
         _check_factors(level.loops, context)
@@ -113,13 +101,7 @@ def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
 
 
 def _check_factors(constraints: LoopConstraints, context: Context) -> None:
-    """Check for each dimension that some divisor of its bound satisfies the rules at one node.
-
-    Raises
-    ------
-    ConflictError
-        None satisfies a rule, or all rules on a dimension together.
-    """
+    """Check for each dimension that some divisor of its bound satisfies the rules at one node."""
     for factor in constraints.factors:
         _check_attainable(factor, context.bounds)
     for dim, bound in context.problem.bound.items():
@@ -139,11 +121,6 @@ def _check_attainable(factor: Factor, bounds: Bounds) -> None:
     """Check that some factor of its dimension's bound satisfies a rule.
 
     Constraints that serve several layers may be right but for the bound of one.
-
-    Raises
-    ------
-    ConflictError
-        None does: it exceeds the bound, or does not divide it.
     """
     bound = bounds.bound[factor.dim]
     related = ((bounds.spans[factor.dim], f"{factor.dim} is {bound} here"),)
@@ -273,12 +250,24 @@ def _unreachable(
     if all(factors == {1} for factors in allowed):
         return ConflictError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)
     if any(not factors for factors in allowed):
-        name = next(s.loops.leaf.name for s, factors in zip(levels, allowed, strict=True) if not factors)
-        return ConflictError(f"no divisor of {dim} = {bound} is allowed at `{name}`", first, related)
+        leaf = next(s.loops.leaf for s, factors in zip(levels, allowed, strict=True) if not factors)
+        message = f"no divisor of {dim} = {bound} is allowed at `{leaf.name}`"
+        return ConflictError(message, first, related, _one_axis(leaf, places))
     reached = _products(allowed, bound)[-1]
     shown = "none that divides it" if not reached else f"{max(reached)} at most"
     message = f"the factors allowed for {dim} cannot reach its bound {bound}: their product is {shown}"
     return ConflictError(message, first, related)
+
+
+def _one_axis(leaf: Leaf, demands: Iterable[_Demand]) -> str | None:
+    """Return a hint where all instances of a mesh would do for a loop, but neither axis alone."""
+    asked = max((demand.factor.value for demand in demands if demand.factor is not None), default=0)
+    if not max(leaf.mesh_x, leaf.mesh_y) < asked <= leaf.fanout:
+        return None
+    return (
+        "a dimension lies along one axis of a mesh; two containers, one with `meshX` and one with `meshY`, "
+        "take it along both"
+    )
 
 
 def _kept_words(kept: Iterable[_Kept], extents: Mapping[str, int]) -> dict[str, int]:
@@ -317,7 +306,7 @@ def _too_small(
     blamed = irreducible(parts, lambda rest: sum(tiles(rest).values()) > usable)
     shown = tiles(blamed)
     total = sum(shown.values())
-    words = f"{total:,} word{'' if total == 1 else 's'}"
+    words = f"at least {total:,} word{'' if total == 1 else 's'}"
     arithmetic = " + ".join(f"{name} {count:,}" for name, count in shown.items()) + f" = {words}"
     demand = arithmetic if len(shown) > 1 else f"{next(iter(shown))} needs {words}"
     capacity = f"{usable:,}"
@@ -327,7 +316,7 @@ def _too_small(
     related += [(part.span, part.text) for part in blamed if isinstance(part, _Demand)]
     written = (attribute.node.span for attribute in leaf.attributes.values())
     related += [(span, "the capacity") for span in written if source_ref(span) == storage.size_source][:1]
-    message = f"{demand} at the least, `{storage.name}` holds {capacity}: {total - usable:,} too few"
+    message = f"{demand}, `{storage.name}` holds {capacity}: {total - usable:,} too few"
     needed = sum(tiles(parts).values())
-    hint = f"the least tiles of all that it must keep take {needed:,} words"
+    hint = f"all that it must keep needs at least {needed:,} words"
     return ConflictError(message, leaf.span, tuple(related), None if needed == total else hint)

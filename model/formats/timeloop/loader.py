@@ -12,33 +12,50 @@ from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism,
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import (
+    LEFT_OUT,
+    MapperSection,
     check_no_sparsity,
     check_sections,
     check_version,
-    holds_components,
-    holds_constraints,
-    is_empty,
     read_mapper,
     section_of,
-    without,
+    sections_of,
+    without_section,
 )
 from model.formats.timeloop.feasibility import check_feasible
 from model.formats.timeloop.loops import temporal_rules
-from model.formats.timeloop.mapping import check_coalescing, check_parallelism, read_mapping
+from model.formats.timeloop.mapping import check_coalescing, check_loop_limit, check_parallelism, read_mapping
 from model.formats.timeloop.overrides import AttributeSetting, with_settings
-from model.formats.timeloop.pricing import build_architecture, priced, read_price_lists, refuse_wires
+from model.formats.timeloop.pricing import (
+    build_architecture,
+    priced,
+    priced_or_free,
+    read_price_lists,
+    refuse_wires,
+)
 from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
-from model.mapspace import Mapspace
+from model.mapspace import EXACT, Counting, Mapspace
 from model.note import Note
+from model.objective import LATENCY
 from model.text.fields import as_mapping
 from model.text.files import display_name
 from model.text.limits import Limits
 from model.text.merging import join_specs
 from model.text.reader import read_each, unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, note_at, source_ref
+from model.text.source import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Span,
+    SpecError,
+    note_at,
+    source_ref,
+)
+from model.wording import listing
 
 SEVERAL = "where these are several layers, the command `network` maps them"
 
@@ -67,6 +84,11 @@ class LoadOptions:
         Attributes of the architecture that are given other values than the files say.
     mapping_file
         One more file, whose ``mapping`` takes the place of any that the others give.
+    objectives
+        What is minimized, where that is known: for latency alone energies may be unknown. None takes the
+        spec's own.
+    counting
+        How moved words and cycles are counted, see `model.cost.rules`.
     """
 
     ignore_sparse: bool = False
@@ -78,6 +100,8 @@ class LoadOptions:
     allow_include: tuple[Path, ...] = ()
     settings: tuple[AttributeSetting, ...] = ()
     mapping_file: Path | None = None
+    objectives: tuple[str, ...] | None = None
+    counting: Counting = EXACT
 
 
 @dataclass(frozen=True)
@@ -110,7 +134,7 @@ class LoadedSpec:
     @property
     def has_mapping(self) -> bool:
         """Whether there is a mapping under the key ``mapping``, skipped or not."""
-        return section_of(self.document, "mapping") is not None
+        return bool(sections_of(self.document, "mapping"))
 
     def noted(self, further: Iterable[Note]) -> LoadedSpec:
         """Return the spec with further notes after its own."""
@@ -149,7 +173,7 @@ def load_timeloop(
     notes = unused_notes(variables or {}, names)
     if options.mapping_file is not None:
         notes.extend(_unpriced(parts[:-1], parts[-1]))
-        parts[:-1] = [without(part, ("mapping",)) for part in parts[:-1]]
+        parts[:-1] = [without_section(part, "mapping") for part in parts[:-1]]
     try:
         top = reduce(join_specs, parts)
     except SpecError as error:
@@ -161,10 +185,11 @@ def load_timeloop(
 
 
 def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note]:
-    """Note the mappings that give way to that of the last file."""
-    for top in others:
-        if "mapping" in top and top.get("mapping") != last.get("mapping"):
-            yield note_at(top.key("mapping").span, "this `mapping` gives way to that of {}", last.span.file)
+    """Note the mappings that the last file overrides."""
+    chosen = [value for _, value in sections_of(last, "mapping")]
+    for key, value in (section for top in others for section in sections_of(top, "mapping")):
+        if value not in chosen:
+            yield note_at(key.span, "this `{}` is overridden by that of {}", key.text, last.span.file)
 
 
 def load_node(
@@ -183,38 +208,42 @@ def load_node(
     problem
         Goes in the place of the section of that name. It may lack dataspaces that the architecture has
         levels for, so a level may keep nothing.
-
-    Raises
-    ------
-    SpecError
-        For every kind of bad input, with its place; a ConflictError where constraints conflict plainly.
     """
     notes: list[Note] = []
     top = with_settings(top, options.settings)
     check_sections(top, problem is not None, options.ignore_sparse, notes.append)
     context = _context(top, files, options, notes, problem)
     clauses = _clauses(top, context)
-    section = None if options.skip_mapping else section_of(top, "mapping")
-    if section is None and options.require_mapping:
+    sections = [] if options.skip_mapping else sections_of(top, "mapping")
+    if not sections and options.require_mapping:
         named = ", ".join(
             map(display_name, files if options.mapping_file is None else [options.mapping_file])
         )
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
-    targets = [] if section is None else target_clauses(section, "`mapping`", context)
+    targets = [
+        target for key, value in sections for target in target_clauses(value, f"`{key.text}`", context)
+    ]
     assembly = assemble(clauses, context)
     note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
-    mapspace = _mapspace(top, assembly, parallelism, context)
+    mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
+    objectives = options.objectives or mapper.objectives
+    mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context)
     mapping = None
-    if section is not None:
+    if sections:
+        span = sections[0][1].span
         keeping = [clause for clause in targets if clause.kind == "dataspace"]
         with_mapping = assemble([*clauses, *keeping], context)
         check_coalescing(assembly.storages, with_mapping.storages)
-        mapping = read_mapping(targets, with_mapping, section.span, context)
-        check_parallelism(mapping, *parallelism, section.span)
+        mapping = read_mapping(targets, with_mapping, span, context)
+        check_parallelism(mapping, *parallelism, span)
+        check_loop_limit(mapping, mapper.most_loops, span)
+    context.note_lacking()
+    if not sections:
+        notes.extend(_left_out(top))
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -224,6 +253,15 @@ def load_node(
         document=top,
         problem=context.loaded.section,
     )
+
+
+def _left_out(top: MappingNode) -> Iterator[Note]:
+    """Note the constraints that a spec lacks since a mapping was written into it."""
+    gone = top.get(LEFT_OUT)
+    if isinstance(gone, SequenceNode):
+        constraints = listing(item.text for item in gone.items if isinstance(item, ScalarNode))
+        sentence = "`--mapped-spec` left out constraints, which are not searched with: {}"
+        yield note_at(top.key(LEFT_OUT).span, sentence, constraints)
 
 
 def _context(
@@ -247,6 +285,7 @@ def _context(
         variables=variables,
         note=notes.append,
         timeloop_padding=options.timeloop_padding,
+        counting=options.counting,
         limits=options.limits,
         idle_levels=problem is not None,
     )
@@ -277,25 +316,32 @@ def _joined(node: Node) -> Node:
 
 def _clauses(top: MappingNode, context: Context) -> list[Clause]:
     clauses = node_clauses(context)
-    for key, section in top.entries:
-        if holds_constraints(key.text) and not is_empty(section):
-            clauses += target_clauses(section, f"`{key.text}`", context)
+    for key, section in sections_of(top, "constraints"):
+        clauses += target_clauses(section, f"`{key.text}`", context)
     return clauses
 
 
 def _mapspace(
-    top: MappingNode, assembly: Assembly, parallelism: tuple[Fraction, Span | None], context: Context
+    top: MappingNode,
+    assembly: Assembly,
+    parallelism: tuple[Fraction, Span | None],
+    mapper: MapperSection,
+    context: Context,
+    objectives: tuple[str, ...],
 ) -> Mapspace:
+    """Return the mapspace; where `objectives` are about latency alone, energies may be unknown."""
     least, place = parallelism
-    components = [value for key, value in top.entries if holds_components(key.text) and not is_empty(value)]
-    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components)
+    components = [value for _, value in sections_of(top, "components")]
+    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components, context.note)
     refuse_wires(lists.tables, context)
     note_unread(top, lists.classes, context)
+    needs_energy = any(objective != LATENCY for objective in objectives)
+    pricing = priced if needs_energy else priced_or_free
     prices = {
-        level.storage.name: priced(level.loops.leaf, lists, context, level.storage)
+        level.storage.name: pricing(level.loops.leaf, lists, context, level.storage)
         for level in assembly.storages
     }
-    prices[assembly.compute.name] = priced(assembly.compute, lists, context)
+    prices[assembly.compute.name] = pricing(assembly.compute, lists, context)
     nodes = [node_of(level) for level in assembly.levels]
     return Mapspace(
         problem=context.problem,
@@ -305,6 +351,8 @@ def _mapspace(
         keep=tuple(level.keeping.rules() for level in assembly.storages),
         parallel=assembly.parallel,
         min_parallelism=least,
-        objectives=read_mapper(section_of(top, "mapper"), context.variables, context.note),
+        objectives=mapper.objectives,
+        max_temporal_loops=None if mapper.most_loops is None else mapper.most_loops[0],
         min_parallelism_source=None if place is None else source_ref(place),
+        counting=context.counting,
     )

@@ -26,11 +26,11 @@ from model.numbers import divisors
 from model.text.fields import (
     Names,
     as_int,
+    as_name,
     as_sequence,
     check_count,
     check_keys,
     given,
-    known_name,
     means_all,
     name_list,
 )
@@ -65,55 +65,33 @@ _KEYS: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Maximize:
-    """The macro ``maximize_dims`` as it is written.
+    """The macro ``maximize_dims`` as it is written."""
 
-    Parameters
-    ----------
-    groups
-        Dimensions that share what fits, each group after those before it; no dimension twice.
-    capacity
-        What the product of all factors may be at most; None for the children of the fanout.
-    span
-        Its place.
-    """
-
+    # Dimensions that share what fits, each group after those before it; no dimension twice
     groups: tuple[tuple[str, ...], ...]
+    # What the product of all factors may be at most; None for the children of the fanout
     capacity: int | None
     span: Span
 
 
 @dataclass(frozen=True)
 class LoopConstraints:
-    """What is asked of the temporal or the spatial loops of one node.
+    """What is asked of the temporal or the spatial loops of one node."""
 
-    Parameters
-    ----------
-    leaf, kind
-        The node, and which of its loops.
-    factors
-        Rules on factors, those that macros come down to included.
-    permutation
-        Their order, None where it is left open.
-    split
-        Number of dimensions along X, with its place; None where it is left open, or for temporal loops.
-    maximize
-        A macro that is still to be worked out, see `model.formats.timeloop.loops`.
-    no_reuse, no_link_transfer, rmw_first_update
-        Names of dataspaces with the places that say so.
-    sweeping
-        Which of `no_reuse` and `rmw_first_update` are written as ``*``.
-    """
-
+    # The node, and which of its loops
     leaf: Leaf
     kind: Kind
-    factors: tuple[Factor, ...] = ()
+    factors: tuple[Factor, ...] = ()  # rules on factors, those that macros come down to included
     permutation: Permutation | None = None
+    # Number of dimensions along X, with its place; None where it is left open, or for temporal loops
     split: tuple[int, Span] | None = None
+    # A macro that is still to be worked out, see `model.formats.timeloop.loops`
     maximize: Maximize | None = None
+    # Names of dataspaces with the places that say so
     no_reuse: dict[str, Span] = field(default_factory=dict)
     no_link_transfer: dict[str, Span] = field(default_factory=dict)
     rmw_first_update: dict[str, Span] = field(default_factory=dict)
-    sweeping: frozenset[str] = frozenset()
+    sweeping: frozenset[str] = frozenset()  # which of `no_reuse` and `rmw_first_update` are written as `*`
 
     def rules_of(self, dim: str) -> tuple[Factor, ...]:
         """Return the rules on one dimension."""
@@ -121,25 +99,20 @@ class LoopConstraints:
 
 
 def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Context) -> LoopConstraints:
-    """Read all constraints on the temporal or spatial loops of a node, and join them.
-
-    Raises
-    ------
-    SpecError
-        A malformed constraint, two that contradict each other, or too many rules on a dimension.
-    """
+    """Read all constraints on the temporal or spatial loops of a node, and join them."""
     nodes = of(clauses, leaf, kind)
     names = context.names_at(leaf)
     for node in nodes:
         _refuse_shares(node, kind)
         check_keys(node, (*_KEYS[kind], *ADDRESS_KEYS), f"a {kind} constraint")
         _refuse_remainders(node)
+    permutation = _permutation(nodes, context)
     constraints = LoopConstraints(
         leaf=leaf,
         kind=kind,
         factors=_factors(nodes, names, context),
-        permutation=_permutation(nodes, context),
-        split=_read_split(nodes, names),
+        permutation=permutation,
+        split=_read_split(nodes, permutation, names),
         maximize=_maximize(nodes, names, context),
         no_reuse=_names(nodes, ("no_reuse", *_OLD_NO_REUSE[kind]), context),
         no_link_transfer=_names(nodes, ("no_link_transfer",), context),
@@ -197,7 +170,7 @@ def _written_factors(
     nodes: Iterable[MappingNode], key: str, names: Names, context: Context
 ) -> Iterator[Factor]:
     for value in _values(nodes, key):
-        yield from read_factors(value, context.bounds, names)
+        yield from read_factors(value, context, names)
 
 
 def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
@@ -245,7 +218,7 @@ def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: C
 def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutation | None:
     first: Permutation | None = None
     for value in _values(nodes, "permutation"):
-        permutation = read_permutation(value, context.problem.dims)
+        permutation = read_permutation(value, context)
         if first is not None and (first.inner, first.outer) != (permutation.inner, permutation.outer):
             related = ((first.span, "the first"),)
             raise SpecError("two different permutations for one node", permutation.span, related)
@@ -253,14 +226,20 @@ def _permutation(nodes: tuple[MappingNode, ...], context: Context) -> Permutatio
     return first
 
 
-def _read_split(nodes: tuple[MappingNode, ...], names: Names) -> tuple[int, Span] | None:
+def _read_split(
+    nodes: tuple[MappingNode, ...], permutation: Permutation | None, names: Names
+) -> tuple[int, Span] | None:
+    """Return the number of dimensions along X, without those that the problem lacks."""
+    lacking = () if permutation is None else permutation.lacking
     first: tuple[int, Span] | None = None
     for value in _values(nodes, "split"):
         split = as_int(value, "`split`", names, minimum=0)
         if first is not None and first[0] != split:
             raise SpecError("two different splits for one node", value.span, ((first[1], "the first"),))
         first = first or (split, value.span)
-    return first
+    if first is None:
+        return None
+    return first[0] - sum(place < first[0] for place in lacking), first[1]
 
 
 def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> Maximize | None:
@@ -272,7 +251,7 @@ def _maximize(nodes: tuple[MappingNode, ...], names: Names, context: Context) ->
         if value is None:
             continue
         if macro is not None:
-            raise SpecError("`maximize_dims` stands twice", value.span, ((macro.span, "the first"),))
+            raise SpecError("`maximize_dims` is given twice", value.span, ((macro.span, "the first"),))
         limit = None if capacity is None else as_int(capacity, "`maximize_dims_capacity`", names, minimum=1)
         macro = Maximize(_groups(value, context), limit, value.span)
     return macro if macro is not None and macro.groups else None
@@ -285,10 +264,11 @@ def _groups(node: Node, context: Context) -> tuple[tuple[str, ...], ...]:
         message = "`maximize_dims` is a list of dimensions or a list of such lists, not a mixture"
         raise SpecError(message, node.span)
     lists = [item.items for item in nested] if nested else [items]
-    groups = [tuple(known_name(item, context.problem.dims, "dimension") for item in group) for group in lists]
+    named = [[(as_name(item, "dimension"), item.span) for item in group] for group in lists]
+    groups = [tuple(dim for dim, span in group if context.is_dimension(dim, span)) for group in named]
     flat = [dim for group in groups for dim in group]
     if len(set(flat)) != len(flat):
-        raise SpecError("a dimension stands twice in `maximize_dims`", node.span)
+        raise SpecError("a dimension is listed twice in `maximize_dims`", node.span)
     return tuple(group for group in groups if group)
 
 
@@ -333,16 +313,7 @@ def spatial_rules(loops: LoopConstraints, context: Context) -> SpatialRules:
     A permutation that leaves out dimensions whose factor is 1 (by a constraint, or because their
     bound is 1) means what its author wrote: they take no place, and `split` counts only the
     others. With ``timeloop_padding`` those that Timeloop's front end takes for such come first
-    instead, and count.
-
-    Raises
-    ------
-    SpecError
-        The split lies beyond the last dimension on a fanout with a Y axis.
-
-    Notes
-    -----
-    docs/model.md, "Where the reading of specs departs from Timeloop".
+    instead, and count: docs/model.md, "Where the reading of specs departs from Timeloop".
     """
     order = loops.permutation
     inner = () if order is None else order.inner
@@ -385,7 +356,7 @@ def _padded_dims(loops: LoopConstraints, context: Context) -> tuple[str, ...]:
 
 def _split_place(loops: LoopConstraints, split: int, span: Span, counted: int) -> int:
     if split > counted and loops.leaf.mesh_y > 1:
-        hint = "dimensions fixed to 1 and not listed take no place; --timeloop-padding counts them, first"
+        hint = "unlisted dimensions fixed to 1 take no place; --timeloop-padding puts them in front"
         related = () if loops.permutation is None else ((loops.permutation.span, "the permutation"),)
         message = f"split {split} lies beyond the permutation: only {counted} dimensions take a place"
         raise SpecError(message, span, related, hint)
@@ -486,7 +457,7 @@ def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
     """
     leaf = loops.leaf
     if leaf.node.get("constraints") is not None and _says_something(loops):
-        sentence = "the mesh of `{}` is 1 x 1, its spatial constraints have no effect"
+        sentence = "the mesh of `{}` is 1 x 1, so its spatial constraints have no effect"
         context.note(note_at(leaf.span, sentence, leaf.name))
 
 
@@ -508,17 +479,8 @@ def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[Loo
     Spatial constraints come first, then temporal ones, each from the innermost node outwards. A
     group gets the divisors of what is left of its dimensions (the bound over the factors fixed
     anywhere) with the largest product that fits; among equal products the first dimensions of the
-    group get most. In a fanout the factors also have to fit along its axes.
-
-    Raises
-    ------
-    SpecError
-        A dimension is constrained already, or a temporal macro lacks its capacity.
-
-    Notes
-    -----
-    Timeloop rounds up where a bound does not divide: docs/model.md, "Where the reading of specs departs
-    from Timeloop".
+    group get most. In a fanout the factors also have to fit along its axes. Timeloop rounds up where
+    a bound does not divide: docs/model.md, "Where the reading of specs departs from Timeloop".
     """
     loops = list(all_loops)
     order = [
@@ -548,7 +510,7 @@ def _maximized(
     remark = (
         ROUNDED if any(_rounds_up(group, constraints, unused, capacity) for group in macro.groups) else ""
     )
-    sentence = "maximize_dims of `{}` comes to {}" + remark
+    sentence = "maximize_dims of `{}` gives {}" + remark
     context.note(note_at(macro.span, sentence, constraints.leaf.name, fixed))
     return constraints
 

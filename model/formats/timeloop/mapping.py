@@ -19,26 +19,14 @@ from model.text.source import Span, SpecError
 from model.wording import listing
 
 
-def check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
-    """Check that a mapping sets no flag by itself that changes what is counted.
-
-    Raises
-    ------
-    SpecError
-        A flag stands in the mapping only.
-    """
+def _check_flags(asked: LoopConstraints, mapped: LoopConstraints) -> None:
+    """Check that a mapping sets no flag by itself that changes what is counted."""
     for flag in ("no_reuse", "no_link_transfer", "rmw_first_update"):
         _check_flag(flag, getattr(asked, flag), getattr(mapped, flag), mapped.leaf)
 
 
 def check_coalescing(asked: Sequence[TemporalLevel], assembly: Sequence[TemporalLevel]) -> None:
-    """Check that a mapping sets no ``no_coalesce`` by itself.
-
-    Raises
-    ------
-    SpecError
-        It stands in the mapping only.
-    """
+    """Check that a mapping sets no ``no_coalesce`` by itself."""
     for before, after in zip(asked, assembly, strict=True):
         flagged = after.keeping.no_coalesce
         _check_flag("no_coalesce", before.keeping.no_coalesce, flagged, after.loops.leaf)
@@ -52,14 +40,8 @@ def _check_flag(flag: str, asked: Collection[str], flagged: dict[str, Span], lea
             raise SpecError(f"{flag} of `{name}` belongs to the architecture", span, hint=hint)
 
 
-def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
-    """Check that a mapping asks for no children of nodes that have no fanout.
-
-    Raises
-    ------
-    SpecError
-        A spatial factor above 1 at another node.
-    """
+def _check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Context) -> None:
+    """Check that a mapping asks for no children of nodes that have no fanout."""
     spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
     for leaf in dict.fromkeys(target.leaf for target in spatial):
         factors = read_loops(spatial, leaf, "spatial", context).factors
@@ -68,16 +50,10 @@ def check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: Co
             raise SpecError(f"the mapping's {wide} at `{leaf.name}` exceeds its mesh of 1 x 1", wide.span)
 
 
-def check_rules(
+def _check_rules(
     asked: LoopConstraints, mapped: LoopConstraints, values: dict[str, int], span: Span, context: Context
 ) -> None:
-    """Check a mapping's factors at one node against the constraints.
-
-    Raises
-    ------
-    SpecError
-        The constraints exclude a factor.
-    """
+    """Check a mapping's factors at one node against the constraints."""
     for dim in context.problem.dims:
         value = values.get(dim, 1)
         broken = next((rule for rule in asked.rules_of(dim) if not rule.rule().allows(value)), None)
@@ -88,14 +64,8 @@ def check_rules(
             raise SpecError(message, place, related)
 
 
-def check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str], span: Span) -> None:
-    """Check a mapping's order of loops at one node against the constraints.
-
-    Raises
-    ------
-    SpecError
-        The constraints exclude the order.
-    """
+def _check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str], span: Span) -> None:
+    """Check a mapping's order of loops at one node against the constraints."""
     if asked.permutation is None:
         return
     inner = [dim for dim in asked.permutation.inner if dim in order]
@@ -111,18 +81,13 @@ def check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[str
     raise SpecError(message, place, related)
 
 
-def check_axes(
+def _check_axes(
     asked: LoopConstraints, rules: SpatialRules, loops: Iterable[SpatialLoop], span: Span, context: Context
 ) -> None:
     """Check the axes of a mapping's spatial loops at one node against the constraints.
 
     The order of the loops along one axis is left alone: only link transfers depend on it, and they are
     counted for the order that the mapping gives.
-
-    Raises
-    ------
-    SpecError
-        A loop lies along another axis than the constraints say.
     """
     for loop in loops:
         axis = axis_of(rules, loop.dim, context)
@@ -135,13 +100,7 @@ def check_axes(
 
 
 def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None, span: Span) -> None:
-    """Check that a mapping uses enough compute units.
-
-    Raises
-    ------
-    SpecError
-        Fewer are in use.
-    """
+    """Check that a mapping uses enough compute units."""
     spatial = (entry.spatial for entry in mapping.nodes if isinstance(entry, FanoutMapping))
     used = math.prod(loop.bound for loops in spatial for loop in loops)
     if used >= least:
@@ -151,28 +110,30 @@ def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None
     raise SpecError(message, span, related)
 
 
+def check_loop_limit(mapping: Mapping, most: tuple[int, Span] | None, span: Span) -> None:
+    """Check that a mapping has at most as many temporal loops as the mapper may use."""
+    if most is None or mapping.temporal_loops <= most[0]:
+        return
+    message = f"the mapping has {mapping.temporal_loops} temporal loops, and the mapper allows {most[0]}"
+    raise SpecError(message, span, ((most[1], "the limit"),))
+
+
 def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, context: Context) -> Mapping:
     """Return the mapping that some targets describe.
 
     Where the mapping says nothing of a factor, an order or a split, what the constraints fix is taken.
     A factor that neither gives is 1; a level that says nothing about a dataspace keeps it unless the
     constraints bypass it.
-
-    Raises
-    ------
-    SpecError
-        Factors that do not multiply to the bounds, an inequality, an order or a split that is
-        left open, a dataspace whose ``!Parallel`` branch is not said, or anything that the constraints
-        exclude.
     """
     for target in targets:
         if target.kind not in ("temporal", "spatial", "dataspace"):
-            raise SpecError(f"a {target.kind} constraint does not belong into a mapping", target.node.span)
-    check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
+            raise SpecError(f"a {target.kind} constraint does not belong in a mapping", target.node.span)
+    _check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
     written = [read_loops(targets, level.loops.leaf, level.loops.kind, context) for level in assembly.levels]
     for level, node_loops in zip(assembly.levels, written, strict=True):
-        check_flags(level.loops, node_loops)
-        _refuse_macro(node_loops)
+        _check_flags(level.loops, node_loops)
+        if node_loops.maximize is not None:
+            raise SpecError("`maximize_dims`: a mapping gives its factors", node_loops.maximize.span)
     loops = [
         _completed(node_loops, level.loops)
         for level, node_loops in zip(assembly.levels, written, strict=True)
@@ -180,25 +141,20 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
     factors = [_exact_factors(node_loops) for node_loops in loops]
     _check_products(factors, loops, written, span, context)
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
-        check_rules(level.loops, node_loops, values, span, context)
+        _check_rules(level.loops, node_loops, values, span, context)
     keeps = _kept(assembly, span, context)
     nodes: list[StorageMapping | FanoutMapping] = []
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
         live = {dim: value for dim, value in values.items() if value > 1}
         if isinstance(level, SpatialLevel):
             spatial = _spatial(node_loops, live, level, span, context)
-            check_axes(level.loops, level.rules, spatial, span, context)
+            _check_axes(level.loops, level.rules, spatial, span, context)
             nodes.append(FanoutMapping(spatial))
             continue
         order = _order(node_loops, live, span)
-        check_order(level.loops, node_loops, order, span)
+        _check_order(level.loops, node_loops, order, span)
         nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[_name(level)]))
     return Mapping(tuple(nodes))
-
-
-def _refuse_macro(loops: LoopConstraints) -> None:
-    if loops.maximize is not None:
-        raise SpecError("`maximize_dims`: a mapping gives its factors", loops.maximize.span)
 
 
 def _completed(loops: LoopConstraints, asked: LoopConstraints) -> LoopConstraints:
@@ -217,7 +173,7 @@ def _exact_factors(loops: LoopConstraints) -> dict[str, int]:
             raise SpecError(f"`{factor}`: a mapping fixes its factors with `=`", factor.span)
         other = fixed.get(factor.dim, factor)
         if other.value != factor.value:
-            raise SpecError(f"`{factor}` stands beside `{other}`", factor.span, ((other.span, "the first"),))
+            raise SpecError(f"`{factor}` conflicts with `{other}`", factor.span, ((other.span, "the first"),))
         fixed[factor.dim] = factor
     return {dim: factor.value for dim, factor in fixed.items()}
 
@@ -322,7 +278,9 @@ def _with_units(
 
 def _kept(assembly: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
     storages = assembly.storages
-    kept = {_name(level): {n for n in context.dataspaces if n not in _bypassed(level)} for level in storages}
+    kept = {
+        _name(level): {n for n in context.dataspaces if n not in level.keeping.bypass} for level in storages
+    }
     for group, name in product(assembly.parallel, context.dataspaces):
         members = [_name(storages[place]) for place in group.levels]
         holders = [member for member in members if name in kept[member]]
@@ -333,7 +291,3 @@ def _kept(assembly: Assembly, span: Span, context: Context) -> dict[str, frozens
 
 def _name(level: TemporalLevel) -> str:
     return level.loops.leaf.name
-
-
-def _bypassed(level: TemporalLevel) -> frozenset[str]:
-    return frozenset(level.keeping.bypass)

@@ -63,7 +63,7 @@ def parse_setting(text: str, label: str = "setting") -> tuple[AttributeSetting, 
     node, dot, attribute = name.rpartition(".")
     if not equals or not dot or not node or not attribute:
         hint = "write NODE.ATTRIBUTE=VALUE,VALUE,..., such as buffer.depth=1024,2048"
-        raise SpecError("this sets no attribute", whole, hint=hint)
+        raise SpecError("this does not set an attribute", whole, hint=hint)
     settings: dict[object, AttributeSetting] = {}
     column = len(name) + 2
     for part in _parts(values):
@@ -95,11 +95,6 @@ def with_settings(top: MappingNode, settings: Iterable[AttributeSetting]) -> Map
     An attribute is one that its node writes, or any that the model of a storage knows. Values replace
     what is written before any of it is evaluated: expressions over the attribute, what inherits it,
     and estimated energies follow.
-
-    Raises
-    ------
-    SpecError
-        For a node or an attribute that there is none of.
     """
     for setting in settings:
         top = _with_setting(top, setting)

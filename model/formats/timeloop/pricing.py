@@ -6,16 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from model.architecture import (
-    AccessEnergy,
-    Architecture,
-    Compute,
-    Fanout,
-    StorageLevel,
-)
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.energy import (
     AREA_SCALES,
     CompoundClasses,
+    EnergyError,
     EnergyRequest,
     EnergyTables,
     Prices,
@@ -31,48 +26,32 @@ from model.formats.timeloop.storage import SYNONYMS
 from model.formats.timeloop.tree import Leaf, values_of
 from model.note import Note
 from model.text.fields import Names, as_fraction, one_of
-from model.text.source import MappingNode, Node, Span, SpecError, note_at
+from model.text.source import MappingNode, Node, Span, SpecError, TakeNote, note_at
 from model.wording import printable
 
 _WIRES = ("wire", "Wire")
 _TRANSFER = "transfer_random"
+UNKNOWN = "unknown"
+"""The source of energies that count as 0 as nobody knows them."""
 
 
 @dataclass(frozen=True)
 class PriceLists:
-    """Where prices come from, besides the components themselves.
-
-    Parameters
-    ----------
-    tables
-        The ERT and the ART.
-    classes
-        The spec's compound classes.
-    """
+    """Where prices come from, besides the components themselves."""
 
     tables: EnergyTables
     classes: CompoundClasses
 
 
-def read_price_lists(ert: Node | None, art: Node | None, components: Iterable[Node]) -> PriceLists:
-    """Read what prices come from.
-
-    Raises
-    ------
-    SpecError
-        A malformed section, or two tables or classes of one name.
-    """
-    return PriceLists(load_tables(ert, art), load_compound_classes(components))
+def read_price_lists(
+    ert: Node | None, art: Node | None, components: Iterable[Node], note: TakeNote
+) -> PriceLists:
+    """Read what prices come from."""
+    return PriceLists(load_tables(ert, art), load_compound_classes(components, note))
 
 
 def refuse_wires(tables: EnergyTables, context: Context) -> None:
-    """Check that an ERT does not price the wires of networks, as its tables ``wire`` and ``Wire`` do.
-
-    Raises
-    ------
-    SpecError
-        It gives them an energy above 0.
-    """
+    """Check that an ERT does not price the wires of networks, as its tables ``wire`` and ``Wire`` do."""
     for name in _WIRES:
         table = tables.energies.get(name)
         if table is None or name in context.leaves:
@@ -85,15 +64,7 @@ def refuse_wires(tables: EnergyTables, context: Context) -> None:
 
 
 def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None) -> Prices:
-    """Price one component.
-
-    Raises
-    ------
-    EnergyError
-        It cannot be priced.
-    SpecError
-        What is written of its energies, areas or scales is wrong.
-    """
+    """Price one component."""
     names = context.names_at(leaf)
     required = leaf.node.get("required_actions")
     if required is not None:
@@ -119,6 +90,19 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
     for remark in prices.remarks:
         context.note(Note(printable(remark)))
     return prices
+
+
+def priced_or_free(
+    leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel | None = None
+) -> Prices:
+    """Price one component; where that fails its energies count as 0, and a note says why."""
+    try:
+        return priced(leaf, lists, context, level)
+    except EnergyError as error:
+        place = leaf.span if error.span is None else error.span
+        sentence = "{}; its energies count as 0, since a latency needs none"
+        context.note(note_at(place, sentence, error.message))
+        return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
 
 
 def _rows(level: StorageLevel, request: EnergyRequest, classes: CompoundClasses) -> dict[str, object]:
@@ -151,13 +135,7 @@ def _scales(leaf: Leaf, names: Names) -> dict[str, object]:
 def build_architecture(
     nodes: Iterable[StorageLevel | Fanout], compute: Leaf, prices: Mapping[str, Prices], context: Context
 ) -> Architecture:
-    """Return the architecture with its energies as integers of one unit.
-
-    Raises
-    ------
-    SpecError
-        Energies are too far apart to be numbers of one unit.
-    """
+    """Return the architecture with its energies as integers of one unit."""
     units = _units(prices, context)
     if not any(figure for price in prices.values() for figure in _figures(price)):
         context.note(
@@ -202,7 +180,7 @@ def _units(prices: Mapping[str, Prices], context: Context) -> int:
             hint="where the small ones do not matter, write 0",
         ) from None
     if units < exact_units(figures):
-        sentence = "energies are rounded to 1e-{} pJ: they have more digits than exact sums have room for"
+        sentence = "energies are rounded to 1e-{} pJ: they have more digits than exact sums can hold"
         context.note(Note(sentence, (len(str(units)) - 1,)))
     return units
 

@@ -44,7 +44,7 @@ from model.wording import listing
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
-def shape_directory() -> Path:
+def _shape_directory() -> Path:
     """Return the directory of the shipped problem shapes."""
     return SHIPPED_SPECS / "problem-shapes"
 
@@ -52,32 +52,10 @@ def shape_directory() -> Path:
 def find_shape(
     name: str, span: Span, spec_files: Sequence[Path], limits: Limits, allow_include: Iterable[Path] = ()
 ) -> MappingNode:
-    """Return the shape of a name.
+    """Return the ``shape`` of a name.
 
-    Looked up as ``NAME.yaml`` among the shipped shapes, then in ``problem-shapes`` beside each
-    spec file, then beside the file itself.
-
-    Parameters
-    ----------
-    name, span
-        The name, without a suffix, and its place.
-    spec_files
-        The files that the user named.
-    limits
-        Bounds on the text of the shape's file.
-    allow_include
-        Further directories that links may lead into.
-
-    Returns
-    -------
-    MappingNode
-        What stands under ``shape``.
-
-    Raises
-    ------
-    SpecError
-        There is no such shape, its file is malformed, or a link out of the directories that may be
-        included from.
+    ``NAME.yaml`` is looked for among the shipped shapes, then in ``problem-shapes`` next to each spec
+    file, then next to the file itself.
     """
     if name.endswith(SPEC_SUFFIXES):
         stem = PurePath(name).name.partition(".")[0]
@@ -87,12 +65,12 @@ def find_shape(
         hint = "the name of a shipped shape, or of a file beside the spec without its `.yaml`"
         raise SpecError(f"`{name}` cannot name a problem shape", span, hint=hint)
     beside = [folder for path in spec_files for folder in (path.parent / "problem-shapes", path.parent)]
-    for folder in (shape_directory(), *beside):
+    for folder in (_shape_directory(), *beside):
         path = folder / f"{name}.yaml"
         if is_file(path):
             include_roots(spec_files, {}, allow_include).check(path)
             return _shape_in_file(path, limits)
-    known = sorted(path.stem for path in shape_directory().glob("*.yaml"))
+    known = sorted(path.stem for path in _shape_directory().glob("*.yaml"))
     hint = did_you_mean(name, known) or f"shipped are {listing(known)}"
     raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
 
@@ -114,34 +92,17 @@ SPARSE_KEYS = ("densities", "density", "commonDensity", "common_density")
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as it is written.
+    """A shape as it is written."""
 
-    Parameters
-    ----------
-    name
-        Empty if it has none.
-    dims
-        Where each dimension is declared.
-    coefficients
-        Where each coefficient is declared, and its default, None if it has none.
-    dataspaces
-        The list of its dataspaces.
-    """
-
-    name: str
-    dims: dict[str, Span]
+    name: str  # empty if it has none
+    dims: dict[str, Span]  # where each dimension is declared
+    # Where each coefficient is declared, and its default, None if it has none
     coefficients: dict[str, tuple[Span, int | None]]
     dataspaces: Node
 
 
-def read_instance(section: MappingNode) -> MappingNode:
-    """Return the instance of a problem's section.
-
-    Raises
-    ------
-    SpecError
-        It is missing, or not a mapping.
-    """
+def _read_instance(section: MappingNode) -> MappingNode:
+    """Return the instance of a problem's section."""
     node = section.require("instance", "`problem`")
     if isinstance(node, ScalarNode) and "<" in node.text:
         hint = "write `{DIMENSION: BOUND}`; cascades with such conditions are read as AccelForge workloads"
@@ -149,16 +110,10 @@ def read_instance(section: MappingNode) -> MappingNode:
     return as_mapping(node, "`instance`")
 
 
-def instance_fields(
+def _instance_fields(
     instance: MappingNode, shape: Shape, ignore_sparse: bool, notes: list[Note]
 ) -> dict[str, Node]:
-    """Return the instance's values by dimension or coefficient, spelling mended where that is safe.
-
-    Raises
-    ------
-    SpecError
-        A key that is not known, or given twice; a density, unless it is left out.
-    """
+    """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
     known = (*shape.dims, *shape.coefficients)
     fields = {key.text: value for key, value in instance.entries if key.text in known}
     others = [(k, value) for k, value in instance.entries if k.text not in (*known, "name", "version")]
@@ -183,7 +138,7 @@ def instance_fields(
     return fields
 
 
-def respelt_instance(instance: MappingNode, fields: dict[str, Node]) -> MappingNode:
+def _respelt_instance(instance: MappingNode, fields: dict[str, Node]) -> MappingNode:
     """Return the instance with the values that count, and without the spellings that were mended."""
     kept = (*fields, *SPARSE_KEYS, *DERIVED_KEYS, "name", "version")
     entries = [(key, fields.get(key.text, value)) for key, value in instance.entries if key.text in kept]
@@ -194,7 +149,7 @@ def _respelling_note(key: ScalarNode, name: str, default: Node) -> Note:
     value = as_scalar(default, f"`{name}`").text
     sentence = (
         "`{0}` is read as `{1}`, in place of the default {2} that was merged in; "
-        "Timeloop reads no `{0}` and evaluates {1} {2}"
+        "Timeloop does not know `{0}` and evaluates {1} {2}"
     )
     return note_at(key.span, sentence, key.text, name, value)
 
@@ -228,16 +183,10 @@ def _written_in(mapping: MappingNode, name: str) -> bool:
     return span.file == outer.file and inside
 
 
-def read_coefficients(
+def _read_coefficients(
     shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names
 ) -> dict[str, int]:
-    """Return the coefficients by name, from the instance or their defaults.
-
-    Raises
-    ------
-    SpecError
-        A coefficient has neither a value nor a default.
-    """
+    """Return the coefficients by name, from the instance or their defaults."""
     values: dict[str, int] = {}
     for name, (span, default) in shape.coefficients.items():
         if name in fields:
@@ -250,14 +199,10 @@ def read_coefficients(
     return values
 
 
-def read_bounds(shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names) -> dict[str, int]:
-    """Return the bounds by dimension; parameters as of `read_coefficients`.
-
-    Raises
-    ------
-    SpecError
-        A dimension has no bound, or one out of range.
-    """
+def _read_bounds(
+    shape: Shape, fields: dict[str, Node], instance: MappingNode, names: Names
+) -> dict[str, int]:
+    """Return the bounds by dimension; parameters as of `_read_coefficients`."""
     bounds: dict[str, int] = {}
     for dim, span in shape.dims.items():
         if dim not in fields:
@@ -283,27 +228,14 @@ ShapeLookup = Callable[[str, Span], MappingNode]
 
 @dataclass(frozen=True)
 class LoadedProblem:
-    """A problem with the places of its bounds.
-
-    Parameters
-    ----------
-    problem
-        The Einsum with its bounds fixed.
-    bound_spans
-        Where each dimension's bound was written.
-    notes
-        What a user should know about the reading.
-    instance_keys
-        The keys of the instance.
-    section
-        The section as it was understood, with its shape written out and all keys spelt right; None of an
-        Einsum that comes from elsewhere.
-    """
+    """A problem with the places of its bounds."""
 
     problem: Problem
-    bound_spans: dict[str, Span]
+    bound_spans: dict[str, Span]  # where each dimension's bound was written
     notes: tuple[Note, ...]
     instance_keys: tuple[str, ...] = ()
+    # The section as it was understood, with its shape written out and all keys spelt right; None of an Einsum
+    # that comes from elsewhere
     section: MappingNode | None = None
 
 
@@ -314,29 +246,23 @@ def read_problem(
     ignore_sparse: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> LoadedProblem:
-    """Read the ``problem`` section.
-
-    Raises
-    ------
-    SpecError
-        The section is malformed; the error's span is the place.
-    """
+    """Read the ``problem`` section."""
     section = _section(node)
     written = _shape_node(section.require("shape", "`problem`"), find_shape)
     shape = _read_shape(written, limits)
-    instance = read_instance(section)
+    instance = _read_instance(section)
     check_version(instance)
     notes = [
-        note_at(section.key(key).span, "`{}` describes the problem; nothing here reads it", key)
+        note_at(section.key(key).span, "`{}` describes the problem; it is not used here", key)
         for key in DESCRIPTIVE_KEYS
         if key in section
     ]
     for key, value in section.entries:
         if key.text in SPARSE_KEYS:
             check_density(key, value, ignore_sparse, notes.append)
-    fields = instance_fields(instance, shape, ignore_sparse, notes)
-    coefficients = read_coefficients(shape, fields, instance, names)
-    bounds = read_bounds(shape, fields, instance, names)
+    fields = _instance_fields(instance, shape, ignore_sparse, notes)
+    coefficients = _read_coefficients(shape, fields, instance, names)
+    bounds = _read_bounds(shape, fields, instance, names)
     dataspaces = _read_dataspaces(shape, coefficients, limits)
     name = _problem_name(section, instance, shape)
     problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
@@ -344,7 +270,7 @@ def read_problem(
     notes += _idle_notes(problem)
     spans = {dim: fields[dim].span for dim in shape.dims}
     understood = with_entry(section, "shape", written)
-    understood = with_entry(understood, "instance", respelt_instance(instance, fields))
+    understood = with_entry(understood, "instance", _respelt_instance(instance, fields))
     return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()), understood)
 
 
@@ -432,7 +358,7 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
         other = dims.get(name) or (declared[name][0] if name in declared else None)
         if other is not None:
             related = ((other, "the other one"),)
-            raise SpecError(f"coefficient `{name}` has a name that is taken", name_node.span, related)
+            raise SpecError(f"the name of coefficient `{name}` is already used", name_node.span, related)
         default = entry.get("default")
         number = None if default is None else as_int(default, f"default of `{name}`", minimum=1)
         declared[name] = (name_node.span, number)
@@ -503,5 +429,5 @@ def _read_coefficient(term: SequenceNode, dim: str, shape: Shape, coefficients: 
         return as_int(node, "a coefficient", minimum=1)
     if node.text in shape.dims and node.text not in coefficients:
         hint = f"a sum of two dimensions is written `[[{dim}], [{node.text}]]`"
-        raise SpecError(f"`{node.text}` is a dimension, no coefficient", node.span, hint=hint)
+        raise SpecError(f"`{node.text}` is a dimension, not a coefficient", node.span, hint=hint)
     return coefficients[known_name(node, coefficients, "coefficient")]

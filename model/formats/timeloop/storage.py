@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from fractions import Fraction
@@ -73,19 +73,13 @@ _SLIP = 0.88
 """Alike enough to be a slip of the pen, unlike `n_banks` and the other names an estimator may know."""
 
 
-def check_names(leaf: Leaf, context: Context) -> None:
-    """Check the attributes of a storage by name; those that nothing here knows go to the estimator.
-
-    Raises
-    ------
-    SpecError
-        An attribute that is not modelled, or a slip of the pen.
-    """
+def _check_names(leaf: Leaf, context: Context) -> None:
+    """Check the attributes of a storage by name; those that nothing here knows go to the estimator."""
     _note_sparse(leaf, context)
     for name, attribute in leaf.attributes.items():
         if name == "instances":
             hint = "write `spatial: {meshX: ..., meshY: ...}` on a node: instances per instance above"
-            raise SpecError("`instances` is no attribute", attribute.key, hint=hint)
+            raise SpecError("`instances` is not an attribute", attribute.key, hint=hint)
         if name == UPPER_UTILIZATION:
             raise no_upper_utilization(attribute.key)
         slip = None if name in (*MODELLED_ATTRIBUTES, *SPARSE_ATTRIBUTES) else _slip(name)
@@ -94,13 +88,7 @@ def check_names(leaf: Leaf, context: Context) -> None:
 
 
 def refuse_networks(leaf: Leaf) -> None:
-    """Check that no energy of a network is given, on a storage or for the fanout of a container.
-
-    Raises
-    ------
-    SpecError
-        One is given that is not 0.
-    """
+    """Check that no energy of a network is given, on a storage or for the fanout of a container."""
     for name in NETWORK_ENERGIES if leaf.role in ("container", "storage") else ():
         if name in leaf.attributes and leaf.attributes[name].value not in (None, 0):
             message = f"`{name}`: the energy of networks is not modelled"
@@ -112,12 +100,12 @@ def _note_sparse(leaf: Leaf, context: Context) -> None:
     present = (name for name in SPARSE_ATTRIBUTES if name in leaf.attributes)
     names = [name for name in present if leaf.attributes[name].value not in (None, False)]
     if names:
-        verb = "changes" if len(names) == 1 else "change"
-        sentence = "{} of `{}` " + verb + " nothing: nothing is compressed without sparse optimizations"
+        verb = "has" if len(names) == 1 else "have"
+        sentence = "{} of `{}` " + verb + " no effect: only sparse optimizations compress data"
         context.note(note_at(leaf.attributes[names[0]].key, sentence, listing(names), leaf.name))
 
 
-def unknown_attributes(leaf: Leaf) -> dict[str, Span]:
+def _unknown_attributes(leaf: Leaf) -> dict[str, Span]:
     """Return the places of the attributes that a storage writes itself, and that nobody reads, in order."""
     known = (*STORAGE_ATTRIBUTES, *ESTIMATED_ATTRIBUTES)
     unknown = {name: leaf.attributes[name].key for name in leaf.own_attributes if name not in known}
@@ -201,18 +189,13 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     ``block_size`` is ``width / (cluster_size * datawidth)``, where ``cluster_size`` is 1 if nobody says
     otherwise; the capacity is ``depth * block_size``, ``entries`` or ``sizeKB``, and unlimited for a DRAM
     that gives none.
-
-    Raises
-    ------
-    SpecError
-        A missing, contradictory or misspelt attribute; one that is not modelled.
     """
     reader = _Reader(leaf, context.names_at(leaf))
-    check_names(leaf, context)
+    _check_names(leaf, context)
     _note_bandwidth(reader, context)
     word_bits = reader.integer("datawidth")
     if word_bits is None:
-        raise _lacking(leaf, "`datawidth`, the bits of a word")
+        raise _lacking(leaf, ("datawidth",), " (the bits of a word)")
     cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
@@ -250,7 +233,7 @@ def _note_idle_flags(reader: _Reader, context: Context) -> None:
     if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
         reasons["reduction_supported"] = "it prices networks only, which are not modelled"
     for name, reason in reasons.items():
-        sentence = name + " of `{}` changes nothing: " + reason
+        sentence = name + " of `{}` has no effect: " + reason
         context.note(note_at(reader.place(name), sentence, reader.leaf.name))
 
 
@@ -258,7 +241,7 @@ def _note_no_limit(reader: _Reader, context: Context) -> None:
     """Note attributes that say how a capacity is used, where there is none."""
     for name in ("multiple_buffering", "min_utilization"):
         if reader.find(name) is not None:
-            sentence = name + " of `{}` changes nothing: it has no limit"
+            sentence = name + " of `{}` has no effect: it has no limit"
             context.note(note_at(reader.place(name), sentence, reader.leaf.name))
 
 
@@ -273,9 +256,16 @@ def _is_dram(leaf: Leaf) -> bool:
     return "DRAM" in leaf.component_class or "DRAM" in (leaf.subclass or "")
 
 
-def _lacking(leaf: Leaf, what: str) -> SpecError:
-    """Return the error for a missing attribute, at the first unknown one, which may be meant for it."""
-    message, unknown = f"storage `{leaf.name}` lacks {what}", unknown_attributes(leaf)
+def _lacking(leaf: Leaf, names: Sequence[str], remark: str) -> SpecError:
+    """Return the error for a missing attribute: at an empty one, or the first unknown one.
+
+    Any of `names` would do; messages name the first.
+    """
+    spellings = (word for name in names for word in SYNONYMS.get(name, (name,)))
+    empty = next((word for word in spellings if word in leaf.attributes), None)
+    if empty is not None:
+        return SpecError(f"`{empty}` of storage `{leaf.name}` is empty{remark}", leaf.attributes[empty].key)
+    message, unknown = f"storage `{leaf.name}` lacks `{names[0]}`{remark}", _unknown_attributes(leaf)
     if not unknown:
         return SpecError(message, leaf.span)
     hint = f"no storage has an attribute {listing(unknown)}"
@@ -319,7 +309,7 @@ def _contradiction(reader: _Reader, width: int, block: int, cluster: int, word_b
 
 def _check_no_width(leaf: Leaf, word_bits: int) -> None:
     """Raise a SpecError where an attribute that nobody reads could be the width under another name."""
-    for name, span in unknown_attributes(leaf).items():
+    for name, span in _unknown_attributes(leaf).items():
         value = leaf.attributes[name].value
         if isinstance(value, int) and not isinstance(value, bool) and value > 0 and value % word_bits == 0:
             hint = "write `width`, or `block_size: 1` if an access moves one word"
@@ -342,14 +332,14 @@ def _capacity(reader: _Reader, word_bits: int, block_size: int) -> int | None:
     if not capacities:
         if _is_dram(reader.leaf):
             return None
-        raise _lacking(reader.leaf, "`depth`; only a DRAM may be unlimited")
+        raise _lacking(reader.leaf, ("depth", "entries", "sizeKB"), "; only a DRAM may be unlimited")
     (name, words), *others = capacities.items()
     for other, other_words in others:
         if other_words != words:
             message = f"`{other}` gives {other_words} words, but `{name}` {words}"
             raise SpecError(message, reader.place(other), ((reader.place(name), f"`{name}`"),))
     if words < 1:
-        raise SpecError(f"`{name}` leaves room for no word", reader.place(name))
+        raise SpecError(f"`{name}` is smaller than one word", reader.place(name))
     return words
 
 
@@ -372,7 +362,7 @@ def _note_bandwidth(reader: _Reader, context: Context) -> None:
         return
     sentence = (
         "`bandwidth` of `{}` counts half for reads and half for writes, as in Timeloop; "
-        "`read_bandwidth` and `write_bandwidth` go before it"
+        "`read_bandwidth` and `write_bandwidth` take precedence"
     )
     context.note(note_at(reader.place("bandwidth"), sentence, reader.leaf.name))
 
@@ -413,7 +403,7 @@ def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context)
         gate = known_name(name_node, context.leaves, "level")
         if gate == leaf.name and leaf.gate in (None, gate):
             sentence = (
-                "power_gated_at of `{}` names the level itself and changes nothing: no node above gates it"
+                "power_gated_at of `{}` names the level itself and has no effect: no node above gates it"
             )
             context.note(note_at(reader.place("power_gated_at"), sentence, leaf.name))
     if gate is None or gate == leaf.name:
@@ -423,7 +413,7 @@ def _gating_fanouts(reader: _Reader, fanouts: frozenset[Leaf], context: Context)
     leaves = context.tree.leaves
     above = leaves[: leaves.index(leaf)]
     if all(other.name != gate for other in above):
-        message = f"`{leaf.name}` cannot be gated at `{gate}`, which does not lie above it"
+        message = f"`{leaf.name}` cannot be gated at `{gate}`, which is not above it"
         raise SpecError(message, reader.place("power_gated_at"))
     upto = next(place for place, other in enumerate(above) if other.name == gate)
     return sum(other in fanouts for other in above[: upto + 1])

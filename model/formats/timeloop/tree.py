@@ -11,7 +11,7 @@ from typing import Literal
 
 from model.energy import AREA_SCALES, ESTIMATED_ATTRIBUTES, GIVEN_KEYS, dram_hint
 from model.formats.timeloop.document import COMPONENT_TAGS, NODE_TAGS, check_version, refused_tag
-from model.text.expressions import ExpressionText, evaluate
+from model.text.expressions import ExpressionText, evaluate_any
 from model.text.fields import (
     NO_NAMES,
     Names,
@@ -39,20 +39,10 @@ _LONGEST_CHAIN = 50
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An evaluated attribute.
+    """An evaluated attribute."""
 
-    Parameters
-    ----------
-    value
-        A scalar, or a plain list or dict of values.
-    node
-        The value's node, whose text gives numbers exactly; an expression's holds its value.
-    key
-        Place of the key.
-    """
-
-    value: object
-    node: Node
+    value: object  # a scalar, or a plain list or dict of values
+    node: Node  # the value's node, whose text gives numbers exactly; an expression's holds its value
     key: Span
 
 
@@ -80,32 +70,10 @@ def read_attributes(
     its value, whatever the order in which the attributes are written. Quoted text stays text, as does
     plain text that is no expression over known names (``45nm``, ``LPDDR4``).
 
-    Parameters
-    ----------
-    node
-        The section ``attributes``, None where there is none.
-    inherited
-        What holds where the node says nothing else.
-    variables
-        Top-level variables.
-    limits
-        ``attributes`` counts, with the inherited ones.
-    visible
-        What expressions may name besides; None for the inherited ones.
-    nodes
-        Found by ``buffer.attributes["width"]``, ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
-        ``buffer.get_fanout()`` alone, as texts may well say the name of another node.
-
-    Returns
-    -------
-    dict of str to Attribute
-        The inherited ones first.
-
-    Raises
-    ------
-    SpecError
-        Attributes that need each other's values, or are more than the limits allow; an expression that
-        is wrong.
+    Expressions may name what is `visible` besides (the inherited attributes where that is None), and `nodes`
+    by ``buffer.attributes["width"]``, ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
+    ``buffer.get_fanout()`` alone, as texts may well be the name of another node. Inherited attributes come
+    first.
     """
     attributes = dict(inherited)
     if node is None:
@@ -124,7 +92,8 @@ def _evaluated(node: Node, value: object) -> Node:
     """Return the node of an evaluated attribute: an expression gives way to its value."""
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or value == node.text:
         return node
-    assert isinstance(value, (bool, int, float, str))
+    if not isinstance(value, (bool, int, float, str)):
+        return node  # a list: what asks for one value says so
     return ScalarNode(value, str(value), isinstance(value, str), node.span, node.tag)
 
 
@@ -174,7 +143,7 @@ class _Resolver:
         is_text = words or (found and not _is_expression(node.text))
         if is_text and not asked and not any(word in names for word in words) and not calls:
             return node.text
-        return evaluate(node, {**self._nodes, **names} if asked else names)
+        return evaluate_any(node, {**self._nodes, **names} if asked else names)
 
 
 def _is_expression(text: str) -> bool:
@@ -187,20 +156,7 @@ def _is_expression(text: str) -> bool:
 
 
 def read_variables(node: MappingNode | None, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:
-    """Evaluate the top-level ``variables``; each may use the others.
-
-    Parameters
-    ----------
-    node
-        The section, None where there is none.
-    limits
-        ``attributes`` counts.
-
-    Raises
-    ------
-    SpecError
-        As for `read_attributes`.
-    """
+    """Evaluate the top-level ``variables``; each may use the others."""
     if node is None:
         return {}
     return values_of(read_attributes(node, NO_ATTRIBUTES, {}, limits))
@@ -235,40 +191,24 @@ _ALTERNATIVES = "the nodes of both files are joined; `sweep --architectures` tak
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One leaf of the tree; leaves are told apart by identity.
+    """One leaf of the tree; leaves are told apart by identity."""
 
-    Parameters
-    ----------
-    role
-        What it is to the cost model; a container is a level of its own only by its fanout.
-    name, span
-        Its name (unique) and where that is written.
-    node
-        The leaf's mapping.
-    attributes
-        Evaluated, inherited ones included.
-    own_attributes
-        Names of the attributes that are written on the leaf itself.
-    component_class, subclass
-        Of a component.
-    mesh_x, mesh_y, spatial
-        Fanout, and the node that says so.
-    gate
-        Name of the innermost container around it that gates its power, if any.
-    """
-
-    role: Role
+    role: Role  # what it is to the cost model; a container is a level of its own only by its fanout
+    # Its name (unique) and where that is written
     name: str
     span: Span
     node: MappingNode
-    attributes: Attributes = field(default_factory=dict)
+    attributes: Attributes = field(default_factory=dict)  # evaluated, inherited ones included
+    # Names of the attributes that are written on the leaf itself
     own_attributes: frozenset[str] = frozenset()
+
     component_class: str = ""
     subclass: str | None = None
+    # Fanout, and the node that says so
     mesh_x: int = 1
     mesh_y: int = 1
     spatial: MappingNode | None = None
-    gate: str | None = None
+    gate: str | None = None  # name of the innermost container around it that gates its power, if any
 
     @property
     def fanout(self) -> int:
@@ -306,26 +246,13 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Tree:
-    """The flattened tree.
+    """The flattened tree."""
 
-    Parameters
-    ----------
-    leaves
-        All leaves in order, containers included.
-    parallels
-        The ``!Parallel`` branches, outer ones first.
-    span
-        Place of the architecture.
-    name
-        Name of the architecture: its own, or that of the first container.
-    disabled
-        Components and containers that are left out as they are not `enabled`: name and place.
-    """
-
-    leaves: tuple[Leaf, ...]
-    parallels: tuple[Parallel, ...]
+    leaves: tuple[Leaf, ...]  # all leaves in order, containers included
+    parallels: tuple[Parallel, ...]  # the `!Parallel` branches, outer ones first
     span: Span
-    name: str
+    name: str  # name of the architecture: its own, or that of the first container
+    # Components and containers that are left out as they are not `enabled`: name and place
     disabled: tuple[tuple[str, Span], ...] = ()
 
 
@@ -357,19 +284,12 @@ class _Walk:
 
 
 def read_tree(node: Node, variables: Names, limits: Limits = DEFAULT_LIMITS) -> Tree:
-    """Read and flatten the ``architecture`` section; expressions in it may use `variables`.
-
-    Raises
-    ------
-    SpecError
-        An unknown tag, key or class; a duplicate name; a fanout inside ``!Parallel``; more nodes,
-        attributes or instances than the limits allow.
-    """
+    """Read and flatten the ``architecture`` section; expressions in it may use `variables`."""
     section = as_mapping(node, "`architecture`")
     old = next(filter(section.__contains__, ("subtree", "local")), None)
     if old is not None:
         hint = "version 0.4 has a list of tagged `nodes`"
-        raise SpecError(f"an architecture of `{old}` is one of version 0.3", section.key(old).span, hint=hint)
+        raise SpecError(f"an architecture with `{old}` has version 0.3", section.key(old).span, hint=hint)
     check_keys(section, ("version", "nodes", "name"), "`architecture`", ("nodes",))
     check_version(section)
     walk = _Walk()
@@ -424,7 +344,7 @@ def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
     for item in as_sequence(nodes, "`nodes`").items:
         start = len(walk.leaves)
         if item.tag == "!Container":
-            hint = "put it into a `!Hierarchical` branch, or use `!Nothing` for data that passes by"
+            hint = "put it into a `!Hierarchical` branch, or use `!Nothing` for data that bypasses the others"
             raise SpecError("a `!Container` cannot be a branch of `!Parallel`", item.span, hint=hint)
         _read_node(item, inner, walk)
         if len(walk.leaves) > start:
@@ -479,7 +399,7 @@ def _own_attributes(node: MappingNode) -> MappingNode | None:
     for key, _ in attributes.entries:
         if key.text in ("meshX", "meshY"):
             hint = f"write `spatial: {{{key.text}: ...}}` on the node: instances per instance above"
-            raise SpecError(f"`{key.text}` is no attribute", key.span, hint=hint)
+            raise SpecError(f"`{key.text}` is not an attribute", key.span, hint=hint)
     return attributes
 
 
@@ -507,7 +427,7 @@ def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
     leaf = replace(leaf, mesh_x=mesh.get("meshX", 1), mesh_y=mesh.get("meshY", 1), spatial=spatial)
     if scope.parallel is not None and leaf.fanout > 1:
         related = ((scope.parallel, "the `!Parallel` branch"),)
-        raise SpecError("a spatial fanout cannot stand inside `!Parallel`", spatial.span, related)
+        raise SpecError("a spatial fanout cannot be inside `!Parallel`", spatial.span, related)
     return leaf
 
 
@@ -541,7 +461,7 @@ def _check_nothing(leaf: Leaf) -> None:
     for key, _ in leaf.node.entries:
         idle = key.text not in _NOTHING_KEYS and given(leaf.node, key.text) is not None
         if idle or (key.text == "spatial" and leaf.fanout > 1):
-            message = f"`{key.text}` has no effect on `{leaf.name}`, which is nothing"
+            message = f"`{key.text}` has no effect on `{leaf.name}`, which has the class `nothing`"
             hint = "put it on a container" if key.text == "spatial" else None
             raise SpecError(message, key.span, hint=hint)
 

@@ -1,4 +1,4 @@
-"""SMAUG's tiling as a mapper: one mapping of the nearest tiles, found without a single price.
+"""SMAUG's tiling as a mapper: one mapping of the nearest tiles; nothing is priced.
 
 The outermost level has SMAUG's loops over tiles: batches, rows, columns, features, channels, from the outside
 in; loops over groups lie around them. What is within a tile runs at the innermost scratchpad and on the
@@ -34,37 +34,20 @@ WEIGHT_NAMES = ("weight", "filter", "kernel")
 
 @dataclass(frozen=True)
 class FoundOperator:
-    """An operator and what its parts are called in the problem.
+    """An operator and what its parts are called in the problem."""
 
-    Parameters
-    ----------
-    operator
-        What is computed, without padding: the problem's inputs are as large as its windows reach.
-    dataspaces
-        Name of the problem's dataspace by name of the operator's tensor.
-    dims
-        Dimension of the problem by letter: N batch, P and Q rows and columns of outputs, K output
-        features, C channels, R and S rows and columns of the filter. Letters without a dimension are
-        missing; their size is 1.
-    groups
-        Dimensions that index all tensors: each of their points is an operator of its own.
-    """
-
+    # What is computed, without padding: the problem's inputs are as large as its windows reach.
     operator: Convolution | InnerProduct
-    dataspaces: dict[str, str]
+    dataspaces: dict[str, str]  # name of the problem's dataspace by name of the operator's tensor
+    # Dimension of the problem by letter: N batch, P and Q rows and columns of outputs, K output features, C
+    # channels, R and S rows and columns of the filter. Missing letters have the size 1.
     dims: dict[str, str]
+    # Dimensions that index all tensors: each of their points is an operator of its own.
     groups: tuple[str, ...] = ()
 
 
 def find_operator(problem: Problem) -> FoundOperator:
-    """Return the operator that a problem is.
-
-    Raises
-    ------
-    MapperError
-        If it is neither a convolution nor a product of two matrices (several side by side, in groups or
-        batches, are in order), or one of a kind that SMAUG's tiling does not know, such as a dilated one.
-    """
+    """Return the operator that a problem is."""
     outputs = [space for space in problem.dataspaces if space.read_write]
     operands = [space for space in problem.dataspaces if not space.read_write]
     if len(outputs) != 1 or len(operands) != 2 or any(len(rank) > 1 for rank in outputs[0].ranks):
@@ -120,7 +103,7 @@ def _shared_dims(
     covered = in_windows.union(groups, *found.values())
     rest = {dim for dim in problem.dims if problem.bound[dim] > 1} - covered
     if rest or any(len(dims) > 1 for dims in found.values()):
-        raise MapperError("SMAUG knows one dimension each for batches, output features and channels")
+        raise MapperError("SMAUG has one dimension each for batches, output features and channels")
     return {letter: next(iter(dims)) for letter, dims in found.items() if dims}
 
 
@@ -134,7 +117,7 @@ def _window(
         raise MapperError("a rank of the inputs is not the place of a window plus an offset in it")
     place, offset = places[0], offsets[0]
     if offset.coefficient != 1 and problem.bound[offset.dim] > 1:
-        raise MapperError("SMAUG knows no dilated convolutions")
+        raise MapperError("SMAUG does not tile dilated convolutions")
     if place.coefficient < 1:
         raise MapperError("a window's stride is negative")
     return place, offset
@@ -161,33 +144,22 @@ def _bound(problem: Problem, dims: dict[str, str], letter: str) -> int:
 
 @dataclass(frozen=True)
 class Scratchpads:
-    """Where the tiles lie.
+    """Where the tiles lie."""
 
-    Parameters
-    ----------
-    level_of
-        Position in ``architecture.levels`` of each dataspace's scratchpad, by the dataspace's name.
-    capacity
-        Words of a tile (values of its dataspace): what each gets of the smallest scratchpad, which all that
-        it keeps share equally.
-    """
-
+    # Position in ``architecture.levels`` of each dataspace's scratchpad, by the dataspace's name.
     level_of: dict[str, int]
+    # Words of a tile (values of its dataspace): what each gets of the smallest scratchpad, which all that it
+    # keeps share equally.
     capacity: int
 
 
 def find_scratchpads(mapspace: Mapspace) -> Scratchpads:
-    """Return the outermost levels of limited size that may keep each dataspace.
-
-    Raises
-    ------
-    MapperError
-        If a dataspace has none, or it lies below a fanout: then there are more than two levels of tiles.
-    """
+    """Return the outermost levels of limited size that may keep each dataspace."""
     level_of = {space.name: _first_level(mapspace, space.name) for space in mapspace.problem.dataspaces}
     for group in mapspace.parallel:
         level_of = _spread(mapspace, group, level_of)
-    return Scratchpads(level_of, _capacity(mapspace, level_of))
+    capacity = min(_values(mapspace, number, level_of) for number in level_of.values())
+    return Scratchpads(level_of, capacity)
 
 
 def _first_level(mapspace: Mapspace, dataspace: str) -> int:
@@ -226,10 +198,6 @@ def kept_at(mapspace: Mapspace, level_of: dict[str, int], number: int) -> frozen
     return mapspace.keep[number].keep | held
 
 
-def _capacity(mapspace: Mapspace, level_of: dict[str, int]) -> int:
-    return min(_values(mapspace, number, level_of) for number in level_of.values())
-
-
 def _values(mapspace: Mapspace, number: int, level_of: dict[str, int]) -> int:
     """Values of any dataspace that fit into an equal share of a level."""
     level, kept = mapspace.architecture.levels[number], kept_at(mapspace, level_of, number)
@@ -246,19 +214,11 @@ Sizes = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """Where a mapping's tile is not the tiling's: `wanted` and `used` elements of dimension `dim`.
-
-    Parameters
-    ----------
-    dataspace, dim
-        Names of the problem's.
-    bound
-        That of the dimension, which `used` divides.
-    """
+    """Where a mapping's tile is not the tiling's: `wanted` and `used` elements of dimension `dim`."""
 
     dataspace: str
     dim: str
-    bound: int
+    bound: int  # that of the dimension, which `used` divides
     wanted: int
     used: int
 
@@ -273,16 +233,17 @@ class Rounding:
 
 
 @dataclass(frozen=True)
-class MappedTiling:
-    """A mapping, and where its tiles are not those of the tiling."""
+class TiledMapspace:
+    """A tiling of a mapspace's problem for its scratchpads, and the mapping nearest to it."""
 
+    tiling: Tiling
     mapping: Mapping
-    roundings: tuple[Rounding, ...]
+    roundings: tuple[Rounding, ...]  # where its tiles are not those of the tiling
 
 
 def tiling_mapping(
     tiling: Tiling, found: FoundOperator, mapspace: Mapspace, scratchpads: Scratchpads
-) -> MappedTiling:
+) -> TiledMapspace:
     """Return the mapping of `mapspace` that comes nearest to `tiling`.
 
     Rules of the mapspace beyond which level keeps what are not looked at; whether the mapping is allowed
@@ -293,7 +254,7 @@ def tiling_mapping(
     tiles = _nested_tiles(wanted, bounds, found, scratchpads)
     roundings = tuple(_roundings(wanted, tiles, bounds, found, scratchpads))
     nodes = _nodes(tiles, bounds, found, mapspace, scratchpads)
-    return MappedTiling(Mapping(nodes), roundings)
+    return TiledMapspace(tiling, Mapping(nodes), roundings)
 
 
 def _wanted(tiling: Tiling) -> dict[str, Sizes]:
@@ -431,14 +392,6 @@ def _divisor_up_to(number: int, limit: int) -> int:
     return max(divisor for divisor in divisors(number) if divisor <= limit)
 
 
-@dataclass(frozen=True)
-class TiledMapspace:
-    """A tiling of a mapspace's problem for its scratchpads, and the mapping nearest to it."""
-
-    tiling: Tiling
-    mapped: MappedTiling
-
-
 class SmaugTiling:
     """Fills scratchpads with SMAUG's tiles, and loops over them in SMAUG's order.
 
@@ -451,11 +404,6 @@ class SmaugTiling:
         Step and minimum of output features in a tile.
     num_maccs_per_pe
         Step and minimum of channels in a tile.
-
-    Raises
-    ------
-    ValueError
-        One of them is below 1.
     """
 
     def __init__(self, num_pes: int = 8, num_maccs_per_pe: int = 32) -> None:
@@ -465,17 +413,11 @@ class SmaugTiling:
         self._num_maccs_per_pe = num_maccs_per_pe
 
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> Mapping:
-        """Return the mapping that comes nearest to SMAUG's tiling, and note where it departs from it.
-
-        Raises
-        ------
-        MapperError
-            As of `tile`.
-        """
-        mapped = self.tile(mapspace).mapped
-        for rounding in mapped.roundings:
+        """Return the mapping that comes nearest to SMAUG's tiling, and note where it departs from it."""
+        tiled = self.tile(mapspace)
+        for rounding in tiled.roundings:
             pricing.note(str(rounding))
-        return mapped.mapping
+        return tiled.mapping
 
     def tile(self, mapspace: Mapspace) -> TiledMapspace:
         """Tile the problem for the architecture's scratchpads, and represent the tiling as a mapping.
@@ -500,4 +442,4 @@ class SmaugTiling:
             tiling = tile(found.operator, backend)
         except CannotTile as error:
             raise MapperError(f"SMAUG cannot tile {found.operator.name}: {error}") from error
-        return TiledMapspace(tiling, tiling_mapping(tiling, found, mapspace, scratchpads))
+        return tiling_mapping(tiling, found, mapspace, scratchpads)

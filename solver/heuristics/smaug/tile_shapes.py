@@ -1,5 +1,4 @@
 """Tile shapes: strategies that fit, tiles that they allow, and the combination that fills scratchpads most.
-most.
 
 Weights of convolutions and inner products begin with the rank of output features and end with that of
 channels; outputs end with features.
@@ -11,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import NamedTuple
 
 from model.tiling.operators import AXES_OF_RANKS, Shape
 from model.tiling.tilings import Backend, Strategy
@@ -23,20 +23,11 @@ class TileShape:
     SMAUG pads the last rank of a stored tensor to the alignment. When it derives a tile of weights or
     outputs from the whole tensor, it keeps the whole tensor's padding: `counted` is the size that its
     decisions rest on, `stored` is what the tile takes.
-
-    Parameters
-    ----------
-    dims
-        Elements of each rank.
-    alignment
-        Elements to a multiple of which the last rank is stored.
-    padding
-        Elements that are counted on top of the last rank.
     """
 
-    dims: Shape
-    alignment: int
-    padding: int
+    dims: Shape  # elements of each rank
+    alignment: int  # elements to a multiple of which the last rank is stored
+    padding: int  # elements that are counted on top of the last rank
 
     @classmethod
     def aligned(cls, dims: Shape, alignment: int) -> TileShape:
@@ -78,37 +69,14 @@ class TileRule:
     step: Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """One tile shape per tensor.
-
-    Parameters
-    ----------
-    weights
-        None for operators without any.
-    """
-
-    inputs: TileShape
-    outputs: TileShape
-    weights: TileShape | None = None
-
-    @property
-    def elements(self) -> int:
-        """Elements of all scratchpads that are in use."""
-        weights = 0 if self.weights is None else self.weights.counted
-        return self.inputs.counted + weights + self.outputs.counted
+Configuration = tuple[TileShape, ...]
+"""A tile shape per tensor, in the order of the operator's shapes."""
 
 
 def best_strategy(
     name: str, tensor: TileShape, minimum: Shape, capacity: int, order: Iterable[Strategy]
 ) -> Strategy:
-    """Return the first strategy of `order` by which `tensor` can be cut to at most `capacity` elements.
-
-    Raises
-    ------
-    CannotTile
-        If none does.
-    """
+    """Return the first strategy of `order` by which `tensor` can be cut to at most `capacity` elements."""
     axes = AXES_OF_RANKS[len(tensor.dims)]
     for strategy in order:
         if set(strategy.axes) <= set(axes) and _smallest(tensor, strategy, minimum) <= capacity:
@@ -141,14 +109,8 @@ def tile_shapes(tensor: TileShape, strategy: Strategy, rule: TileRule, capacity:
 
 
 def fullest(configurations: Iterable[Configuration], capacity: int) -> Configuration:
-    """Return the configuration that fills the scratchpads most, the first of several such.
-
-    Raises
-    ------
-    CannotTile
-        If there is none.
-    """
-    best = max(configurations, key=lambda configuration: configuration.elements, default=None)
+    """Return the configuration that fills the scratchpads most, the first of several such."""
+    best = max(configurations, key=lambda tiles: sum(tile.counted for tile in tiles), default=None)
     if best is None:
         raise CannotTile(f"no combination of tiles fits scratchpads of {capacity} elements each")
     return best
@@ -191,9 +153,7 @@ def _positions_within(factors: Sequence[Sequence[int]], room: int) -> Iterator[t
     if not factors:
         yield ()
         return
-    least = 1
-    for rest in factors[1:]:
-        least *= rest[0]
+    least = math.prod(rest[0] for rest in factors[1:])
     for position, factor in enumerate(factors[0]):
         if factor * least > room:
             return
@@ -201,9 +161,8 @@ def _positions_within(factors: Sequence[Sequence[int]], room: int) -> Iterator[t
             yield (position, *tail)
 
 
-@dataclass(frozen=True, slots=True)
-class Strategies:
-    """One strategy per tensor."""
+class Strategies(NamedTuple):
+    """A strategy per tensor, in the order of the operator's shapes."""
 
     inputs: Strategy
     weights: Strategy

@@ -63,33 +63,30 @@ def tensor_tiling(
     return TensorTiling(name, shape, strategy, tile.dims, tile.counted, grid, listed)
 
 
-def tile_convolution(operator: Convolution, backend: Backend) -> Tiling:
-    """Tile a convolution; its notes say where SMAUG's own list of tiles is another.
+def _aligned(operator: Operator, backend: Backend) -> list[TileShape]:
+    """Return the tensors of an operator, each padded to the alignment."""
+    return [TileShape.aligned(shape, backend.alignment) for shape in operator.shapes.values()]
 
-    Raises
-    ------
-    CannotTile
-        No tiling fits.
-    """
-    shapes = operator.shapes
-    inputs, weights = (TileShape.aligned(shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS))
+
+def tile_convolution(operator: Convolution, backend: Backend) -> Tiling:
+    """Tile a convolution; its notes say where SMAUG's own list of tiles is another."""
+    inputs, weights, whole = _aligned(operator, backend)
     # SMAUG infers the outputs of a convolution for a batch of one, and plans with that.
-    outputs = TileShape.aligned((1, *shapes[OUTPUTS][1:]), backend.alignment)
+    outputs = whole.shrunk((1, *whole.dims[1:]))
     chosen = _conv_strategies(operator, backend, inputs, weights, outputs)
     candidates = _conv_configurations(operator, backend, chosen, (inputs, weights, outputs))
-    best = fullest(candidates, backend.capacity)
-    assert best.weights is not None  # every configuration of a convolution has some
-    input_grid = windowed_grid(operator.input, best.inputs.dims, operator.windows)
-    input_list = listed_inputs(operator.input, best.inputs.dims, operator.windows)
-    output_grid = _output_grid(operator, input_grid, best.outputs)
-    by_features = plain_tensor(WEIGHTS, weights, chosen.weights, best.weights)
-    output_list = plain_grid(outputs.dims, best.outputs.dims)
+    input_tile, weight_tile, output_tile = fullest(candidates, backend.capacity)
+    input_grid = windowed_grid(operator.input, input_tile.dims, operator.windows)
+    input_list = listed_inputs(operator.input, input_tile.dims, operator.windows)
+    output_grid = _output_grid(operator, input_grid, output_tile)
+    by_features = plain_tensor(WEIGHTS, weights, chosen.weights, weight_tile)
+    output_list = plain_grid(outputs.dims, output_tile.dims)
     if chosen.outputs.cuts("H"):
         output_list = listed_rowwise_outputs(operator, input_list, by_features.grid)
     tensors = (
-        tensor_tiling(INPUTS, operator.input, chosen.inputs, best.inputs, input_grid, input_list),
+        tensor_tiling(INPUTS, operator.input, chosen.inputs, input_tile, input_grid, input_list),
         by_features,
-        tensor_tiling(OUTPUTS, shapes[OUTPUTS], chosen.outputs, best.outputs, output_grid, output_list),
+        tensor_tiling(OUTPUTS, whole.dims, chosen.outputs, output_tile, output_grid, output_list),
     )
     remarks = (*missing(INPUTS, input_list, input_grid), *missing(OUTPUTS, output_list, output_grid))
     return Tiling(operator, backend, tensors, remarks)
@@ -134,7 +131,7 @@ def _conv_configurations(
         rows = _output_rows(operator, input_tile, outputs, chosen)
         tile = outputs.shrunk((input_tile.dims[0], rows, outputs.dims[2], features))
         if rows > 0 and tile.fits(backend.capacity):
-            yield Configuration(input_tile, tile, weight_tile)
+            yield input_tile, weight_tile, tile
 
 
 def _output_rows(operator: Convolution, inputs: TileShape, outputs: TileShape, chosen: Strategies) -> int:
@@ -217,31 +214,14 @@ def _stacked(sizes: list[int]) -> Cut:
 
 
 def tile_inner_product(operator: InnerProduct, backend: Backend) -> Tiling:
-    """Tile an inner product.
-
-    Raises
-    ------
-    CannotTile
-        No tiling fits.
-    """
-    inputs, weights, outputs = (
-        TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS, OUTPUTS)
-    )
-    chosen = _product_strategies(operator, backend, (inputs, weights, outputs))
-    candidates = _product_configurations(backend, chosen, (inputs, weights, outputs))
-    best = fullest(candidates, backend.capacity)
-    assert best.weights is not None  # every configuration of an inner product has some
-    tensors = (
-        plain_tensor(INPUTS, inputs, chosen.inputs, best.inputs),
-        plain_tensor(WEIGHTS, weights, chosen.weights, best.weights),
-        plain_tensor(OUTPUTS, outputs, chosen.outputs, best.outputs),
-    )
-    return Tiling(operator, backend, tensors)
+    """Tile an inner product."""
+    tensors = _aligned(operator, backend)
+    chosen = _product_strategies(operator, backend, tensors)
+    best = fullest(_product_configurations(backend, chosen, tensors), backend.capacity)
+    return Tiling(operator, backend, tuple(map(plain_tensor, operator.shapes, tensors, chosen, best)))
 
 
-def _product_strategies(
-    operator: InnerProduct, backend: Backend, tensors: tuple[TileShape, TileShape, TileShape]
-) -> Strategies:
+def _product_strategies(operator: InnerProduct, backend: Backend, tensors: Sequence[TileShape]) -> Strategies:
     inputs, weights, outputs = tensors
     order, capacity = backend.order(operator.name), backend.capacity
     for_inputs = best_strategy(INPUTS, inputs, (1, backend.num_maccs_per_pe), capacity, order)
@@ -256,7 +236,7 @@ def _product_strategies(
 
 
 def _product_configurations(
-    backend: Backend, chosen: Strategies, tensors: tuple[TileShape, TileShape, TileShape]
+    backend: Backend, chosen: Strategies, tensors: Sequence[TileShape]
 ) -> Iterator[Configuration]:
     inputs, weights, outputs = tensors
     rule = TileRule((1, backend.num_maccs_per_pe), (1, backend.num_maccs_per_pe))
@@ -266,27 +246,19 @@ def _product_configurations(
     ):
         tile = outputs.shrunk((input_tile.dims[0], features))
         if tile.fits(backend.capacity):
-            yield Configuration(input_tile, tile, weight_tile)
+            yield input_tile, weight_tile, tile
 
 
 def tile_pooling(operator: Pooling, backend: Backend) -> Tiling:
-    """Tile a pooling operator.
-
-    Raises
-    ------
-    CannotTile
-        No tiling fits.
-    """
-    inputs, outputs = (
-        TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, OUTPUTS)
-    )
+    """Tile a pooling operator."""
+    inputs, outputs = _aligned(operator, backend)
     for_inputs, for_outputs = _pooling_strategies(operator, backend, inputs, outputs)
     candidates = _pooling_configurations(operator, backend, (for_inputs, for_outputs), (inputs, outputs))
-    best = fullest(candidates, backend.capacity)
-    grid = windowed_grid(inputs.dims, best.inputs.dims, operator.windows)
+    input_tile, output_tile = fullest(candidates, backend.capacity)
+    grid = windowed_grid(inputs.dims, input_tile.dims, operator.windows)
     tensors = (
-        tensor_tiling(INPUTS, inputs.dims, for_inputs, best.inputs, grid, grid),
-        plain_tensor(OUTPUTS, outputs, for_outputs, best.outputs),
+        tensor_tiling(INPUTS, inputs.dims, for_inputs, input_tile, grid, grid),
+        plain_tensor(OUTPUTS, outputs, for_outputs, output_tile),
     )
     return Tiling(operator, backend, tensors)
 
@@ -334,20 +306,13 @@ def _pooling_configurations(
             )
         )
         if cut.fits(backend.capacity):
-            yield Configuration(tile, cut)
+            yield tile, cut
 
 
 def tile_batch_norm(operator: BatchNorm, backend: Backend) -> Tiling:
-    """Tile a batch normalisation.
-
-    Raises
-    ------
-    CannotTile
-        No tiling fits, or what follows a convolution has weights that do not fit whole.
-    """
-    inputs, weights = (
-        TileShape.aligned(operator.shapes[name], backend.alignment) for name in (INPUTS, WEIGHTS)
-    )
+    """Tile a batch normalisation."""
+    tensors = _aligned(operator, backend)
+    inputs, weights, _ = tensors
     vector = backend.vector_size
     order, capacity = backend.order(operator.name), backend.capacity
     useful = (1, *(vector for _ in inputs.dims[1:]))
@@ -359,13 +324,8 @@ def tile_batch_norm(operator: BatchNorm, backend: Backend) -> Tiling:
         )
     tiles = tile_shapes(inputs, for_inputs, TileRule(useful, useful), capacity)
     best = fullest(_norm_configurations(tiles, (for_inputs, for_weights), weights, backend), capacity)
-    assert best.weights is not None  # every configuration of a batch normalisation has some
-    tensors = (
-        plain_tensor(INPUTS, inputs, for_inputs, best.inputs),
-        plain_tensor(WEIGHTS, weights, for_weights, best.weights),
-        plain_tensor(OUTPUTS, inputs, for_inputs, best.outputs),
-    )
-    return Tiling(operator, backend, tensors)
+    strategies = (for_inputs, for_weights, for_inputs)
+    return Tiling(operator, backend, tuple(map(plain_tensor, operator.shapes, tensors, strategies, best)))
 
 
 def _norm_configurations(
@@ -383,20 +343,14 @@ def _norm_configurations(
     )
     for tile, cut in pairs:
         if cut.fits(backend.capacity):
-            yield Configuration(tile, tile, cut)
+            yield tile, cut, tile
         elif follow:
             # SMAUG looks at no further tile of inputs here, larger batches of fewer channels included.
             return
 
 
 def tile_elementwise(operator: Unary, backend: Backend) -> Tiling:
-    """Tile an operator on single elements: the storage as one row, in pieces that fill a scratchpad.
-
-    Raises
-    ------
-    CannotTile
-        If not even one aligned vector fits.
-    """
+    """Tile an operator on single elements: the storage as one row, in pieces that fill a scratchpad."""
     largest = backend.capacity - backend.capacity % backend.alignment
     if largest == 0:
         raise CannotTile(
@@ -409,13 +363,7 @@ def tile_elementwise(operator: Unary, backend: Backend) -> Tiling:
 
 
 def tile_softmax(operator: Softmax, backend: Backend) -> Tiling:
-    """Tile a softmax by batches: each of its rows needs all channels at a time.
-
-    Raises
-    ------
-    CannotTile
-        If a row does not fit.
-    """
+    """Tile a softmax by batches: each of its rows needs all channels at a time."""
     tensor = TileShape.aligned(operator.input, backend.alignment)
     items, channels = operator.input
     per_item = tensor.stored // items

@@ -82,12 +82,12 @@ class SlotPairs:
         """Pairs whose innermost loop, if they have any, may be one of a reuse class."""
         leading = list(self.space.leading(members))
         live = self.loops > 1
-        possible: BoolArray = live[:, leading].any(axis=1) | ~live.any(axis=1)
+        possible: BoolArray = _any(live, leading) | ~_any(live, range(live.shape[1]))
         open_yet = np.ones(len(live), dtype=np.bool_)
         for dim in self._inner:
             if dim not in leading:
-                possible = possible & ~(open_yet & live[:, dim])
-            open_yet = open_yet & ~live[:, dim]
+                possible &= ~(open_yet & live[:, dim])
+            open_yet &= ~live[:, dim]
         return possible
 
     def split(
@@ -165,8 +165,7 @@ class SlotPairs:
 
     def _moved(self, place: int) -> BoolArray:
         """Pairs whose loops move a dataspace."""
-        moved: BoolArray = (self.loops[:, sorted(self.space.views[place].relevant)] > 1).any(axis=1)
-        return moved
+        return _any(self.loops > 1, sorted(self.space.views[place].relevant))
 
     def _words(self, boundary: Boundary, members: frozenset[int] | None, inside: Sequence[int]) -> Words:
         """Least words of deliveries if the slot's innermost loop is one of a reuse class, or any loop.
@@ -176,7 +175,7 @@ class SlotPairs:
         view = self.space.views[boundary.place]
         leading = view.window_dims if members is None else self.space.leading(members)
         none, moved = np.zeros(len(self.rows), dtype=np.bool_), self._moved(boundary.place)
-        elsewhere = (self.loops[:, sorted(view.apart.intersection(inside))] > 1).any(axis=1)
+        elsewhere = _any(self.loops > 1, sorted(view.apart.intersection(inside)))
         parts = [
             begun_anew(self._along(boundary, n), elsewhere)
             for n, c in enumerate(view.components)
@@ -204,10 +203,8 @@ class SlotPairs:
         )
         every = np.asarray(known.every)[self._tiles]
         loops = {d: self.loops[:, d] for d in component.dims}
-        moved = math.prod(loops.values()) > 1
-        inside = [
-            Lead(lead.dim, *(_entries(figure, self._tiles) for figure in lead[1:])) for lead in known.leads
-        ]
+        moved = _any(self.loops > 1, component.dims)
+        inside = [lead.at(self._tiles) for lead in known.leads]
         farther = [lead._replace(live=lead.live & ~moved) for lead in inside]
         here = [self._lead(component, loops, lead, every) for lead in inside]
         if space.mapspace.counting != EXACT:
@@ -231,5 +228,6 @@ class SlotPairs:
         return Lead(dim, loops[dim] > 1, loops[dim], np.abs(moves[dim]), along, back)
 
 
-def _entries(figure: IntArray | int, places: IntArray) -> IntArray | int:
-    return figure[places] if isinstance(figure, np.ndarray) else figure
+def _any(live: BoolArray, dims: Sequence[int]) -> BoolArray:
+    """Pairs with a live loop over one of `dims`."""
+    return np.logical_or.reduce(live[:, list(dims)], axis=1)  # type: ignore[no-any-return]

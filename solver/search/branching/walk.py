@@ -55,12 +55,6 @@ class InnerTiles:
         return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 
-def _only(lead: Lead, candidate: int) -> Lead:
-    """The lead above one of the tiles, in scalars."""
-    figures = (int(f[candidate]) if isinstance(f, np.ndarray) else f for f in lead[2:])
-    return Lead(lead.dim, True, *figures)
-
-
 class Walk:
     """Walks over the loops of one slot, innermost first, for many candidate tiles at once.
 
@@ -161,7 +155,7 @@ class Walk:
         return splits
 
     def _shortened(self, place: int) -> IntArray:
-        """By what part loops are fewer that leave a dataspace in place if a loop of its group lies outside."""
+        """By what factor reuse of a dataspace is shorter if a loop of its group lies outside."""
         shortened = np.ones(len(self.first), dtype=np.int64)
         view = self.space.views[place]
         for number, group in enumerate(self.order.groups):
@@ -242,7 +236,7 @@ class Walk:
         if not self.alive[view.place][candidate]:
             first = frozenset(d for _, d in view.windows if self._may_lead(view, d)[candidate])
         parts = tuple(
-            (int(every[candidate]), tuple(_only(lead, candidate) for lead in leads if lead.live[candidate]))
+            (int(every[candidate]), tuple(lead.at(candidate) for lead in leads if lead.live[candidate]))
             for every, leads in self._parts(view)
         )
         return Moved(first, parts)

@@ -279,7 +279,7 @@ class SearchSpace:
         return Words(*both)
 
     def floor_words(self, place: int, level: int, unrolling: Unrolling) -> IntArray:
-        """Per lattice vector, least words that `level` gets in all instances, however few loops repeat them."""
+        """Per lattice vector, least words that all instances get, however few loops repeat them."""
         view, table = self.views[place], self.tables[place]
         begun = self.relevant_words(place, level, unrolling).begun
         if begun is table.plain_words:

@@ -61,11 +61,16 @@ class Lead(NamedTuple):
     """
 
     dim: int
-    live: BoolArray | bool
+    live: BoolArray
     bound: IntArray | int
     move: IntArray | int
     along: IntArray | int
     back: IntArray | int
+
+    def at(self, places: IntArray | int) -> Lead:
+        """The lead at some entries of its arrays."""
+        bound, move, along, back = (f[places] if isinstance(f, np.ndarray) else f for f in self[2:])
+        return Lead(self.dim, self.live[places], bound, move, along, back)
 
 
 class Along(NamedTuple):
@@ -271,8 +276,8 @@ def least_jumps(
     Returns
     -------
     tuple
-        Arrays like those given: the least move of the other loops over these dimensions, and of all loops
-        over others; and how far all of these loops are from their first iteration when they are at their last.
+        Arrays like those given: the least move of the other loops over these dimensions, that of all loops
+        over others, and how far these loops are from their first iteration when all are at their last.
     """
     spans = {d: (loops[d] - 1) * move for d, move in moves.items()}
     past = spans.pop(lead)

@@ -43,8 +43,8 @@ def test_an_edge_without_matrix_costs_nothing():
         (lambda: network(Edge(0, 1, np.zeros((2, 2)))), "exact integers"),
         (lambda: network(Edge(0, 1, np.full((2, 2), 0.5, dtype=object))), "exact integers"),
         (lambda: network(Edge(0, 1), Edge(0, 1)), "join the same layers"),
-        (lambda: network(Edge(0, 1), Edge(1, 0)), "circle: "),
-        (lambda: network(Edge(0, 0)), "circle: a -> a"),
+        (lambda: network(Edge(0, 1), Edge(1, 0)), "cycle: "),
+        (lambda: network(Edge(0, 0)), "cycle: a -> a"),
     ],
 )
 def test_what_is_no_network_is_refused(build, message):
@@ -56,10 +56,10 @@ def test_what_is_no_network_is_refused(build, message):
 def test_a_cycle_is_found_where_there_is_one(count, data):
     pairs = [(i, j) for i in range(count) for j in range(count)]
     edges = data.draw(st.lists(st.sampled_from(pairs), unique=True, max_size=10))
-    circle = find_cycle(count, edges)
-    if circle:
-        assert circle[0] == circle[-1]
-        assert all(pair in edges for pair in pairwise(circle))
+    cycle = find_cycle(edges)
+    if cycle:
+        assert cycle[0] == cycle[-1]
+        assert all(pair in edges for pair in pairwise(cycle))
         return
     reached = {(i, j) for i, j in edges}
     for _ in range(count):

@@ -93,7 +93,7 @@ def test_products_of_filter_positions_run_in_turn():
     assert lower(shape, KN2ROW).outermost == ("R",)
     assert lower(Convolution(1, 1, 1, 1, (2, 2)), KN2ROW).outermost == ("S", "R")
     assert lower(shape, IM2COL).outermost == ()
-    with pytest.raises(ValueError, match="winograd is no lowering"):
+    with pytest.raises(ValueError, match="winograd is not a lowering"):
         lower(shape, "winograd")
 
 

@@ -148,7 +148,7 @@ def test_usual_methods(shape, methods):
 
 
 def test_an_unsuitable_method_is_refused():
-    with pytest.raises(ValueError, match="no method"):
+    with pytest.raises(ValueError, match="not a method"):
         method_times(WINOGRAD, Convolution(4, 4, 8, 8, (1, 7)), MODEL)
 
 

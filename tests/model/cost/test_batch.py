@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.architecture import Architecture, Compute, Fanout, StorageLevel
@@ -18,7 +18,7 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop
 from model.mapspace import COUNTINGS, EXACT, Counting
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
-from tests.packing import packed
+from tests.strategies import packed
 
 GEMM = (
     Dataspace("A", ((Term("M"),), (Term("K"),))),
@@ -52,7 +52,7 @@ def _assert_row(
 
 
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 def test_equals_plain(random: Random) -> None:
     problem, architecture, first = random_case(random)
     if random.random() < 0.5:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from model.architecture import Architecture, Fanout, StorageLevel
@@ -20,7 +20,7 @@ from tests.model.cost.random_mappings import random_case
 
 @pytest.mark.parametrize("links", [False, True])
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 def test_equals_oracle(links: bool, random: Random) -> None:
     if not ORACLE.is_file():
         pytest.skip(f"{ORACLE} is absent")

@@ -5,7 +5,7 @@ import pytest
 from model.energy import EnergyError, EnergyRequest, EnergyTables, load_compound_classes, price
 from model.energy.components import CompoundClasses, Library
 from model.text.reader import read_files
-from model.text.source import SpecError
+from model.text.source import SpecError, source_ref
 from tests.conftest import SHARED
 
 COMPONENTS = SHARED / "reference" / "designs" / "example_designs" / "_components"
@@ -46,7 +46,7 @@ components:
 
 def classes_of(root):
     nodes = (root.get(key) for key in ("components", "compound_components"))
-    return load_compound_classes([node for node in nodes if node is not None])
+    return load_compound_classes([node for node in nodes if node is not None], lambda _: None)
 
 
 def build(classes, component_class, **attributes):
@@ -179,7 +179,7 @@ def test_classes_that_cannot_be_expanded_are_refused(parse, old, new, message):
             "two subcomponents are named `adder`",
         ),
         ("- name: write", "- name: read", "two actions are named `read`"),
-        ("adder[1..half]", "adder[1..half", "is no name of a subcomponent"),
+        ("adder[1..half]", "adder[1..half", "is not a name of a subcomponent"),
         ("attributes: {width: width}", "attributes: [width]", "`attributes` must be a mapping"),
         ("energy_scale: share", "energy_scale: [share]", "`energy_scale` must be a number"),
     ],
@@ -207,10 +207,18 @@ def test_classes_that_multiply_without_end_are_refused(parse):
         build(classes_of(parse(text)), "c0").energy_pj("read")
 
 
-def test_two_classes_of_one_name_are_refused(parse):
-    first, second = parse(PAIR).get("components"), parse(PAIR).get("components")
-    with pytest.raises(SpecError, match="two component classes are named `pair`"):
-        load_compound_classes([first, second])
+def test_of_two_classes_of_one_name_the_later_counts(parse):
+    first = parse(PAIR).get("components")
+    second = parse("components: {classes: [{name: pair, actions: []}]}").get("components")
+    notes = []
+    later = load_compound_classes([first, second], notes.append).by_name["pair"]
+    assert dict(later.actions) == {}
+    earlier = source_ref(load_compound_classes([first], notes.append).by_name["pair"].span)
+    (note,) = map(str, notes)
+    assert note.endswith(f"`pair` is defined twice: this definition counts, not that at {earlier}")
+    assert note.startswith(f"{source_ref(later.span)}: ")
+    load_compound_classes([first, first], notes.append)
+    assert notes[-1].text == "component class `pair` is listed twice"
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +226,7 @@ def reference_classes():
     if not COMPONENTS.is_dir():
         pytest.skip("the reference components under ../shared are absent")
     nodes = [read_files([path]).get("compound_components") for path in sorted(COMPONENTS.glob("*.yaml"))]
-    return load_compound_classes(nodes)
+    return load_compound_classes(nodes, lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -94,4 +94,4 @@ def test_other_forms_are_refused(parse, kind, text, message):
 def test_a_number_in_quotes_is_text(parse):
     with pytest.raises(SpecError, match="must be a number, but is the text `3`") as caught:
         read(parse, "storage", "actions: [{name: read, energy: '3'}]\n")
-    assert caught.value.hint == "what stands in quotes is text: leave them out"
+    assert caught.value.hint == "quoted values are text: remove the quotes"

@@ -279,7 +279,7 @@ def test_unknown_classes_are_refused_with_the_known_ones(component_class, subcla
 
 def test_a_known_class_is_listed_once_though_files_define_it_too(parse):
     root = parse("components: {classes: [{name: intmac, subcomponents: []}]}")
-    classes = load_compound_classes([root.get("components")])
+    classes = load_compound_classes([root.get("components")], lambda _: None)
     with pytest.raises(EnergyError) as caught:
         price(ask("flux"), EnergyTables(), classes, {})
     names = caught.value.hint.removeprefix("known classes: ").partition(";")[0].split(", ")

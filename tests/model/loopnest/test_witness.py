@@ -90,7 +90,7 @@ def anything(draw: st.DrawFn) -> Case:
     return mapspace, random_mapping(random, task, architecture)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, suppress_health_check=list(HealthCheck))
 @given(st.one_of(mapped(), windows(), anything(), anything()))
 def test_execution_bears_the_cost_model_out(case: Case):
     mapspace, mapping = case

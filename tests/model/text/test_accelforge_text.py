@@ -112,9 +112,9 @@ def test_includedir_joins_lists(write: Write):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"parts/1.yaml": "[a]\n", "parts/2.yaml": "a: 1\n"}, "all mappings, or all lists"),
+        ({"parts/1.yaml": "[a]\n", "parts/2.yaml": "a: 1\n"}, "all be mappings, or all be lists"),
         ({"parts/1.yaml": "a: 1\n", "parts/2.yaml": "a: 2\n"}, "second value"),
-        ({"parts/notes.txt": "x\n"}, "holds no spec files"),
+        ({"parts/notes.txt": "x\n"}, "contains no spec files"),
         ({"parts": "x\n"}, "not a directory"),
     ],
 )

@@ -80,17 +80,17 @@ def test_syntax_errors_have_a_place(failure: Callable[..., SpecError], text: str
 
 
 def test_tabs_get_a_hint(failure: Callable[..., SpecError]):
-    assert failure("a:\n\tb: 2\n").hint == "YAML is indented with spaces, not with tabs"
+    assert failure("a:\n\tb: 2\n").hint == "YAML is indented with spaces, not tabs"
 
 
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("a:\n  b: 1\n    c: 2\n", "begin in one column"),
-        ("a:\n  b: 1\n c: 2\n", "begin in one column"),
-        ("a: b: c\n", "text that holds `: ` takes quotes"),
+        ("a:\n  b: 1\n    c: 2\n", "begin in the same column"),
+        ("a:\n  b: 1\n c: 2\n", "begin in the same column"),
+        ("a: b: c\n", "quote text that contains `: `"),
         ("a: {b: c, * d}\n", "`*` and `&` begin aliases and anchors here"),
-        ("a: {b:, c: 1}\n", "follows the `:` of a key"),
+        ("a: {b:, c: 1}\n", "write a space after the `:` of a key"),
         ("a:\n  v: 1\n  !Component\n  nodes: 1\n", "item of a list"),
         ("nodes:\n- name: y\n!Component\n  name: x\n", "item of a list"),
         ("nodes:\n  - !A\n    name: y\n  -!B\n    name: x\n", "between the dash of an item and its tag"),
@@ -136,7 +136,7 @@ def test_unknown_alias(failure: Callable[..., SpecError]):
 )
 def test_an_alias_inside_of_its_anchor(failure: Callable[..., SpecError], text: str):
     error = failure(text)
-    assert "stands inside of what it refers to" in error.message or "no anchor" in error.message
+    assert "is part of the value that it refers to" in error.message or "no anchor" in error.message
     assert error.span is not None
 
 

@@ -59,7 +59,7 @@ def test_an_empty_file(write: Write, text: str):
 
 
 def test_a_file_of_comments(write: Write):
-    assert message_of(write("a.yaml", "# to do\n")).startswith("error: a.yaml holds nothing but comments")
+    assert message_of(write("a.yaml", "# to do\n")).startswith("error: a.yaml contains nothing but comments")
 
 
 @pytest.mark.parametrize("text", ["- a\n", "just text\n", "12\n"])
@@ -121,6 +121,35 @@ def test_an_error_in_an_include_tells_the_way_there(write: Write):
         " --> outer.yaml:1:4",
         " --> top.yaml:2:4",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!include ./a.yaml\n!include ./b.yaml\n\n\narchitecture:\n  version: 0.4\n",
+        "!include ./a.yaml\n!include ./b.yaml\n",
+        "!include ./a.yaml\n\narchitecture:\n  version: 0.4\n",
+        "x: !include ./a.yaml !include ./b.yaml\n",
+        "x: !includedir ./a.yaml\n  ./b.yaml\n",
+    ],
+)
+def test_two_includes_below_one_another(write: Write, text: str):
+    write("a.yaml", "a: 1\n")
+    lines = message_of(write("spec.yaml", text)).splitlines()
+    assert "takes one path, but more text follows `./a.yaml`" in lines[0]
+    assert lines[1].startswith(" --> spec.yaml:1:")
+    assert "write one include per key, as in `name: !include" in lines[-1]
+
+
+def test_an_include_needs_a_path(write: Write):
+    assert "`!include` needs a path" in message_of(write("spec.yaml", "a: !include\nb: 1\n"))
+
+
+def test_the_path_of_an_include_may_have_blanks_or_a_line_of_its_own(write: Write):
+    write("a b.yaml", "a: 1\n")
+    write("c.yaml", "c: 1\n")
+    spec = read_files([write("spec.yaml", "x: !include a b.yaml\ny: !include\n  c.yaml\n")])
+    assert to_plain(spec) == {"x": {"a": 1}, "y": {"c": 1}}
 
 
 def test_includes_in_a_circle(write: Write):

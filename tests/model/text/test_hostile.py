@@ -114,7 +114,7 @@ def test_harm_is_refused_soon(write: Write, text: str):
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = process_time()
     with pytest.raises(SpecError) as caught:
-        load_timeloop([path], options=LoadOptions(limits=Limits(seconds=1.0)))
+        load_timeloop([path], options=LoadOptions(limits=Limits(seconds=0.2, template_memory=2**26)))
     assert process_time() - start < SOON_S
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < LITTLE_KIB
     assert len(caught.value.render()) < 20_000
@@ -231,7 +231,7 @@ class TestPlantedLinks:
     @pytest.mark.parametrize("pattern", ["*/../../private/*", "**/**/*.yaml", "parts*/../../*/secret.yaml"])
     def test_patterns_stay_inside(self, pattern: str):
         self.write("design/parts/a.yaml", "a: 1\n")
-        assert "a pattern has no `..`" in self.refused("a: {{ include_all('" + pattern + "') }}\n")
+        assert "a pattern may have no `..`" in self.refused("a: {{ include_all('" + pattern + "') }}\n")
 
     @pytest.mark.parametrize("pattern", ["lin*/{}.yaml", "*/{}.yaml", "**/{}.yaml", "lin*/**/{}.yaml"])
     def test_patterns_do_not_follow_links_that_lead_out(self, pattern: str):

@@ -1,7 +1,10 @@
 """Nodes, and the text of errors."""
 
+from collections.abc import Callable
+
 import pytest
 
+from model.text.fields import as_int
 from model.text.source import MappingNode, ScalarNode, SourceText, Span, SpecError, did_you_mean
 
 
@@ -120,3 +123,17 @@ def test_a_mapping_is_looked_up_by_the_text_of_its_keys():
         node.key("c")
     with pytest.raises(SpecError, match="`problem` lacks the key `c`"):
         node.require("c", "`problem`")
+
+
+def test_no_message_holds_control_characters():
+    span = Span("a.yaml", 1, 1, 1, 2)
+    error = SpecError("bad `\x1b[31m`", span, ((span, "near \x07"),), hint="not `\x9b\n`")
+    assert str(error) == "a.yaml:1:1: bad `\ufffd[31m`"
+    assert (error.related[0][1], error.hint) == ("near \ufffd", "not `\ufffd\ufffd`")
+
+
+@pytest.mark.parametrize("text", ["''", '"  "'])
+def test_a_quoted_number_without_text_is_called_empty(read: Callable[..., MappingNode], text: str):
+    node = read(f"depth: {text}\n").require("depth")
+    with pytest.raises(SpecError, match="`depth` must be a whole number, but is empty"):
+        as_int(node, "`depth`")

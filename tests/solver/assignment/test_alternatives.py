@@ -27,7 +27,7 @@ def by_enumeration(network, best):
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(networks())
 def test_margins_of_layers_are_those_of_enumeration(network):
     result = assign(network)
@@ -43,7 +43,7 @@ def test_margins_of_layers_are_those_of_enumeration(network):
             assert own.method in methods
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(networks())
 def test_the_least_margin_of_a_layer_is_that_of_the_network(network):
     result = assign(network)

@@ -64,7 +64,7 @@ shapes = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(shapes, min_size=1, max_size=4), st.integers(1, 24), st.sampled_from(CRITERIA), st.booleans())
 def test_agrees_with_trying_all_arrays(convolutions, budget, criterion, tight):
     layers = tuple(ShapedLayer(str(i), own, own.usual_methods()) for i, own in enumerate(convolutions))

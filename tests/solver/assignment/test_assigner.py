@@ -8,11 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from model.assignment import CostedLayer, CostedNetwork, Edge, EdgeCosts, LayerCosts, build_network
-from solver.assignment import AssignOptions, assign, assigner, elimination, kernel
+from solver.assignment import AssignOptions, assign, assigner, elimination
 from solver.assignment.elimination import reduce_instance
+from solver.assignment.kernel_model import KernelRequest
 from solver.result import Status, Termination
 from tests.model.assignment.dynamap import reference
-from tests.solver.assignment.networks import GENERAL, SERIES_PARALLEL, networks, totals
+from tests.solver.assignment.networks import GENERAL, networks, totals
 
 
 def assert_agrees_with_enumeration(network):
@@ -33,13 +34,13 @@ def assert_agrees_with_enumeration(network):
     assert result.margin == best_first[1] - best_first[0]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(networks())
 def test_any_graph_agrees_with_enumeration(network):
     assert_agrees_with_enumeration(network)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(networks(GENERAL, most_layers=6))
 def test_dense_graphs_agree_with_enumeration(network):
     assert_agrees_with_enumeration(network)
@@ -54,16 +55,16 @@ def no_buckets(monkeypatch):
 @pytest.fixture
 def cp_sat_only(monkeypatch, no_buckets):
     """Leave every rest to CP-SAT."""
-    monkeypatch.setattr(kernel, "FIRST_ENTRIES", 0)
+    monkeypatch.setattr(assigner, "KernelRequest", partial(KernelRequest, first_entries=0))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(GENERAL, most_layers=6))
 def test_searched_rests_agree_with_enumeration(network, no_buckets):
     assert_agrees_with_enumeration(network)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(GENERAL, most_layers=6))
 def test_rests_left_to_cp_sat_agree_with_enumeration(network, cp_sat_only):
     assert_agrees_with_enumeration(network)
@@ -152,11 +153,21 @@ def test_narrow_graphs_are_eliminated_however_long():
     assert not result.decomposition.kernels
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(network=networks(SERIES_PARALLEL))
-def test_tables_are_folded_in_blocks(network, monkeypatch):
-    monkeypatch.setattr(elimination, "LARGEST_BLOCK", 1)
-    assert_agrees_with_enumeration(network)
+def test_tables_are_folded_in_blocks():
+    """Three layers of 300 methods, each beside the other two: 27 million sums."""
+    costs = np.random.default_rng(5)
+    size = 300
+    assert size**3 > elimination.LARGEST_BLOCK
+    vectors = costs.integers(0, 900, (3, size))
+    joint = {pair: costs.integers(0, 9000, (size, size)) for pair in ((0, 1), (1, 2), (0, 2))}
+    layers = tuple(CostedLayer(str(n), tuple(map(str, range(size))), own) for n, own in enumerate(vectors))
+    result = assign(
+        CostedNetwork("n", "ms", 1, layers, tuple(Edge(*pair, own) for pair, own in joint.items()))
+    )
+    rest = vectors[1] + joint[1, 2].T + vectors[2][:, None]
+    least = min((vectors[0][m] + joint[0, 1][m] + joint[0, 2][m][:, None] + rest).min() for m in range(size))
+    assert result.status is Status.OPTIMAL
+    assert result.total == least
 
 
 def test_a_time_limit_leaves_an_assignment_with_its_bound():

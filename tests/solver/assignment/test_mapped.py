@@ -170,7 +170,7 @@ def answers(draw):
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(answers())
 def test_unproven_costs_count_with_value_and_bound(results):
     problem = loaded()

@@ -5,20 +5,19 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from model.assignment import FORBIDDEN, EdgeCosts, LayerCosts, build_network
-from solver.assignment import AssignOptions, assign, conflicts, kernel
+from solver.assignment import AssignOptions, assign, conflicts
 from solver.assignment.assigner import CHEAPEST, naive_policies
 from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import find_paths, reduce_instance, split_matrix
 from solver.assignment.instance import Instance, price
 from solver.assignment.kernel import Potentials, solve_kernel
 from solver.assignment.kernel_model import ExactSum, KernelRequest
-from solver.clock import Clock
 from solver.cpsat import CheckedModel, ModelError, Settings
-from solver.result import Status
+from solver.result import Clock, Status
 from tests.solver.assignment.networks import GENERAL, networks, totals
 from tests.solver.planted import WRONG, in_floating_point, infeasible, plant
 
@@ -65,7 +64,7 @@ def test_other_matrices_do_not_split():
     assert split_matrix(np.array([[1000, 1000], [1, 0]]), 1000) is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 10**30), min_size=2, max_size=3), min_size=1, max_size=4), st.data())
 def test_digits_make_the_least_sum(choices, data):
     """Choices with a coupling, so that digits pull against each other."""
@@ -128,70 +127,65 @@ def looped(unit=1):
     return Instance(vectors, dict.fromkeys([(0, 1), (1, 2), (0, 2)], matrix), 1000 * unit)
 
 
-@pytest.fixture
-def cp_sat_only(monkeypatch):
-    """Branch and bound gets no turn."""
-    monkeypatch.setattr(kernel, "FIRST_ENTRIES", 0)
+ALL_DEFAULTS = KernelRequest()
+CP_SAT_ONLY = KernelRequest(first_entries=0)
+"""Branch and bound gets no turn."""
 
 
-@pytest.mark.usefixtures("cp_sat_only")
 @pytest.mark.parametrize("unit", [1, 10**20 + 1], ids=["one digit", "several"])
 @pytest.mark.parametrize("lie", WRONG)
 def test_wrong_answers_of_cp_sat_are_errors(unit, lie, monkeypatch):
     own = looped(unit)
-    assert solve_kernel(own, KernelRequest(), Clock(None)).is_proven
+    assert solve_kernel(own, CP_SAT_ONLY, Clock(None)).is_proven
     plant(monkeypatch, WRONG[lie])
     with pytest.raises(ModelError):
-        solve_kernel(own, KernelRequest(), Clock(None))
+        solve_kernel(own, CP_SAT_ONLY, Clock(None))
 
 
-@pytest.mark.usefixtures("cp_sat_only")
 def test_floating_point_is_read_as_the_whole_number_that_is_meant(monkeypatch):
     own = looped()
-    expected = solve_kernel(own, KernelRequest(), Clock(None))
+    expected = solve_kernel(own, CP_SAT_ONLY, Clock(None))
     plant(monkeypatch, in_floating_point)
-    assert solve_kernel(own, KernelRequest(), Clock(None)) == expected
+    assert solve_kernel(own, CP_SAT_ONLY, Clock(None)) == expected
 
 
-@pytest.mark.usefixtures("cp_sat_only")
 def test_infeasible_is_not_believed_where_an_assignment_is_known(monkeypatch):
     plant(monkeypatch, infeasible)
     own = looped()
     with pytest.raises(ModelError, match="infeasible"):
-        solve_kernel(own, KernelRequest(), Clock(None))
-    assert solve_kernel(own, KernelRequest(limit=-1), Clock(None)).bound is None
+        solve_kernel(own, CP_SAT_ONLY, Clock(None))
+    assert solve_kernel(own, replace(CP_SAT_ONLY, limit=-1), Clock(None)).bound is None
 
 
-def assert_kernel_agrees_with_enumeration(network, jobs, data):
+def assert_kernel_agrees_with_enumeration(network, data, request=ALL_DEFAULTS):
     """Whole instances instead of kernels; then the best assignment but one, with a limit on it."""
     assume(len(network.layers) > 1)
     own = Instance.of(network)
     best_first = totals(network)
-    answer = solve_kernel(own, KernelRequest(jobs=jobs), Clock(None))
+    answer = solve_kernel(own, request, Clock(None))
     if not best_first:
         assert answer.choice is answer.bound is None
         return
     assert answer.is_proven
     assert answer.total == best_first[0]
     limit = data.draw(st.sampled_from(best_first)) + data.draw(st.integers(-1, 1))
-    other = solve_kernel(own, KernelRequest(limit=limit, excluded=answer.choice, jobs=jobs), Clock(None))
+    other = solve_kernel(own, replace(request, limit=limit, excluded=answer.choice), Clock(None))
     within = [total for total in best_first[1:] if total <= limit]
     assert other.total == (within[0] if within else None)
     assert other.is_proven
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(networks(GENERAL, most_layers=6), st.data())
 def test_branch_and_bound_agrees_with_enumeration(network, data):
-    assert_kernel_agrees_with_enumeration(network, 1, data)
+    assert_kernel_agrees_with_enumeration(network, data)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(network=networks(GENERAL, most_layers=6), data=st.data())
-def test_searches_in_turns_agree_with_enumeration(network, data, monkeypatch):
-    monkeypatch.setattr(kernel, "FIRST_ENTRIES", 1)
-    monkeypatch.setattr(kernel, "FIRST_DETERMINISTIC_S", 1e-9)
-    assert_kernel_agrees_with_enumeration(network, 1, data)
+@settings(max_examples=60)
+@given(networks(GENERAL, most_layers=6), st.data())
+def test_searches_in_turns_agree_with_enumeration(network, data):
+    in_turns = KernelRequest(first_entries=1, first_deterministic_s=1e-9)
+    assert_kernel_agrees_with_enumeration(network, data, in_turns)
 
 
 def test_the_best_assignment_stays_in_the_model():
@@ -202,13 +196,13 @@ def test_the_best_assignment_stays_in_the_model():
     assert price(potentials.as_instance(own, 12), (0, 0)) == 12
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(network=networks(GENERAL, most_layers=5), jobs=st.integers(1, 2), data=st.data())
-def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data, cp_sat_only):
-    assert_kernel_agrees_with_enumeration(network, jobs, data)
+@settings(max_examples=30)
+@given(networks(GENERAL, most_layers=5), st.integers(1, 2), st.data())
+def test_cp_sat_alone_agrees_with_enumeration(network, jobs, data):
+    assert_kernel_agrees_with_enumeration(network, data, replace(CP_SAT_ONLY, jobs=jobs))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(networks(GENERAL, most_layers=4), st.lists(st.booleans(), max_size=4), st.data())
 def test_sweeps_keep_totals_below_the_limit(network, directions, data):
     """Whatever moves, assignments cost the same; only what reaches the limit may cost more."""
@@ -220,7 +214,7 @@ def test_sweeps_keep_totals_below_the_limit(network, directions, data):
     floor, moved = int(swept.floors[0]), swept.as_instance(own, limit - 1)
     for choice in product(*(range(vector.size) for vector in own.vectors)):
         total = price(own, choice)
-        assert price(moved, choice) + floor >= min(total, limit)
+        assert price(moved, choice) + floor >= min(total, limit, own.infinity)
         if total < min(limit, own.infinity):
             assert price(moved, choice) + floor == total
 
@@ -283,7 +277,7 @@ def test_a_conflict_in_a_long_chain_is_looked_for_where_it_is(monkeypatch):
     assert len(whole) == 1 + 12  # whether there is another conflict, and whether each part suffices
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(networks(most_layers=5, most_methods=2))
 def test_conflicts_are_irreducible_and_their_levers_suffice(network):
     if totals(network):

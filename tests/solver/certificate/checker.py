@@ -12,16 +12,12 @@ SCRIPTS = REPOSITORY / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import prove  # noqa: E402
-import prove_nests  # noqa: E402
-import prove_space  # noqa: E402
 
 __all__ = [
     "SCRIPTS",
     "certified",
     "digested",
     "prove",
-    "prove_nests",
-    "prove_space",
     "solved",
     "verdict",
 ]

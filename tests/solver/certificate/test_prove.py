@@ -2,7 +2,11 @@
 
 import copy
 import json
+import os
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -19,8 +23,8 @@ from solver.certificate import canonical_sha256, certificate
 from tests.bruteforce import enumerate_mappings, objective_value, optima
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace
-from tests.reference_designs import DESIGNS, design
-from tests.solver.certificate.checker import certified, digested, prove, prove_nests, solved, verdict
+from tests.reference import DESIGNS, design
+from tests.solver.certificate.checker import certified, digested, prove, solved, verdict
 from tests.solver.certificate.samples import FEASIBLE, INFEASIBLE
 from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
 from tests.strategies import mapspaces, random_mapspaces
@@ -175,7 +179,7 @@ def test_a_cycle_that_doubles_add_leaves_few_nests_to_the_walk(tmp_path, monkeyp
     (tmp_path / "rounded.yaml").write_text(ROUNDED)
     document = certified(load_timeloop([tmp_path / "rounded.yaml"]).mapspace, "latency")
     assert document["bounds"] == [27_137]
-    monkeypatch.setattr(prove_nests, "MOST_NESTS", 20_000)
+    monkeypatch.setattr(prove, "MOST_NESTS", 20_000)
     assert prove.check(document) == "no mapping is below latency 27,137 cycles"
 
 
@@ -203,7 +207,7 @@ def _of_a_kind(kind, monkeypatch):
     return usual if kind == "usual" else [with_signs(random, mapspace) for mapspace in usual]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(mapspaces(max_mappings=300))
 def test_brute_force_solver_and_checker_agree(mapspace):
     best = optima(mapspace, list(OBJECTIVES))
@@ -350,6 +354,34 @@ def test_a_check_ends_with_its_time_limit(tmp_path):
     path.write_text(json.dumps(certified(FEASIBLE[0], "energy")))
     assert prove.verdict(path, seconds=0) == ("CANNOT CHECK", "it is not decided within the time limit")
     assert prove.verdict(path, seconds=600)[0] == "VALID"
+
+
+def test_an_endless_file_is_not_read_to_its_end():
+    start = time.monotonic()
+    assert prove.verdict(Path("/dev/zero")) == ("CANNOT CHECK", "it is larger than 64 MiB")
+    assert time.monotonic() - start < 10
+
+
+def test_the_time_limit_covers_reading(tmp_path):
+    """Nobody ever writes to this pipe."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    late = ("CANNOT CHECK", "it is not decided within the time limit")
+    assert prove.verdict(path, seconds=0.05) == late
+
+
+@pytest.mark.parametrize("limit", ["-1", "nan", "soon"])
+def test_a_time_limit_is_a_number_of_seconds(limit, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["prove.py", "x.json", f"--time-limit={limit}"])
+    with pytest.raises(SystemExit):
+        prove.main()
+    assert "--time-limit" in capsys.readouterr().err
+
+
+def test_a_result_is_told_from_a_certificate(tmp_path):
+    result = {"version": "0.1.0", "problem": "conv", "status": "OPTIMAL", "objectives": ["energy"]}
+    reason = "it is a result that `--json` wrote; `--certificate` writes certificates"
+    assert verdict(result, tmp_path) == ("UNREADABLE", reason)
 
 
 def test_a_problem_that_is_too_large_is_not_checked(tmp_path):

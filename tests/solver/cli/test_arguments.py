@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from solver.cli.arguments import parse_arguments
+from tests.conftest import REPOSITORY
 from tests.solver.golden import assert_golden
+
+SEEDED = [[*words, "--seed", "1"] for words in (["a"], ["explain", "a"], ["prove", "a"], ["network", "a"])]
 
 
 def test_map_is_the_default_command():
-    assert parse_arguments(["a.yaml", "--seed", "3"]) == parse_arguments(["map", "a.yaml", "--seed", "3"])
+    assert parse_arguments(["a.yaml", "--jobs", "3"]) == parse_arguments(["map", "a.yaml", "--jobs", "3"])
 
 
 def test_options_may_stand_between_specs():
@@ -32,7 +35,7 @@ def test_limits_have_the_type_of_their_default():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "nothing to do: name SPEC files, or a command\nhelp: `python -m solver --help`"),
+        ([], "nothing to do: give SPEC files, or a command\nhelp: `python -m solver --help`"),
         (["--jobs", "2", "check", "a.yaml"], "the command 'check' must come first"),
         (["a.yaml", "explain"], "the command 'explain' must come first"),
         (["map"], "SPEC\nhelp: `python -m solver map --help`"),
@@ -44,7 +47,7 @@ def test_limits_have_the_type_of_their_default():
         (["a", "--objective", "delay"], "; did you mean 'latency'?"),
         (["a", "--objective", "EDP"], "; did you mean 'edp'?"),
         (["a", "--objective", "enrgy"], "; did you mean 'energy'?"),
-        (["a", "--objective", "last-level-accesses"], "; accesses are none"),
+        (["a", "--objective", "last-level-accesses"], "; `accesses` is not an objective"),
         (
             ["assign", "a", "--objective", "delay"],
             "'delay' is not energy or latency; did you mean 'latency'?",
@@ -55,13 +58,14 @@ def test_limits_have_the_type_of_their_default():
         (["a", "--jobs", "0"], "'0' is not a positive integer"),
         (["a", "--memory-limit", "-1"], "'-1' is not a positive integer"),
         (["a", "--jobs", "9" * 5000], f"'{'9' * 60}'... has more than 18 digits"),
-        (["a", "--seed", "9" * 5000], "'... is not an integer from 0 to 2147483647"),
+        (["compare", "a", "--seed", "9" * 5000], "'... is not an integer from 0 to 2147483647"),
+        *((own, "this search draws no random numbers, so a seed has no effect") for own in SEEDED),
         ([""], "argument SPEC: the path is empty"),
         (["a", "--json", ""], "argument --json: the path is empty"),
         (["network", "a", "--cache", ""], "argument --cache: the path is empty"),
         (["sweep", "a", "--architectures", "b", ""], "argument --architectures: the path is empty"),
-        (["a", "--seed", "-5"], "'-5' is not an integer from 0 to 2147483647"),
-        (["a", "--seed", "2147483648"], "is not an integer from 0"),
+        (["compare", "a", "--seed", "-5"], "'-5' is not an integer from 0 to 2147483647"),
+        (["assign", "a", "--seed", "2147483648"], "is not an integer from 0"),
         (["a", "--limit", "node=5"], "there is no limit 'node'"),
         (["a", "--limit", "nodes"], "'' is not a positive integer"),
         (["a", "--limit", "nodes=1e6"], "'1e6' is not a positive integer"),
@@ -69,10 +73,10 @@ def test_limits_have_the_type_of_their_default():
         (["a", "--allow-include", "absent"], "there is no directory 'absent'"),
         (["a", "--allow-include", ""], "there is no directory ''"),
         (["a", "--allow-include", "d" * 5000], "there is no directory"),
-        (["network", "a", "--cluster", "host"], "'host' is no address such as tcp://host:8786"),
-        (["network", "a", "--cluster", "tcp://host"], "'tcp://host' is no address"),
-        (["network", "a", "--cluster", ":8786"], "':8786' is no address"),
-        (["sweep", "a", "--cluster", "host:port"], "'host:port' is no address"),
+        (["network", "a", "--cluster", "host"], "'host' is not an address such as tcp://host:8786"),
+        (["network", "a", "--cluster", "tcp://host"], "'tcp://host' is not an address"),
+        (["network", "a", "--cluster", ":8786"], "':8786' is not an address"),
+        (["sweep", "a", "--cluster", "host:port"], "'host:port' is not an address"),
         (["a", "--bogus"], "error: unrecognized arguments: --bogus\nhelp: `python -m solver map --help`"),
         (["a", "--\x1b[2J"], "error: unrecognized arguments: --\ufffd[2J\nhelp: "),
         (["a", "--obj", "energy"], "help: did you mean '--objective'?"),
@@ -120,3 +124,32 @@ def test_help_is_an_option(capsys):
         parse_arguments(["help"])
     assert stopped.value.code == 2
     assert "did you mean --help?" in capsys.readouterr().err
+
+
+def test_shipped_specs_are_found_from_everywhere(working_directory):
+    name = "specs/architectures/eyeriss_like.yaml"
+    words = ["sweep", name, "specs/absent.yaml", "--architectures", name, "--workloads", "specs"]
+    parsed = parse_arguments(words)
+    shipped = REPOSITORY / name
+    assert parsed.specs == [shipped, Path("specs/absent.yaml")]
+    assert (parsed.architectures, parsed.workloads) == ([shipped], [REPOSITORY / "specs"])
+    Path("specs").mkdir()
+    assert parse_arguments(["map", "specs"]).specs == [Path("specs")]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["map", "a.yaml", "--objective", "energy", "latency"],
+            "objectives by commas: --objective energy,latency",
+        ),
+        (["tile", "--operator", "conv"], "; did you mean 'convolution'?"),
+        (["tile", "--operator", "sofmax"], "; did you mean 'softmax'?"),
+        (["tile", "--operator", ""], "'' is not one of convolution, "),
+    ],
+)
+def test_slips_get_a_suggestion(words, message, capsys):
+    with pytest.raises(SystemExit):
+        parse_arguments(words)
+    assert message in capsys.readouterr().err

@@ -36,7 +36,7 @@ def test_prove_maps_certifies_and_checks(tmp_path, capfd):
     energy, latency = found.groups()
     assert f"VALID: {path}: no mapping is below energy {energy}, then latency {latency} (" in output
     document = json.loads(path.read_text())
-    assert document["command"][3:] == ["map", *FILES, "--objective", "energy,latency", "--seed", "0"]
+    assert document["command"][3:] == ["map", *FILES, "--objective", "energy,latency"]
 
 
 def test_the_command_has_a_memory_limit_of_its_own(tmp_path):
@@ -44,7 +44,7 @@ def test_the_command_has_a_memory_limit_of_its_own(tmp_path):
     words = ["--objective", "energy", "--jobs", "1", "--memory-limit", "1000", "--quiet"]
     assert main(["map", *FILES, *words, "--certificate", str(path)]) == 0
     command = json.loads(path.read_text())["command"]
-    assert command[3:] == ["map", *FILES, "--memory-limit", "1000", "--objective", "energy", "--seed", "0"]
+    assert command[3:] == ["map", *FILES, "--memory-limit", "1000", "--objective", "energy"]
 
 
 def test_prove_finds_the_checker_on_a_safe_path(capfd, monkeypatch):
@@ -80,7 +80,7 @@ def test_certificates_that_there_are_are_only_checked(working_directory, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["c.json", FILES[0]], "output_stationary.yaml is no certificate: certificates are checked without"),
+        (["c.json", FILES[0]], "output_stationary.yaml is not a certificate; certificates are checked"),
         (["c.json", "--certificate", "x.json"], "certificates that are named are only checked"),
     ],
 )
@@ -242,7 +242,7 @@ def test_the_command_of_a_certificate_reproduces_it(tmp_path):
 
 @pytest.mark.parametrize("command", ["map", "prove"])
 def test_nothing_is_certified_where_nothing_is_known(command, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("solver.guided.map_or_explain", lambda *_: UNKNOWN)
+    monkeypatch.setattr("solver.fallback.map_or_explain", lambda *_: UNKNOWN)
     path = tmp_path / "certificate.json"
     assert main([command, *FILES, "--quiet", "--certificate", str(path)]) == 5
     assert "no certificate is written" in capsys.readouterr().err
@@ -253,7 +253,7 @@ def test_a_pipe_is_no_file_for_the_checker(tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     for name in (str(tmp_path / "pipe"), "/dev/null"):
         assert main(["prove", *FILES, "--certificate", name]) == 2
-        assert "the checker needs a file" in capsys.readouterr().err
+        assert "--certificate must name a file" in capsys.readouterr().err
 
 
 def test_the_name_of_a_certificate_moves_no_cursor(tmp_path, capfd):
@@ -268,4 +268,29 @@ def test_the_name_of_a_certificate_moves_no_cursor(tmp_path, capfd):
 
 def test_prove_needs_a_file(capsys):
     assert main(["prove", *FILES, "--certificate", "-"]) == 2
-    assert "must name one" in capsys.readouterr().err
+    assert "must name a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["map", "check"])
+def test_outputs_are_not_specs(command, tmp_path, capsys):
+    certificate, result = str(tmp_path / "proof.json"), str(tmp_path / "result.json")
+    words = [
+        "--objective",
+        "energy",
+        "--jobs",
+        "1",
+        "--quiet",
+        "--certificate",
+        certificate,
+        "--json",
+        result,
+    ]
+    assert main(["map", *FILES, *words]) == 0
+    capsys.readouterr()
+    assert main([command, certificate]) == 2
+    message = (
+        f"error: {certificate} is a certificate, not a spec\nhelp: `python -m solver prove {certificate}`"
+    )
+    assert capsys.readouterr().err.startswith(message)
+    assert main([command, FILES[0], result]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {result} is a result that --json wrote, not a spec\n")

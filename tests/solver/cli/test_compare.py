@@ -72,7 +72,7 @@ def test_a_picture_is_drawn(tmp_path):
         (["--mappers", "random", "--option", "greedy.descents=2"], "no mapper 'greedy' runs"),
         (["--plot", "out.gif"], ".png, .svg, .pdf"),
         (["--plot", "-"], "not written to stdout"),
-        (["--json", "-", "--csv", "-"], "same place"),
+        (["--json", "-", "--csv", "-"], "the same path"),
     ],
 )
 def test_wrong_input_is_one_message_and_exit_code_two(words, message, capsys):

@@ -1,11 +1,12 @@
 """Reports look alike on a terminal and in a pipe, but for colours."""
 
 import io
+import re
 
 import pytest
 from rich.text import Text
 
-from solver.cli.console import report_console
+from solver.cli.output import report_console
 from solver.report.tables import plain_table
 
 
@@ -13,6 +14,10 @@ class Stream(io.StringIO):
     def __init__(self, is_terminal):
         super().__init__()
         self.isatty = lambda: is_terminal
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def printed(monkeypatch, is_terminal):
@@ -43,14 +48,82 @@ def test_a_terminal_shows_colours_if_it_can(variables, status, monkeypatch):
 
 
 @pytest.mark.parametrize("terminal", ["dumb", "unknown", "xterm"])
-def test_a_terminal_gets_text_that_is_not_cut_off(terminal, monkeypatch):
+def test_a_narrow_terminal_folds_text_and_cuts_nothing_off(terminal, monkeypatch):
     monkeypatch.setenv("TERM", terminal)
     monkeypatch.setenv("COLUMNS", "40")
-    assert "x" * 300 in printed(monkeypatch, is_terminal=True)
+    lines = plain(printed(monkeypatch, is_terminal=True)).splitlines()
+    assert max(map(len, lines)) <= 40
+    assert "".join(lines).count("x") == 300
+
+
+WIDE = plain_table("Layer", ">Value", ">Runs", ">Time", optional=("Runs", "Time"))
+WIDE.add_row("a long name of a layer", "1,234,567 pJ", "1,234,567", "12.34 s")
+
+
+@pytest.mark.parametrize(
+    ("columns", "left_out"),
+    [(60, None), (46, None), (44, "Time"), (40, "Time"), (30, "Runs, Time"), (5, "Runs, Time")],
+)
+def test_columns_shrink_and_are_left_out_but_figures_stay(columns, left_out, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout", stream := Stream(is_terminal=True))
+    with report_console() as console:
+        console.print(WIDE)
+    text = plain(stream.getvalue())
+    assert "1,234,567 pJ" in text
+    assert " ".join(text.split()).count("layer") == 1
+    table, _, note = text.partition("(left out to fit the terminal: ")
+    assert note == (f"{left_out})\n" if left_out else "")
+    assert max(map(len, table.splitlines())) <= max(columns, 26)
+
+
+def test_headings_are_broken_and_words_stay_whole_on_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "42")
+    monkeypatch.setattr("sys.stdout", stream := Stream(is_terminal=False))
+    table = plain_table("Layer", ">global_buffer.depth", ">Energy of all", "Front", optional=("Front",))
+    table.add_row("conv3_block1_shortcut of all", "1600", "30.008 uJ", "*")
+    with report_console() as console:
+        console.print(table)
+    assert stream.getvalue().splitlines() == [
+        "                        global_",
+        "                        buffer.  Energy of",
+        "Layer                     depth        all",
+        "─" * 42,
+        "conv3_block1_shortcut      1600  30.008 uJ",
+        "of all",
+        "(left out to fit the terminal: Front)",
+    ]
+
+
+def test_a_pipe_has_no_width_unless_columns_is_set(monkeypatch):
+    for columns, fits in (("40", True), ("0", False), ("wide", False), (None, False)):
+        monkeypatch.delenv("COLUMNS", raising=False) if columns is None else monkeypatch.setenv(
+            "COLUMNS", columns
+        )
+        monkeypatch.setattr("sys.stdout", stream := Stream(is_terminal=False))
+        with report_console() as console:
+            console.print(WIDE)
+        assert ("left out" in stream.getvalue()) is fits
+
+
+FORGED = "a\x1b[2Jb\nOPTIMAL forged"
+
+
+def test_names_cannot_forge_rows_or_control_the_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stdout", stream := Stream(is_terminal=False))
+    table = plain_table("Layer", FORGED)
+    table.add_row(FORGED, "")
+    with report_console() as console:
+        console.print(table)
+        console.print(f"note: {FORGED}")
+        console.print(Text.assemble("\n", (FORGED, "bold")))
+    text = stream.getvalue()
+    assert text.count("a\ufffd[2Jb\ufffdOPTIMAL forged") == 4
+    assert len(text.splitlines()) == 6
+    assert all(line.isprintable() for line in text.splitlines())
 
 
 def test_a_pipe_gets_plain_text_that_is_not_cut_off(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("FORCE_COLOR", "1")
     head, rule, row, status = printed(monkeypatch, is_terminal=False).splitlines()
     assert head.endswith("[bold]Kept :smile:")

@@ -23,7 +23,7 @@ def test_defects_are_told_in_one_line(fails, capsys, error):
     fails(error)
     assert main([]) == EXIT_DEFECT
     told = capsys.readouterr().err
-    assert told.startswith("error: a defect of tilewright, please report it")
+    assert told.startswith("error: internal error, please report it")
     assert type(error).__name__ in told
     assert told.count("\n") == 1
     assert told.isascii()
@@ -36,8 +36,20 @@ def test_tracebacks_are_there_for_those_who_ask(fails, capsys, monkeypatch):
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_lack_of_memory_is_no_defect(fails, capsys):
-    fails(MemoryError())
+def import_error():
+    """As numpy raises it where its libraries do not fit."""
+    try:
+        raise ImportError("libstdc++.so.6: failed to map segment from shared object")
+    except ImportError as cause:
+        try:
+            raise ImportError("IMPORTANT: PLEASE READ THIS") from cause
+        except ImportError as error:
+            return error
+
+
+@pytest.mark.parametrize("error", [MemoryError(), import_error()])
+def test_a_lack_of_memory_is_no_defect(error, fails, capsys):
+    fails(error)
     assert main([]) == EXIT_DEFECT
     assert capsys.readouterr().err.startswith("error: there is not enough memory")
 

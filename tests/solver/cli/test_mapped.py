@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from model.formats.timeloop import load_timeloop
+from model.formats.timeloop.document import LEFT_OUT
 from model.text.source import to_plain
 from solver.cli.main import main
 from solver.saving import save
@@ -83,6 +84,30 @@ constraints_II:
 """
 
 
+SLIDING = """\
+problem: {version: 0.4, shape: conv1d, instance: {R: 3, P: 4, C: 1, K: 1, N: 1}}
+architecture:
+  version: 0.4
+  nodes:
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {width: 8, datawidth: 8}
+    energy: {read: 64, write: 64, leak: 0}
+  - !Container
+    name: row
+    spatial: {meshX: 4}
+    constraints: {spatial: {factors: [P=4], no_reuse: []}}
+  - !Component
+    name: cell
+    class: regfile
+    attributes: {width: 8, depth: 8, datawidth: 8}
+    energy: {read: 1, write: 1, leak: 0}
+    constraints: {temporal: {factors: [R=1]}, dataspace: {keep: [Inputs]}}
+  - !Component {name: mac, class: intmac, energy: 1}
+"""
+
+
 def round_trip(words, tmp_path):
     """Map, price what was written, and return the written file."""
     found, priced, out = tmp_path / "found.json", tmp_path / "priced.json", tmp_path / "out" / "mapped.yaml"
@@ -112,7 +137,8 @@ def test_shipped_architectures_price_the_same(architecture, tmp_path):
 @pytest.mark.parametrize("options", [[], ["--timeloop-padding"]])
 def test_a_template_with_all_that_specs_may_hold_prices_the_same(options, template, tmp_path):
     out = round_trip([template, "--set", "k=6", *options], tmp_path)
-    text = out.read_text()
+    text, _, left_out = out.read_text().partition(LEFT_OUT)
+    assert "utilization of mac" in left_out
     assert [mark for mark in ("{{", "{%", "<<", "permutation: [C, R]", "utilization") if mark in text] == []
     assert "depth: depth_of_all" in text
     assert "technology: '45nm'" in text
@@ -166,7 +192,7 @@ def test_without_a_mapping_nothing_is_written_and_that_is_said_once(tmp_path, ca
     ("words", "message"),
     [
         (["--mapped-spec", "{spec}"], "it is one of the inputs"),
-        (["--mapped-spec", "-", "--mapping", "-"], "two outputs are to be written to the same place"),
+        (["--mapped-spec", "-", "--mapping", "-"], "two outputs have the same path"),
         (["--mapped-spec", "{spec}.out", "--json", "{spec}.out"], "two outputs"),
         (["--mapped-spec", "no/such/out.yaml"], "there is no directory"),
     ],
@@ -182,9 +208,9 @@ def test_files_that_cannot_be_written_are_refused_before_the_search(words, messa
 def test_specs_that_cannot_be_written_are_refused_before_the_search(tmp_path, capsys, monkeypatch):
     spec = tmp_path / "spec.yaml.jinja2"
     spec.write_text(ROW.replace("name: conv1d", "name: \"{{ '{' }}{ x\""))
-    monkeypatch.setattr("solver.guided.map_or_explain", None)
+    monkeypatch.setattr("solver.fallback.map_or_explain", None)
     assert main(["map", str(spec), "--mapped-spec", str(tmp_path / "out.yaml")]) == 2
-    assert "would make a template" in capsys.readouterr().err
+    assert "would make the text a template" in capsys.readouterr().err
 
 
 def test_an_output_that_fails_does_not_take_the_other_along(tmp_path, capsys, monkeypatch):
@@ -207,5 +233,47 @@ def test_names_that_timeloop_does_not_read_are_noted(name, tmp_path, capsys):
     spec = tmp_path / "row.yaml"
     spec.write_text(re.sub(r"\bM\b", name, ROW))
     assert main(["map", str(spec), "--quiet", "--mapping", str(tmp_path / "mapping.txt")]) == 0
-    noted = "names dimension `MM`; Timeloop's own programs" in capsys.readouterr().err
+    noted = "names dimension `MM`; Timeloop's programs" in capsys.readouterr().err
     assert noted is (len(name) > 1)
+
+
+def test_the_file_has_the_prices_of_the_search_where_timeloop_looks_for_them(tmp_path):
+    layer = tmp_path / "layer.yaml"
+    layer.write_text(SMALL)
+    out = round_trip(
+        [str(REPOSITORY / "specs" / "architectures" / "eyeriss_like.yaml"), str(layer)], tmp_path
+    )
+    document = to_plain(load_timeloop([out]).document)
+    energies = {
+        table["name"]: {action["name"]: action["energy"] for action in table["actions"]}
+        for table in document["ERT"]["tables"]
+    }
+    assert energies["DRAM"] == {"read": 512, "write": 512, "update": 512, "leak": 0}
+    assert energies["global_buffer"]["read"] == 42.8801
+    assert energies["mac"] == {"compute": 1.67359}
+    assert all(type(figure) is float for actions in energies.values() for figure in actions.values())
+    assert {table["name"]: table["area"] for table in document["ART"]["tables"]}["global_buffer"] == 505279
+    assert "energy: 512.0" in out.read_text()
+
+
+def test_what_was_left_out_is_noted_when_the_file_is_mapped_again(tmp_path, capsys):
+    out, again = tmp_path / "out.yaml", tmp_path / "again.yaml"
+    for source, target in ((DATA / "row.yaml", out), (out, again)):
+        assert main(["map", str(source), "--quiet", "--mapped-spec", str(target)]) == 0
+    capsys.readouterr()
+    note = "`--mapped-spec` left out constraints, which are not searched with: `factors of PE (spatial)`"
+    for path in (out, again):
+        assert main(["map", str(path)]) == 0
+        assert note in capsys.readouterr().out
+        assert main(["evaluate", str(path)]) == 0
+        assert note not in capsys.readouterr().out
+
+
+def test_link_transfers_are_noted_where_they_save_energy(tmp_path, capsys):
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SLIDING)
+    assert main(["map", str(spec)]) == 0
+    assert "Timeloop counts link transfers unless" in capsys.readouterr().out
+    spec.write_text(SLIDING.replace("no_reuse: []", "no_link_transfer: [Inputs, Weights, Outputs]"))
+    assert main(["map", str(spec)]) == 0
+    assert "link transfers" not in capsys.readouterr().out

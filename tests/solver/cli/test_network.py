@@ -103,7 +103,7 @@ def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
     ("changes", "message"),
     [
         ({"w.yaml": "workload: {}\n"}, "lacks the key `einsums`"),
-        ({"w.yaml": WORKLOAD.replace("weight: Inputs", "weigth: Inputs")}, "`weight` is no tensor"),
+        ({"w.yaml": WORKLOAD.replace("weight: Inputs", "weigth: Inputs")}, "`weight` is not a tensor"),
         ({"w.yaml": WORKLOAD.replace("{M: 4", "{M: {{M}}")}, "--set M=VALUE"),
         (
             {
@@ -115,7 +115,7 @@ def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
         ({"a.yaml": "variables: {}\n"}, "no architecture is given"),
         ({"a.yaml": "zzqx: {}\n"}, "unknown top-level key `zzqx`\n --> a.yaml:1:1"),
         ({"w.yaml": WORKLOAD.replace("workload:", "worklaod:")}, "did you mean `workload`?"),
-        ({"a.yaml": "arch: {nodes: []}\n"}, "an `architecture` is given in Timeloop's form"),
+        ({"a.yaml": "arch: {nodes: []}\n"}, "write the `architecture` in Timeloop's format"),
         ({"w.yaml": f"{WORKLOAD}problem: {{}}\n"}, "one network at a time: this file has a `problem`"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_cache_that_cannot_be_written(arguments, capsys):
 
 def test_a_cluster_that_does_not_answer(arguments, capsys, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("solver.network.cluster.CONNECT_S", 1)
+    monkeypatch.setattr("solver.network.executors.CONNECT_S", 1)
     assert main([*arguments, "--cluster", "tcp://127.0.0.1:1"]) == 2
     assert "no Dask scheduler answers" in capsys.readouterr().err
 
@@ -160,7 +160,7 @@ def test_an_infeasible_einsum(arguments, capsys):
     assert main(arguments) == 4
     text = capsys.readouterr().out
     assert "no mapping of `Z` satisfies the constraints" in text
-    conflict = "the tiles in `buffer` come to 6 words at the most, min_utilization asks for 7: 1 too few"
+    conflict = "the tiles in `buffer` total at most 6 words, min_utilization requires 7: 1 too few"
     assert f"\n\nNo mapping of `Z`\nConflict: {conflict}\n" in text
     assert "  --> a.yaml:12:50\n" in text
     assert "^" in text
@@ -218,7 +218,7 @@ def test_values_wider_than_a_row_are_named_as_the_cause(tmp_path, capsys):
     (tmp_path / "w.yaml").write_text(text, encoding="utf-8")
     words = [str(tmp_path / "w.yaml"), str(SPECS / "architectures" / "tpu_like.yaml")]
     assert main(["network", *words, "--cache", str(tmp_path / "cache")]) == 4
-    cause = "W needs 1 word at the least, `weight_register` holds 0, as a word of 16 bits takes 2 rows"
+    cause = "W needs at least 1 word, `weight_register` holds 0, as a word of 16 bits takes 2 rows"
     assert f"Conflict: {cause}: 1 too few" in capsys.readouterr().out
 
 
@@ -278,15 +278,37 @@ def test_results_are_kept_in_the_users_cache(arguments, capsys, monkeypatch):
     assert len(list(Path("mine/tilewright").glob("*.json"))) == 2
 
 
-def test_a_user_without_a_home_names_a_cache(arguments, capsys, monkeypatch):
+def test_a_user_without_a_home_gets_a_warning(arguments, capsys, monkeypatch):
     def homeless(_: Path) -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "expanduser", homeless)
-    assert main([*arguments[:3], "--quiet"]) == 2
-    assert "no home directory to keep results in; --cache DIR" in capsys.readouterr().err
+    assert main([*arguments[:3], "--quiet"]) == 0
+    message = "warning: there is no home directory to keep results in; --cache DIR names another directory\n"
+    assert capsys.readouterr().err == message
     assert main([*arguments, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", ["network", "sweep"])
+def test_a_default_cache_that_cannot_be_written_is_a_warning(arguments, capsys, monkeypatch, command):
+    Path("file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", "file")
+    assert main([command, *arguments[1:3], "--quiet", "--resume"]) == 0
+    message = "warning: cannot keep results in file/tilewright: Not a directory; --cache DIR names another"
+    assert capsys.readouterr().err.startswith(message)
+    assert main([command, *arguments[1:3], "--quiet", "--cache", "file"]) == 2
+
+
+def test_no_results_are_kept_without_a_cache(arguments, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "mine")
+    assert main([*arguments[:3], "--quiet", "--no-cache"]) == 0
+    assert not Path("mine").exists()
+    assert main([*arguments[:3], "--no-cache", "--resume"]) == 2
+    assert "--resume uses the results that are kept: it conflicts with --no-cache" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*arguments, "--no-cache"])
 
 
 def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatch):
@@ -297,9 +319,9 @@ def test_a_cache_that_is_full_takes_no_answer_away(arguments, capsys, monkeypatc
     assert main([*arguments, "--json", "-"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["status"] == "OPTIMAL"
-    message = "cannot keep results in cache: No space left on device; --cache DIR names another"
+    message = "cannot keep results in cache: No space left on device; --cache DIR names another directory"
     assert output.err == f"warning: {message}\n"
-    assert list(Path("cache").iterdir()) == []
+    assert [path.name for path in Path("cache").iterdir()] == [".key"]
 
 
 def test_processes_that_cannot_be_started(arguments, capsys, monkeypatch):

@@ -1,6 +1,8 @@
 """Certificates and mappings of whole networks, and the check of the certificates."""
 
 import json
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,8 @@ import yaml
 
 from solver.cli import certify
 from solver.cli.main import main
-from solver.cli.network_files import file_names
+from solver.cli.network import file_names
+from solver.search import map_einsum
 from tests.small_network import ARCHITECTURE, write_specs
 
 
@@ -99,8 +102,8 @@ def test_what_proves_nothing_has_no_certificate(arguments, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--certificates", "."], "cannot write to .: inputs lie there"),
-        (["--mappings", "../{here}"], "inputs lie there; name another directory"),
+        (["--certificates", "."], "cannot write to .: it holds inputs"),
+        (["--mappings", "../{here}"], "it holds inputs; name another directory"),
         (["--certificates", "w.yaml/x"], "cannot write to w.yaml/x: "),
         (["--check-time-limit", "1"], "it needs --check"),
     ],
@@ -110,6 +113,22 @@ def test_directories_and_options_are_looked_at_before_the_search(arguments, caps
     assert main([*arguments, *words]) == 2
     assert message in capsys.readouterr().err
     assert not Path("cache").exists()
+
+
+def test_an_interrupted_run_checks_nothing(arguments, capsys, monkeypatch):
+    """The first search is stopped; what is known by then is written."""
+    stop = threading.Event()
+
+    def interrupted(mapspace, options, on_progress, should_stop, **_):
+        stop.set()
+        return map_einsum(mapspace, options)
+
+    monkeypatch.setattr("solver.cli.network.interruptible", lambda: nullcontext(stop))
+    monkeypatch.setattr("solver.network.executors.map_or_explain", interrupted)
+    monkeypatch.setattr("solver.cli.network.checked", pytest.fail)
+    assert main([*arguments, "--quiet", "--check", "--certificates", "proofs"]) == 6
+    assert "note: interrupted: certificates are not checked" in capsys.readouterr().err
+    assert len(list(Path("proofs").iterdir())) == 1
 
 
 def test_names_of_files_differ_and_are_plain():
@@ -126,3 +145,15 @@ def test_names_of_files_differ_and_are_plain():
         "x" * 100,
         "a_b_2_2",
     ]
+
+
+def test_files_that_fail_are_all_reported(arguments, capfd):
+    Path("maps").mkdir()
+    Path("proofs").mkdir()
+    for name in ("maps/T.yaml", "proofs/Z.json"):
+        Path(name).mkdir()
+    assert main([*arguments, "--mappings", "maps", "--certificates", "proofs"]) == 2
+    errors = capfd.readouterr().err
+    assert errors.count("error: cannot write ") == 2
+    assert files("maps") == ["T.yaml", "Y.yaml", "Z.yaml"]
+    assert files("proofs") == ["T.json", "Z.json"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from solver.cli.output import STDOUT, OutputError, check_outputs, deliver, write_output, write_stdout
-from solver.report.picture import PlotError
+from solver.report.pictures import PlotError
 
 
 def test_paths_that_can_be_written_pass(tmp_path):
@@ -27,9 +27,9 @@ def test_a_device_takes_several_outputs(tmp_path):
         (["."], "it is a directory"),
         (["missing/out.json"], "there is no directory"),
         (["o" * 5000], "File name too long"),
-        (["out", "out"], "same place"),
-        (["out", "folder/../out"], "same place"),
-        (["out", "link"], "same place"),
+        (["out", "out"], "the same path"),
+        (["out", "folder/../out"], "the same path"),
+        (["out", "link"], "the same path"),
         (["./spec.yaml"], "it is one of the inputs"),
     ],
 )
@@ -59,7 +59,7 @@ FULL, UNREAD, UNDRAWN = OutputError("full"), BrokenPipeError(), PlotError("undra
     [
         ([FULL], FULL, ""),
         ([UNREAD], UNREAD, ""),
-        ([UNREAD, FULL, UNDRAWN], FULL, "error: undrawn\n"),
+        ([UNREAD, FULL, UNDRAWN], UNDRAWN, "error: full\n"),
         ([UNDRAWN, UNREAD], UNDRAWN, ""),
     ],
 )
@@ -105,3 +105,11 @@ def test_names_that_are_no_text_are_escaped_in_files(tmp_path):
 def test_a_failing_write_is_an_output_error(tmp_path):
     with pytest.raises(OutputError, match="cannot write"):
         write_output(tmp_path / "missing" / "out", "text")
+
+
+def test_every_output_that_cannot_be_written_is_reported(tmp_path, capsys):
+    with pytest.raises(OutputError, match="it is a directory"):
+        check_outputs([tmp_path / "one", tmp_path / "x" / "two", tmp_path], [tmp_path / "one"])
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"error: cannot write {tmp_path / 'one'}: it is one of the inputs"
+    assert second.startswith(f"error: cannot write {tmp_path / 'x' / 'two'}: there is no directory")

@@ -11,11 +11,11 @@ import pytest
 
 from solver.cli.arguments import parse_arguments
 from solver.cli.main import main
-from solver.cli.running import load_mapspace
+from solver.cli.running import load_unmapped
 from solver.pareto import Front, OpenRange, pareto_front
 from solver.report.figures import energy_unit
 from solver.report.front import front_document, print_front
-from solver.report.front_plot import draw_front
+from solver.report.pictures import draw_front
 from solver.result import Options, Status, Termination
 from tests.conftest import REPOSITORY
 from tests.solver.explain.row import IDLE, edited
@@ -64,7 +64,7 @@ def test_the_documentation_shows_the_front_as_it_is():
 
 
 def test_the_keys_are_documented(small):
-    mapspace = load_mapspace(parse_arguments(["map", small]))
+    mapspace = load_unmapped(parse_arguments(["map", small])).mapspace
     document = front_document(mapspace, pareto_front(mapspace))
     text = (REPOSITORY / "docs" / "json.md").read_text(encoding="utf-8")
     part = text.split("## `map --pareto`")[1].split("\n## ")[0]
@@ -100,7 +100,7 @@ def test_a_picture_is_drawn(suffix, small, tmp_path):
 def test_the_picture_shows_the_points_of_the_front(monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     drawn = []
-    monkeypatch.setattr("solver.report.front_plot.save_figure", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("solver.report.pictures.save_figure", lambda figure, path: drawn.append(figure))
     front = pareto_front(random_mapspaces(7, 2, 300)[1])
     assert len(front.points) > 2
     draw_front(front, "", tmp_path / "out.svg")
@@ -158,7 +158,7 @@ def test_what_is_infeasible_says_why(tmp_path, capsys):
 
 def partial_front() -> tuple[object, Front]:
     """The front of a small spec as a stopped search leaves it, built by hand."""
-    mapspace = load_mapspace(parse_arguments(["map", SPEC]))
+    mapspace = load_unmapped(parse_arguments(["map", SPEC])).mapspace
     (point,) = pareto_front(mapspace).points
     rest = OpenRange(point.evaluation.cycles + 1, None, 10 * mapspace.architecture.units_per_pj)
     return mapspace, Front(
@@ -177,7 +177,7 @@ def test_an_open_front_is_printed_with_what_is_open():
 def test_an_open_front_is_drawn_up_to_the_frame(monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     drawn = []
-    monkeypatch.setattr("solver.report.front_plot.save_figure", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("solver.report.pictures.save_figure", lambda figure, path: drawn.append(figure))
     _, front = partial_front()
     draw_front(front, "open", tmp_path / "open.svg")
     (axes,) = drawn[0].axes
@@ -197,11 +197,11 @@ def test_the_keys_do_not_depend_on_the_status():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--pareto", "--objective", "edp"], "--objective is of one best mapping"),
-        (["--pareto", "--mapping", "-"], "--mapping is of one best mapping"),
-        (["--pareto", "--mapped-spec", "-"], "--mapped-spec is of one best mapping"),
-        (["--pareto", "--sensitivity"], "--sensitivity is of one best mapping"),
-        (["--pareto", "--certificate", "out.json"], "--certificate is of one best mapping"),
+        (["--pareto", "--objective", "edp"], "--objective is about one best mapping"),
+        (["--pareto", "--mapping", "-"], "--mapping is about one best mapping"),
+        (["--pareto", "--mapped-spec", "-"], "--mapped-spec is about one best mapping"),
+        (["--pareto", "--sensitivity"], "--sensitivity is about one best mapping"),
+        (["--pareto", "--certificate", "out.json"], "--certificate is about one best mapping"),
         (["--plot", "out.svg"], "it needs --pareto"),
         (["--pareto", "--plot", "out.gif"], ".png, .svg, .pdf"),
         (["--pareto", "--plot", "-"], "not written to stdout"),

@@ -10,7 +10,7 @@ from solver.cli.main import main
 from tests.solver.explain.row import edited
 
 TIGHT = ("P=1]}\n        - !Component", "P=1, C=4, R=3]}\n        - !Component")
-CONFLICT = "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few"
+CONFLICT = "Weights needs at least 12 words, `weight_spad` holds 8: 4 too few"
 LEVER = "C=2 instead of C=4 in the temporal loops of `weight_spad`"
 MAPPING = Path(__file__).parent / "data" / "row_mapping.yaml"
 
@@ -132,4 +132,4 @@ def test_a_mapping_in_the_specs_is_looked_at_by_evaluate_and_check(working_direc
         assert main([command, spec, "wrong.yaml"]) == 2
         assert "wrong.yaml" in capsys.readouterr().err
     assert main(["map", spec, "wrong.yaml", "--jobs", "1"]) == 0
-    assert "note: the `mapping` in the specs is no constraint here" in capsys.readouterr().out
+    assert "note: the `mapping` in the specs is ignored here" in capsys.readouterr().out

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.cli.main import main
 from solver.network.sweep import SweepResult, sweep
-from solver.report import failures, picture, sweep_failures
+from solver.report import pictures
+from solver.report import sweep as sweep_report
+from solver.report.network import Failure, likewise_lines
+from solver.result import Reason
 from tests.conftest import REPOSITORY
 from tests.small_network import ARCHITECTURE, WORKLOAD, write_specs
 
@@ -39,7 +43,7 @@ def test_the_table(arguments, capsys):
     assert [row[:4] for row in rows] == [["w", "PE", "6", "OPTIMAL"], ["w", "PE", "12", "OPTIMAL"]]
     assert [row[-2:] for row in rows] in ([["4/4", "*"], ["-", "4/4"]], [["-", "4/4"], ["4/4", "*"]])
     note = next(line for line in lines if line.startswith("note: buffer.depth"))
-    assert "(read, fill, update, leak) are given, and the same for each value" in note
+    assert "(read, fill, update, leak) are given, and do not change" in note
     assert lines[-1].startswith("OPTIMAL 2 points; 8 of 8 Einsums proven; 4 searches")
 
 
@@ -71,8 +75,8 @@ def test_alternatives_that_are_named_again_count_once(arguments, capsys):
     ]
     repeated = [note for note in document["notes"] if "more than once" in note]
     assert repeated == [
-        "the workload w.yaml is named more than once, and counts once",
-        "the architecture b.yaml is named more than once, and counts once",
+        "the workload w.yaml is given more than once and counts once",
+        "the architecture b.yaml is given more than once and counts once",
     ]
 
 
@@ -119,12 +123,12 @@ def test_a_time_limit_leaves_points_unproven(arguments, capsys):
     ("words", "message"),
     [
         (("--set-attribute", "bufer.depth=1"), "did you mean `buffer`?"),
-        (("--set-attribute", "buffer.depth"), "sets no attribute"),
+        (("--set-attribute", "buffer.depth"), "does not set an attribute"),
         (("--set-attribute", "buffer.depth=0"), "buffer.depth=0"),
         (("--set-attribute", "buffer.depth=1,1"), "twice"),
         (("--workloads", "absent.yaml"), "absent.yaml"),
         (("--workloads", "v.yaml"), "second value"),
-        (("--plot", "out.gif"), "a picture's name ends in"),
+        (("--plot", "out.gif"), "the name of a picture must end in"),
         (("--json", "a.yaml"), "it is one of the inputs"),
         (("--csv", "same", "--json", "same"), "two outputs"),
     ],
@@ -161,7 +165,7 @@ def test_a_picture_without_the_extra(arguments, capsys, monkeypatch):
 
 def test_a_picture_that_cannot_be_written(arguments, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(picture, "DOTS_PER_INCH", 50)
+    monkeypatch.setattr(pictures, "DOTS_PER_INCH", 50)
     Path("out.svg").symlink_to("/dev/full")
     assert main([*arguments, "--quiet", "--plot", "out.svg"]) == 2
     assert "cannot write out.svg" in capsys.readouterr().err
@@ -246,24 +250,64 @@ def test_points_that_are_no_range_are_named_one_by_one(arguments):
     points = sweep(variants).points
 
     def head(count: int) -> str:
-        return next(sweep_failures.why_lines(SweepResult(points[:count], 0.0), lambda _: {}))
+        return next(sweep_report.why_lines(SweepResult(points[:count], 0.0), lambda _: {}))
 
     assert head(1) == head(3) == head(6) == "No mapping of `T` and `Y`"
     listed = "; ".join(f"DRAM.shared_bandwidth=1, DRAM.read_bandwidth={value}" for value in (3, 4, 5))
     assert head(4) == f"No mapping of `T` and `Y` at {listed} and 1 more"
 
 
-def test_a_long_list_is_cut_off(arguments, capsys, monkeypatch):
-    monkeypatch.setattr(failures, "MOST_LIKE_IT", 1)
-    Path("a.yaml").write_text(TIGHT, encoding="utf-8")
-    Path("b.yaml").write_text(TIGHT, encoding="utf-8")
-    given = [*arguments[:2], *arguments[3:], "--architectures", "a.yaml", "b.yaml"]
-    depths = ("--set-attribute", "buffer.depth=1,2,50")
-    assert main([*given, *depths]) == 0
-    assert capsys.readouterr().out.count("\nLikewise 2 more; --json has them all\n") == 2
-    for module in (failures, sweep_failures):
-        monkeypatch.setattr(module, "MOST_CONFLICTS", 1)
-    assert main([*given, *depths]) == 0
+def test_a_long_list_is_cut_off(arguments, capsys):
+    names = [f"a{number}.yaml" for number in range(12)]
+    for name in names:
+        Path(name).write_text(TIGHT, encoding="utf-8")
+    given = [*arguments[:2], *arguments[3:], "--architectures", *names]
+    assert main([*given, "--set-attribute", "buffer.depth=1,50"]) == 0
     text = capsys.readouterr().out
-    assert text.count("Conflict") == 1
-    assert "1 more conflict of other lines; --json has them all\n" in text
+    assert text.count("Conflict") == 10
+    assert "2 more conflicts of other lines; --json has them all\n" in text
+    failure = Failure(("A",), (Reason("too large"),))
+    *listed, rest, _ = likewise_lines([(failure, f" at depth={depth}") for depth in range(12)])
+    assert listed[::2] == [f"Likewise `A` at depth={depth}" for depth in range(10)]
+    assert rest == "Likewise 2 more; --json has them all"
+
+
+@pytest.fixture
+def figure(arguments, monkeypatch):
+    """Draws a sweep of many points, and returns its figure as it is saved."""
+    pytest.importorskip("matplotlib")
+    figures = []
+    monkeypatch.setattr(pictures, "save", lambda *_: None)
+    blank = pictures.blank_figure
+
+    def remembered(*size):
+        figures.append(blank(*size))
+        return figures[-1]
+
+    monkeypatch.setattr(pictures, "blank_figure", remembered)
+    monkeypatch.setattr(pictures, "DOTS_PER_INCH", 50)
+    depths = ("--set-attribute", "buffer.depth=6,7,8,9,10,12")
+    words = ["--set-attribute", "DRAM.shared_bandwidth=1,2,3,400", *depths]
+    assert main([*arguments, *words, "--quiet", "--plot", "out.svg"]) == 0
+    return figures[0][0]
+
+
+def test_labels_of_a_picture_lie_on_no_other_and_inside(figure):
+    (axes,) = figure.axes
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) > 2
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert all(axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max) for box in boxes)
+
+
+def test_a_picture_names_its_varied_attribute(figure):
+    assert figure.legends[0].get_title().get_text() == "labels: buffer.depth"
+
+
+def test_ticks_of_a_picture_do_not_overlap(figure):
+    (axes,) = figure.axes
+    for axis in (axes.xaxis, axes.yaxis):
+        labels = [*axis.get_majorticklabels(), *axis.get_minorticklabels()]
+        shown = [own.get_window_extent() for own in labels if own.get_visible() and own.get_text()]
+        assert len(shown) > 1
+        assert not any(one.overlaps(other) for one, other in combinations(shown, 2))

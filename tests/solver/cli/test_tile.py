@@ -118,22 +118,22 @@ def test_what_cannot_be_tiled_ends_with_four(capsys):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("", "either --operator and --input are needed, or --onto"),
+        ("", "give either --operator and --input, or --onto"),
         ("--operator convolution --input 1,2,3,4 --kernel 1", "convolution needs --ofmaps"),
         ("--operator unary --input 1,2 --stride 1", "--stride has no meaning for unary"),
         ("--operator pooling --input 1,8,8,8 --kernel 2 --padding same", "pooling has no padding"),
         ("--operator pooling --input 1,8,8,8 --kernel 9", "a window of 9 rows does not fit into 8"),
         ("--operator softmax --input 1,8,8,8", "softmax takes inputs N,C, not 4 numbers"),
-        ("--operator unary --input 1x4", "'1x4' has `x` between its numbers, where commas are expected"),
+        ("--operator unary --input 1x4", "'1x4' separates its numbers by `x`; use commas"),
         ("--operator unary --input 1,x", "'x' is not a positive integer"),
         ("--operator unary --input 1,0", "'0' is not a positive integer"),
-        ("--operator pooling --input 1,8,8,8 --kernel 1,2,3", "is not one number or two"),
+        ("--operator pooling --input 1,8,8,8 --kernel 1,2,3", "has more than two numbers"),
         ("--operator unary --input 1,2 --mapping m.yaml", "--mapping needs --onto"),
         ("--operator unary --input 1,2 --mapped-spec m.yaml", "--mapped-spec needs --onto"),
         ("--operator unary --input 1,2 --set a=1", "--set needs --onto"),
         ("--operator unary --input 1,2 --ignore-sparse", "--ignore-sparse needs --onto"),
         ("--onto a.yaml --operator unary", "--operator has no meaning with --onto"),
-        ("--operator depthwise --input 1,2", "invalid choice"),
+        ("--operator depthwise --input 1,2", "is not one of convolution"),
     ],
 )
 def test_wrong_arguments_end_with_two(command, message, capsys):
@@ -176,7 +176,7 @@ def test_onto_an_architecture(tmp_path, capsys):
 
 @pytest.mark.parametrize("architecture", ["smv_like", "tpu_like"])
 def test_the_specs_with_the_mapping_price_the_same(architecture, tmp_path, capsys):
-    """Also where the mapping breaks constraints: those that it settles are not in the file."""
+    """Also where the mapping breaks constraints: those that it meets are not in the file."""
     path = tmp_path / "mapped.yaml"
     code, text = _run(_onto(architecture), capsys, "--mapped-spec", str(path))
     assert code == 0

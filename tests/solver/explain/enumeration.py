@@ -3,8 +3,7 @@
 from functools import cache
 
 from model.cost import evaluate
-from solver.explain.constraints import constraints_of, droppable
-from solver.explain.relaxing import without
+from solver.explain.constraints import constraints_of, droppable, without
 from tests.bruteforce import enumerate_mappings
 from tests.strategies import random_mapspaces
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from model.mapspace import FactorRule, KeepRules, TemporalRules
-from solver.explain.conflict import find_conflict, find_conflicts
 from solver.explain.constraints import FactorLimit, constraints_of
-from solver.explain.feasibility import Answer, Feasibility, Verdict
+from solver.explain.explanation import find_conflict, find_conflicts
+from solver.explain.feasibility import Decision, Feasibility, Verdict
 from solver.result import ContradictionError
 from tests.mapspaces import copies
 from tests.solver.explain.enumeration import all_but, allows_a_mapping, feasible_without, some_mapspaces
@@ -74,7 +74,7 @@ def test_a_stopped_search_does_not_claim_irreducibility():
 
 
 @pytest.mark.parametrize(
-    ("blamed", "message"), [(1, "does not stand up to a second solve"), (0, "where nothing is asked for")]
+    ("blamed", "message"), [(1, "does not confirm a conflict"), (0, "without constraints")]
 )
 def test_a_wrong_conflict_is_not_reported(blamed, message, monkeypatch):
     """The first solver takes a factor, or nothing at all, to be impossible."""
@@ -83,7 +83,7 @@ def test_a_wrong_conflict_is_not_reported(blamed, message, monkeypatch):
 
     def decide(asked):
         factors = [constraint for constraint in asked if isinstance(constraint, FactorLimit)]
-        return Answer(Verdict.INFEASIBLE if len(factors) >= blamed else Verdict.FEASIBLE)
+        return Decision(Verdict.INFEASIBLE if len(factors) >= blamed else Verdict.FEASIBLE)
 
     monkeypatch.setattr(feasibility, "decide", decide)
     with pytest.raises(ContradictionError, match=message):

@@ -11,14 +11,13 @@ from model.cost.counting import tile_words
 from model.mapspace import TemporalRules
 from model.source_ref import SourceRef
 from solver.explain import constraint_costs
-from solver.explain.constraints import Capacity
+from solver.explain.constraints import Capacity, without
 from solver.explain.costs import clauses
-from solver.explain.relaxing import without
 from solver.explain.wording import clause_text
-from solver.guided import map_from
+from solver.fallback import map_from
 from solver.result import ContradictionError, Options, Status, Termination
-from solver.search import map_einsum
 from tests.bruteforce import count_mappings, optima, optimum
+from tests.solver.examples import unaided
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
 from tests.solver.explain.row import mapspace_of
 
@@ -36,7 +35,7 @@ def least_energy(spaces):
 
 @pytest.mark.parametrize("mapspace", FEASIBLE)
 def test_enumeration_agrees(mapspace):
-    report = constraint_costs(mapspace, ENERGY, map_einsum)
+    report = constraint_costs(mapspace, ENERGY, unaided)
     baseline = least_energy([mapspace])
     assert report.baseline.value == baseline
     costs = {cost.statement.text: cost for cost in report.clauses}
@@ -54,10 +53,7 @@ ORDERS = [("latency", "energy"), ("energy", "latency")]
 
 @pytest.mark.parametrize("mapspace", IN_ORDER)
 def test_every_figure_is_of_the_best_in_order(mapspace):
-    reports = [
-        constraint_costs(mapspace, Options(objectives=order), map_einsum, search_from=map_from)
-        for order in ORDERS
-    ]
+    reports = [constraint_costs(mapspace, Options(objectives=order), map_from) for order in ORDERS]
     assert [values(report.baseline) for report in reports] == least([mapspace])
     for clause in clauses(mapspace):
         text = clause_text((*clause.constraints, *clause.orders), mapspace)
@@ -88,7 +84,7 @@ LATENCY_FIRST = Options(objectives=("latency", "energy"))
 
 
 def test_what_costs_energy_alone_stands_behind_what_costs_cycles():
-    report = constraint_costs(mapspace_of(), LATENCY_FIRST, map_einsum, search_from=map_from)
+    report = constraint_costs(mapspace_of(), LATENCY_FIRST, map_from)
     named = [cost.objective for cost in report.clauses if cost.share]
     assert named == sorted(named, key=LATENCY_FIRST.objectives.index)
     assert "energy" in named
@@ -104,7 +100,7 @@ def test_a_later_objective_that_a_search_left_open_is_no_proven_cost():
     for later in ((1,), ()):
 
         def search(space, *rest, later=later):
-            result = map_einsum(space, *rest)
+            result = unaided(space, *rest)
             if space is mapspace:
                 return result
             ended = {"status": Status.FEASIBLE, "termination": Termination.TIME_LIMIT}
@@ -123,14 +119,14 @@ def test_a_later_objective_that_a_search_left_open_is_no_proven_cost():
 
 
 def test_the_dearest_comes_first():
-    report = constraint_costs(mapspace_of(), ENERGY, map_einsum)
+    report = constraint_costs(mapspace_of(), ENERGY, unaided)
     shares = [cost.share for cost in report.clauses]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0 == shares[-1]
 
 
 def test_constraints_of_one_place_are_one_clause():
-    texts = [cost.statement.text for cost in constraint_costs(mapspace_of(), ENERGY, map_einsum).clauses]
+    texts = [cost.statement.text for cost in constraint_costs(mapspace_of(), ENERGY, unaided).clauses]
     assert "`weight_spad` keeps Weights; `output_spad` bypasses Weights" in texts
 
 
@@ -139,13 +135,13 @@ def test_an_order_of_temporal_loops_has_a_price():
     place = SourceRef("row.yaml", 1, 1)
     orders = (TemporalRules(inner=order, source=place) for order in permutations(mapspace.problem.dims))
     spaces = [replace(mapspace, temporal=(order, order, *mapspace.temporal[2:])) for order in orders]
-    worst = max(spaces, key=lambda space: map_einsum(space, ENERGY).value)
-    report = constraint_costs(worst, ENERGY, map_einsum)
+    worst = max(spaces, key=lambda space: unaided(space, ENERGY).value)
+    report = constraint_costs(worst, ENERGY, unaided)
     (cost,) = (c for c in report.clauses if c.statement.sources == (place,))
     assert cost.statement.text == (
         "the order of the temporal loops of `DRAM`; the order of the temporal loops of `buffer`"
     )
-    assert cost.result.value == map_einsum(mapspace, ENERGY).value < report.baseline.value
+    assert cost.result.value == unaided(mapspace, ENERGY).value < report.baseline.value
 
 
 def test_a_lifted_capacity_has_room_for_all_values_of_their_sizes():
@@ -178,8 +174,8 @@ def dearer(result):
 def test_less_cannot_be_allowed_without_a_constraint(lie):
     mapspace = mapspace_of()
 
-    def search(space, options, on_progress, should_stop):
-        result = map_einsum(space, options, on_progress, should_stop)
+    def search(space, *rest):
+        result = unaided(space, *rest)
         return result if space is mapspace else lie(result)
 
     with pytest.raises(ContradictionError, match="without"):
@@ -190,16 +186,16 @@ def test_less_cannot_be_allowed_without_a_constraint(lie):
 def test_an_incumbent_to_begin_with_changes_no_cost(objective):
     mapspace = replace(mapspace_of(), min_parallelism=Fraction(6))
     options = Options(objectives=(objective,))
-    alone = constraint_costs(mapspace, options, map_einsum)
-    helped = constraint_costs(mapspace, options, map_einsum, search_from=map_from)
+    alone = constraint_costs(mapspace, options, unaided)
+    helped = constraint_costs(mapspace, options, map_from)
     assert [cost.statement for cost in helped.clauses] == [cost.statement for cost in alone.clauses]
     for one, other in zip(alone.clauses, helped.clauses, strict=True):
         assert (one.share, one.most, one.result.value) == (other.share, other.most, other.result.value)
 
 
-def stopped(space, options, on_progress, should_stop):
+def stopped(space, *rest):
     """A search that finds what there is, but proves only half of it."""
-    result = map_einsum(space, options, on_progress, should_stop)
+    result = unaided(space, *rest)
     return replace(
         result, status=Status.FEASIBLE, termination=Termination.TIME_LIMIT, bound=result.value // 2
     )
@@ -211,12 +207,12 @@ def test_without_a_proven_optimum_bounds_hold_the_costs(mapspace, quarters):
     """Bounds are 5 % off with all constraints; without one they are met, or half of that, or nothing."""
 
     def ends_early(space, *rest):
-        result = map_einsum(space, *rest)
+        result = unaided(space, *rest)
         bound = result.value * 95 // 100 if space is mapspace else result.value * quarters // 4
         ended = {"status": Status.FEASIBLE, "termination": Termination.TIME_LIMIT}
         return replace(result, bound=bound, **ended)
 
-    true = {own.statement: own.share for own in constraint_costs(mapspace, ENERGY, map_einsum).clauses}
+    true = {own.statement: own.share for own in constraint_costs(mapspace, ENERGY, unaided).clauses}
     report = constraint_costs(mapspace, ENERGY, ends_early)
     for cost in report.clauses:
         assert 0 <= cost.least <= true[cost.statement] <= cost.most
@@ -239,7 +235,7 @@ def test_a_search_that_stopped_gives_a_range():
     mapspace = mapspace_of()
 
     def proves_the_first_alone(space, *rest):
-        return map_einsum(space, *rest) if space is mapspace else stopped(space, *rest)
+        return unaided(space, *rest) if space is mapspace else stopped(space, *rest)
 
     report = constraint_costs(mapspace, ENERGY, proves_the_first_alone)
     for cost in report.clauses:
@@ -252,7 +248,7 @@ def test_rules_on_dimensions_of_one_are_not_searched():
 
     def counted(space, *rest):
         searched.append(space)
-        return map_einsum(space, *rest)
+        return unaided(space, *rest)
 
     report = constraint_costs(mapspace, ENERGY, counted)
     idle = [cost for cost in report.clauses if cost.statement.text.startswith("P=1")]
@@ -269,13 +265,13 @@ def test_an_interrupt_keeps_what_was_found():
 
     def counted(*arguments):
         calls.append(arguments)
-        return map_einsum(*arguments[:2])
+        return unaided(*arguments[:2])
 
     report = constraint_costs(mapspace_of(), ENERGY, counted, should_stop=stop)
     assert report.baseline.status is Status.OPTIMAL
     assert len(report.clauses) == 2
     assert len(report.left_out) == len(clauses(mapspace_of())) - 2
-    whole = constraint_costs(mapspace_of(), ENERGY, map_einsum)
+    whole = constraint_costs(mapspace_of(), ENERGY, unaided)
     texts = [*(cost.statement.text for cost in report.clauses), *(own.text for own in report.left_out)]
     assert sorted(texts) == sorted(cost.statement.text for cost in whole.clauses)
     assert whole.left_out == ()
@@ -283,5 +279,5 @@ def test_an_interrupt_keeps_what_was_found():
 
 def test_a_least_parallelism_has_a_price():
     mapspace = replace(mapspace_of(), min_parallelism=Fraction(12))
-    report = constraint_costs(mapspace, ENERGY, map_einsum)
+    report = constraint_costs(mapspace, ENERGY, unaided)
     assert any("arithmetic units" in cost.statement.text for cost in report.clauses)

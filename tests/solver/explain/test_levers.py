@@ -6,15 +6,14 @@ from fractions import Fraction
 import pytest
 
 from model.mapspace import FactorRule
-from solver.clock import Clock
-from solver.explain import Verdict, conflict, diagnose
+from solver.explain import Verdict, diagnose, explanation
 from solver.explain import levers as levers_module
-from solver.explain.conflict import Conflict, find_conflicts
 from solver.explain.constraints import Capacity, Parallelism, constraints_of
+from solver.explain.explanation import Conflict, find_conflicts
 from solver.explain.feasibility import Feasibility
-from solver.explain.levers import levers
-from solver.explain.nearest import nearest
+from solver.explain.levers import levers, nearest
 from solver.explain.wording import change_text
+from solver.result import Clock
 from tests.mapspaces import copies
 from tests.solver.explain.row import PE_FACTORS, SPAD, factors, mapspace_of, pe, share, spad
 
@@ -139,7 +138,7 @@ def test_conflicts_that_share_a_line_are_not_two(monkeypatch):
         own = tuple(c for c in constraints if isinstance(c, Capacity) and c.storage.name == "weight_spad")
         return Conflict(own, irreducible=True)
 
-    monkeypatch.setattr(conflict, "find_conflict", blames_capacities)
+    monkeypatch.setattr(explanation, "find_conflict", blames_capacities)
     mapspace = mapspace_of(spad(8, ", min_utilization: 0.9"))
     find_conflicts(Feasibility(mapspace), constraints_of(mapspace), most=2)
     first, second = asked
@@ -151,7 +150,7 @@ def test_the_arithmetic_is_that_of_the_conflict_alone():
     (reason,) = diagnose(mapspace_of(spad(8), ALL_IN_PE)).reasons
     (found,) = reason.shortfalls
     assert (found.demand, found.limit, found.unit, found.gap) == (12, 8, "words", 4)
-    assert reason.text == "Weights needs 12 words at the least, `weight_spad` holds 8: 4 too few"
+    assert reason.text == "Weights needs at least 12 words, `weight_spad` holds 8: 4 too few"
     assert all(statement.sources for statement in reason.constraints)
 
 
@@ -160,8 +159,8 @@ def test_conflicts_that_share_nothing_are_reported_each_with_its_levers():
     loops = (buffer, f"{buffer}\n        temporal: {{factors: [R=3, C=4]}}")
     reasons = diagnose(mapspace_of(loops, factors("C=2, R=3"))).reasons
     assert [reason.text for reason in reasons] == [
-        "the factors of C that these lines allow cannot have its bound 4 as their product",
-        "the factors of R that these lines allow cannot have its bound 3 as their product",
+        "the factors of C that these lines allow cannot multiply to its bound 4",
+        "the factors of R that these lines allow cannot multiply to its bound 3",
     ]
     assert all(len(reason.levers) == 2 for reason in reasons)
 
@@ -179,7 +178,7 @@ def test_an_axis_that_is_not_written_is_not_blamed_but_counted():
         pe("factors: [P=1, C=4], permutation: [M, C, R], split: 1"),
     ]
     (reason,) = diagnose(mapspace_of(*edits)).reasons
-    assert reason.text == "`PE` needs 4 children along Y at the least, there is 1: 3 too few"
+    assert reason.text == "`PE` needs at least 4 children along Y, there is 1: 3 too few"
     texts = [statement.text for statement in reason.constraints]
     assert "C=4 in the spatial loops of `PE`" in texts
     assert not any("wide" in text for text in texts)
@@ -194,7 +193,7 @@ def test_a_share_is_not_said_to_need_more_of_what_it_is_a_share_of():
     (reason,) = diagnose(mapspace_of(*edits)).reasons
     assert "`weight_spad` holds 14 words" in [statement.text for statement in reason.constraints]
     assert [found.text for found in reason.shortfalls] == [
-        "the tiles in `weight_spad` come to 12 words at the most, min_utilization asks for 13: 1 too few"
+        "the tiles in `weight_spad` total at most 12 words, min_utilization requires 13: 1 too few"
     ]
 
 

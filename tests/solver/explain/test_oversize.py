@@ -8,10 +8,8 @@ from model.architecture import Packing, StorageLevel
 from model.mapspace import FactorRule
 from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
-from solver.explain import encoding
 from solver.explain.constraints import Capacity, constraints_of
-from solver.explain.feasibility import Feasibility, Verdict
-from solver.explain.oversize import least_oversize
+from solver.explain.feasibility import Feasibility, Verdict, least_oversize
 from tests.mapspaces import copies
 
 BOUNDS = {"M": 36, "N": 48, "R": 3}
@@ -53,10 +51,9 @@ def test_nothing_can_be_taken_from_the_least_one(kept, share, packing):
 
 def test_what_is_too_large_for_a_capacity_is_too_large_for_a_smaller_one(monkeypatch):
     """One solve suffices once its tiles are known."""
-    monkeypatch.setattr(encoding, "LARGEST_LIMIT", 0)
     rule = FactorRule("D0", "<=", 1)  # so that tiles are not small by chance
     mapspace = copies((64, 64), 1000, 1, tile_rules=(rule,))
-    feasibility = Feasibility(mapspace)
+    feasibility = Feasibility(mapspace, largest_limit=0)
     (capacity,) = (own for own in constraints_of(mapspace) if isinstance(own, Capacity))
     others = [own for own in constraints_of(mapspace) if own != capacity]
     solved = []

@@ -24,7 +24,7 @@ def test_what_one_line_asks_of_two_nodes_changes_for_both():
     (reason,) = found.reasons
     (lever,) = reason.levers
     assert lever.text == (
-        "C=2 instead of C=4 in the temporal loops of `weight_spad`; the line holds for `output_spad` as well"
+        "C=2 instead of C=4 in the temporal loops of `weight_spad`; the line also applies to `output_spad`"
     )
     assert diagnose(mapspace_of(*shared_factor(2))).verdict is Verdict.FEASIBLE
 
@@ -37,7 +37,7 @@ def test_a_capacity_of_two_levels_grows_until_both_tiles_fit():
     ]
     found = diagnose(mapspace_of(*shared_capacity(8), *tiles))
     texts = [lever.text for reason in found.reasons for lever in reason.levers]
-    assert "`output_spad` with 24 words instead of 8; the line holds for `weight_spad` as well" in texts
+    assert "`output_spad` with 24 words instead of 8; the line also applies to `weight_spad`" in texts
     assert diagnose(mapspace_of(*shared_capacity(24), *tiles)).verdict is Verdict.FEASIBLE
     assert diagnose(mapspace_of(*shared_capacity(23), *tiles)).verdict is Verdict.INFEASIBLE
 
@@ -76,7 +76,7 @@ def test_another_conflict_is_resolved_for_all_nodes_of_its_line():
     reasons = diagnose(mapspace_of(*shared_capacity(5), *tiles)).reasons
     found = {lever.text for reason in reasons for lever in reason.levers}
     assert "M=1 instead of M=6 in the temporal loops of `weight_spad`" in found
-    assert any("instead of 5; the line holds for" in text for text in found)
+    assert any("instead of 5; the line also applies to" in text for text in found)
     assert {reason.irreducible for reason in reasons} == {True}
 
 
@@ -97,7 +97,7 @@ def test_a_capacity_of_two_levels_shrinks_only_as_far_as_both_tiles_fit():
     assert not any("with 1 word " in lever.text for reason in found.reasons for lever in reason.levers)
     assert diagnose(mapspace_of(*filled(1, "M=2, P=1"))).verdict is Verdict.INFEASIBLE
     (reason,) = diagnose(mapspace_of(*filled(8, "M=1, P=1"))).reasons
-    assert "`weight_spad` with 1 word instead of 8; the line holds for `output_spad` as well" in {
+    assert "`weight_spad` with 1 word instead of 8; the line also applies to `output_spad`" in {
         lever.text for lever in reason.levers
     }
     assert diagnose(mapspace_of(*filled(1, "M=1, P=1"))).verdict is Verdict.FEASIBLE
@@ -114,5 +114,5 @@ def test_a_dataspace_is_not_bypassed_where_another_node_of_the_line_needs_it():
     ]
     (reason,) = diagnose(mapspace_of(*edits)).reasons
     texts = [lever.text for lever in reason.levers]
-    assert "without this: `buffer` keeps Outputs; the line holds for `output_spad` as well" in texts
+    assert "without this: `buffer` keeps Outputs; the line also applies to `output_spad`" in texts
     assert not any("bypassing" in text for text in texts)

@@ -174,20 +174,18 @@ def test_searches_begin_with_fewer_mappings_where_few_are_valid():
     assert run(GreedyDescent(descents=1), pricing.mapspace, evaluations=None).best is not None
 
 
-def test_a_first_mapping_is_looked_for_until_it_is_found(monkeypatch):
-    monkeypatch.setattr(sampling, "PATIENCE", 0)
-    monkeypatch.setattr(sampling, "DRAWN_TOGETHER", 1)
+def test_a_first_mapping_is_looked_for_until_it_is_found():
     pricing = Pricing(filled(8, at=5), ("edp",), Budget(None))
-    assert len(valid_starts(pricing, np.random.default_rng(0), 1000)) == 1000
+    starts = valid_starts(pricing, np.random.default_rng(0), 1000, drawn_together=1, patience=0)
+    assert len(starts) == 1000
     assert pricing.valid == 1
 
 
-def test_without_a_budget_it_is_given_up_where_nothing_fits(monkeypatch):
-    monkeypatch.setattr(sampling, "MOST_VAIN", 3)
+def test_without_a_budget_it_is_given_up_where_nothing_fits():
     mapspace = free_mapspace(matmul(4, 2, 2), StorageLevel("dram"), StorageLevel("buffer", size_words=2))
     pricing = Pricing(mapspace, ("edp",), Budget(None))
     with pytest.raises(MapperError, match="none of 3072 mappings"):
-        valid_starts(pricing, np.random.default_rng(0), 1)
+        valid_starts(pricing, np.random.default_rng(0), 1, most_vain=3)
     assert pricing.evaluations == 3 * sampling.DRAWN_TOGETHER
     with pytest.raises(BudgetSpent):
         valid_starts(Pricing(mapspace, ("edp",), Budget(None, 10_000)), np.random.default_rng(0), 1)

@@ -40,7 +40,7 @@ def test_an_entry_point_that_fails_is_named(monkeypatch):
         (":Class", "not of the form"),
         ("no.such.module:Class", "ModuleNotFoundError"),
         ("solver.heuristics.timeloop_mappers:Nothing", "has no 'Nothing'"),
-        ("solver.heuristics.timeloop_mappers:BATCH", "is no mapper"),
+        ("solver.heuristics.timeloop_mappers:BATCH", "is not a mapper"),
         ("solver.heuristics.sampling:Sampler", "needs a method find_mapping"),
     ],
 )
@@ -54,7 +54,7 @@ def test_what_is_no_mapper_is_refused(reference, message):
     [
         ("import os\nos.nothing", "cannot import 'broken_mapper': AttributeError: module 'os'"),
         ("raise SystemExit('bye')", "cannot import 'broken_mapper': SystemExit: bye"),
-        ("class Mine:\n    find_mapping = None", "is no mapper"),
+        ("class Mine:\n    find_mapping = None", "is not a mapper"),
     ],
 )
 def test_modules_that_fail_are_named_with_their_failure(code, message, tmp_path, monkeypatch):

@@ -151,3 +151,13 @@ def test_more_free_choices_than_can_be_looked_at_are_refused():
     )
     with pytest.raises(MapperError, match=r"23 levels may keep \w+ or not"):
         Rules(deep)
+
+
+def test_the_number_of_temporal_loops_is_limited():
+    for mapspace in random_mapspaces(33, 10, 200):
+        mappings = list(enumerate_mappings(mapspace))
+        batch = encode(mapspace.problem, mapspace.architecture, mappings)
+        limited = Rules(replace(mapspace, max_temporal_loops=2))
+        assert limited.allows(batch).tolist() == [mapping.temporal_loops <= 2 for mapping in mappings]
+        wide = [row for row, mapping in enumerate(mappings) if mapping.temporal_loops > 2]
+        assert {limited.broken(batch, row) for row in wide} <= {"the most temporal loops"}

@@ -1,6 +1,7 @@
-"""Answers on disk: what they are kept under, and which files count."""
+"""Results on disk: what they are kept under, and which files count."""
 
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.network import ResultCache, map_network
 from solver.network.cache import cache_key, sources_digest
-from solver.network.naming import by_position
-from solver.result import Options, Result, Status, Termination
+from solver.network.tasks import by_position
+from solver.result import Options, Result, Statistics, Status, Termination
 from solver.search import map_einsum
 
 ENERGY = Options(objectives=("energy",))
@@ -28,10 +29,11 @@ def test_what_is_not_the_same_problem_has_another_key(network: Network):
     changed = [
         replace(own, architecture=replace(own.architecture, nodes=(levels[0], larger, *levels[2:]))),
         replace(own, problem=replace(own.problem, bounds=(4, 6, 2))),
+        replace(own, max_temporal_loops=3),
         replace(own, keep=(own.keep[0], replace(own.keep[1], keep=frozenset()))),
     ]
     keys = {cache_key(mapspace, ("energy",)) for mapspace in (own, *changed)}
-    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 6
+    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 7
     other = network.layers[3].mapspace
     assert cache_key(by_position(other.problem).mapspace(other), ("energy",)) in keys
 
@@ -89,10 +91,81 @@ def test_a_damaged_file_counts_as_absent(kept, damage):
 
 
 def test_a_file_under_another_name_counts_as_absent(kept):
-    cache, _, space, _ = kept
+    cache, _key, space, result = kept
     path = next(cache.directory.glob("*.json"))
-    path.rename(cache.path_of("0" * 64))
+    cache.store("0" * 64, result)
+    (other,) = {*cache.directory.glob("*.json")} - {path}
+    assert cache.find("0" * 64, space) == result
+    path.replace(other)
     assert cache.find("0" * 64, space) is None
+
+
+def test_a_forged_file_counts_as_absent(kept):
+    """All but the key is known to those who forge: another directory's checksums are of another one."""
+    cache, key, space, result = kept
+    path = next(cache.directory.glob("*.json"))
+    forger = ResultCache(cache.directory.parent / "forger")
+    forger.store(key, replace(result, statistics=Statistics(seconds=9.0)))
+    (forged,) = forger.directory.glob("*.json")
+    assert forged.name != path.name
+    path.write_bytes(forged.read_bytes())
+    assert cache.find(key, space) is None
+    _head, content = path.read_bytes().split(b'"result"')
+    path.write_bytes(b'{"hmac_sha256": "%064d", "result"' % 0 + content)
+    assert cache.find(key, space) is None
+    cache.store(key, result)
+    assert cache.find(key, space) == result
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
+def test_a_key_that_others_may_read_or_write_is_replaced(kept, mode):
+    cache, key, space, result = kept
+    secret = cache.directory / ".key"
+    before = secret.read_bytes()
+    assert secret.stat().st_mode & 0o777 == 0o600
+    secret.chmod(mode)
+    assert cache.find(key, space) is None
+    cache.store(key, result)
+    assert secret.read_bytes() != before
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert cache.find(key, space) == result
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"x" * 33])
+def test_what_is_no_key_is_replaced(kept, content):
+    cache, key, space, result = kept
+    secret = cache.directory / ".key"
+    secret.write_bytes(content)
+    assert cache.find(key, space) is None
+    cache.store(key, result)
+    assert cache.find(key, space) == result
+
+
+def test_a_key_of_another_user_is_not_used(kept, monkeypatch: pytest.MonkeyPatch):
+    cache, key, space, _ = kept
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert cache.find(key, space) is None
+
+
+def test_a_file_of_200_mb_is_not_read(kept):
+    cache, key, space, _ = kept
+    path = next(cache.directory.glob("*.json"))
+    with path.open("ab") as stream:
+        stream.truncate(200 << 20)
+    tracemalloc.start()
+    try:
+        assert cache.find(key, space) is None
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_result_that_would_not_be_read_is_not_kept(kept, monkeypatch: pytest.MonkeyPatch):
+    cache, _key, _space, result = kept
+    monkeypatch.setattr("solver.network.cache.MOST_BYTES", 100)
+    cache.store("0" * 64, result)
+    assert len([*cache.directory.glob("*.json")]) == 1
+    assert cache.failure is None
 
 
 @pytest.mark.parametrize(
@@ -155,7 +228,7 @@ def test_infeasibility_is_kept(network: Network, tmp_path: Path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 def test_a_pipe_in_place_of_an_answer_is_not_waited_for(kept: tuple[ResultCache, str, Mapspace, Result]):
     cache, key, own, _ = kept
-    path = cache.path_of(key)
+    path = next(cache.directory.glob("*.json"))
     path.unlink()
     os.mkfifo(path)
     assert cache.find(key, own) is None

@@ -18,8 +18,7 @@ from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.network import ResultCache, Run, map_network
 from solver.network.cache import sources_digest
-from solver.network.cluster import Cluster, _key
-from solver.network.executors import ExecutorError
+from solver.network.executors import Cluster, ExecutorError, _cluster_key
 from solver.network.sweep import sweep
 from solver.network.tasks import Task
 from solver.result import Options, Status
@@ -94,13 +93,13 @@ def test_sweeps_run_there_too(scheduler, spec):
 
 
 def test_workers_of_another_version_are_refused(scheduler, network: Network, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("solver.network.cluster.VERSION", "0.0.0")
+    monkeypatch.setattr("solver.network.executors.VERSION", "0.0.0")
     with pytest.raises(ExecutorError, match=r"this program 0\.0\.0"):
         map_network(network, ENERGY, Run(executor=Cluster(scheduler.scheduler_address)))
 
 
 def test_workers_of_other_sources_are_refused(scheduler, network: Network, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("solver.network.cluster.sources_digest", lambda: "0" * 64)
+    monkeypatch.setattr("solver.network.executors.sources_digest", lambda: "0" * 64)
     message = rf"other sources .* sha256 {sources_digest()[:12]}\.\.\. there, 0{{12}}\.\.\. here"
     with pytest.raises(ExecutorError, match=message):
         map_network(network, ENERGY, Run(executor=Cluster(scheduler.scheduler_address)))
@@ -108,10 +107,10 @@ def test_workers_of_other_sources_are_refused(scheduler, network: Network, monke
 
 def test_runs_of_other_sources_share_no_search(network: Network, monkeypatch: pytest.MonkeyPatch):
     task = Task("key", network.layers[0].mapspace, network.layers[0])
-    own = _key(task, ENERGY)
-    assert _key(task, ENERGY) == own
-    monkeypatch.setattr("solver.network.cluster.sources_digest", lambda: "0" * 64)
-    assert _key(task, ENERGY) != own
+    own = _cluster_key(task, ENERGY)
+    assert _cluster_key(task, ENERGY) == own
+    monkeypatch.setattr("solver.network.executors.sources_digest", lambda: "0" * 64)
+    assert _cluster_key(task, ENERGY) != own
 
 
 def test_workers_without_this_program_are_named(network: Network, tmp_path: Path):
@@ -176,7 +175,7 @@ def test_a_stopped_run_leaves_the_cluster(scheduler, network: Network):
 
 def test_no_scheduler_answers(network: Network, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("solver.network.cluster.CONNECT_S", 1)
+    monkeypatch.setattr("solver.network.executors.CONNECT_S", 1)
     with pytest.raises(ExecutorError, match="no Dask scheduler answers at tcp://127"):
         map_network(network, ENERGY, Run(executor=Cluster("tcp://127.0.0.1:1")))
     with pytest.raises(ExecutorError, match="no Dask scheduler answers at nowhere"):

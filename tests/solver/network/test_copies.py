@@ -51,7 +51,7 @@ def test_a_copy_counts_in_the_totals_with_its_instances(result: NetworkResult):
 
 def test_reports_show_what_a_copy_moves(result: NetworkResult):
     (row,) = (line for line in shown(result).splitlines() if line.startswith("A "))
-    assert row.split()[-10:] == ["OPTIMAL", "-", "-", "1.3200", "nJ", "16", "buffer", "-", "-", "copy"]
+    assert row.split()[-9:] == ["OPTIMAL", "-", "1.3200", "nJ", "16", "buffer", "-", "-", "copy"]
     document = network_document(result)["layers"][0]
     assert document["transfer"] == {
         "from": "DRAM",

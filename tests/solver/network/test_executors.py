@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from ctypes import c_bool
 from dataclasses import replace
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -19,6 +18,7 @@ from solver.network import Processes, ResultCache, Run, executors, map_network
 from solver.network.executors import MOST_LOSSES, Answers, ExecutorError
 from solver.network.run import NetworkProgress
 from solver.network.tasks import Task
+from solver.processes import Workers
 from solver.result import Options, Result, Status, Termination
 from tests.conftest import REPOSITORY
 
@@ -69,14 +69,14 @@ def leave_late(path: Path) -> None:
 
 
 def test_processes_without_work_give_back_what_they_hold(tmp_path: Path):
-    with executors._workers(1, multiprocessing.RawValue(c_bool, False)) as workers:
+    with executors._workers(1, executors._Shared.of(1)) as workers:
         workers.submit(leave_late, [(tmp_path / "left",)])[0].result()
     assert (tmp_path / "left").exists()
 
 
 def test_processes_run_where_signals_cannot_be_blocked(monkeypatch):
     monkeypatch.delattr(signal, "pthread_sigmask")
-    with executors._workers(1, multiprocessing.RawValue(c_bool, False)) as workers:
+    with executors._workers(1, executors._Shared.of(1)) as workers:
         assert workers.submit(len, [("word",)])[0].result() == 4
 
 
@@ -148,6 +148,33 @@ def test_an_interrupt_leaves_processes_alone_that_still_begin(
     assert capfd.readouterr().err == ""
 
 
+def import_slowly(_: object) -> None:
+    time.sleep(60)
+
+
+class Slow:
+    """Takes a minute to unpickle, as what has to be imported may under load."""
+
+    def __reduce__(self) -> tuple[object, tuple[float]]:
+        return time.sleep, (60.0,)
+
+
+def test_a_stop_does_not_wait_for_processes_that_still_begin(network: Network, monkeypatch):
+    monkeypatch.setattr(executors, "_prepare", import_slowly)
+    start, asked = time.monotonic(), iter([False])
+    run = Run(executor=Processes(2), should_stop=lambda: next(asked, True))
+    assert {own.origin for own in map_network(network, ENERGY, run).layers} == {"copy"}
+    assert time.monotonic() - start < 20
+
+
+def test_processes_end_while_they_still_import():
+    workers = Workers(1, len, Slow())
+    workers.submit(len, [("word",)])
+    start = time.monotonic()
+    workers.end(wait=True)
+    assert time.monotonic() - start < 20
+
+
 def test_a_search_leaves_no_processes_of_its_own(network: Network, monkeypatch: pytest.MonkeyPatch):
     """A worker that ends too soon takes away what its own processes need to end."""
     child = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(0.2,))
@@ -156,10 +183,12 @@ def test_a_search_leaves_no_processes_of_its_own(network: Network, monkeypatch: 
         child.start()
         return Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), 1)
 
-    stop = c_bool(False)
+    shared = executors._Shared.of(2)
     monkeypatch.setattr(executors, "search_task", search)
-    monkeypatch.setattr(executors, "_STOP", [stop])
-    assert executors._search(network.layers[1].mapspace, ENERGY).status is Status.INFEASIBLE
+    monkeypatch.setattr(executors, "_SHARED", [shared])
+    assert executors._search(0, network.layers[1].mapspace, ENERGY).status is Status.INFEASIBLE
     assert child.exitcode == 0
-    stop.value = True
-    assert executors._search(network.layers[1].mapspace, ENERGY) is None  # what waits in a queue ends there
+    shared.stop.value = True
+    assert (
+        executors._search(0, network.layers[1].mapspace, ENERGY) is None
+    )  # what waits in a queue ends there

@@ -13,12 +13,10 @@ from model.formats.cascade import load_network
 from model.mapping import Mapping, SpatialLoop
 from model.mapspace import Mapspace
 from solver.explain import constraint_costs
-from solver.explain.constraints import Capacity, Constraint, Whole, constraints_of
-from solver.explain.relaxing import without
+from solver.explain.constraints import Capacity, Constraint, Whole, constraints_of, without
+from solver.fallback import map_from
 from solver.network import NetworkResult, map_network
-from solver.reasons import Reason
-from solver.result import Options, Status
-from solver.search import map_einsum
+from solver.result import Options, Reason, Status
 from tests.bruteforce import count_mappings, enumerate_mappings, optimum
 from tests.small_network import HOMES, write_specs
 
@@ -80,7 +78,7 @@ def test_one_word_less_is_too_little():
     result = mapped(depth=15)
     assert statuses(result) == ["INFEASIBLE", "INFEASIBLE"]
     reason = reason_of(result)
-    assert reason.text == "T needs 16 words at the least, `buffer` holds 15: 1 too few"
+    assert reason.text == "T needs at least 16 words, `buffer` holds 15: 1 too few"
     assert [(own.text, [(at.line, at.column) for at in own.sources]) for own in reason.constraints] == [
         ("`buffer` stores T as a whole, as `DRAM` bypasses it", [(9, 40)]),
         ("`buffer` holds 15 words", [(16, 49)]),
@@ -99,7 +97,7 @@ def test_both_intermediates_of_an_einsum_in_the_middle():
     result = mapped(CHAIN, depth=31)
     assert statuses(result) == ["OPTIMAL", "INFEASIBLE", "OPTIMAL"]
     reason = reason_of(result, 1)
-    assert reason.text == "T 16 + U 16 = 32 words at the least, `buffer` holds 31: 1 too few"
+    assert reason.text == "T 16 + U 16 = at least 32 words, `buffer` holds 31: 1 too few"
     assert [lever.text for lever in reason.levers] == [
         "`DRAM` keeping T",
         "`DRAM` keeping U",
@@ -117,7 +115,7 @@ def test_instances_hold_a_part_each():
     assert first.mapping is not None
     assert [loop.dim in "mn" for loop in first.mapping.nodes[1].spatial] == [True]
     reason = reason_of(mapped(depth=7, width=2))
-    assert reason.text == "T needs 8 words at the least, `buffer` holds 7: 1 too few"
+    assert reason.text == "T needs at least 8 words, `buffer` holds 7: 1 too few"
     assert reason.constraints[1].text == (
         "the instances of `buffer` together store T as a whole, as `DRAM` bypasses it"
     )
@@ -207,7 +205,7 @@ def test_persistent_tensors_are_counted_once():
     """W and X have 8 values each; the one of the running Einsum is held, room is made for the other."""
     assert mapped(PERSISTENT, "[W, X]", "{keep_only: [W, X]}", depth=16).status is Status.OPTIMAL
     reason = reason_of(mapped(PERSISTENT, "[W, X]", "{keep_only: [W, X]}", depth=15))
-    assert reason.text == "W needs 8 words at the least, `buffer` holds 7: 1 too few"
+    assert reason.text == "W needs at least 8 words, `buffer` holds 7: 1 too few"
     assert "`buffer` with 16 words instead of 15" in [lever.text for lever in reason.levers]
 
 
@@ -234,7 +232,7 @@ def test_without_it_all_that_was_added_is_gone():
 
 def test_bypassing_has_the_price_of_what_follows_from_it():
     mapspace = loaded(inner="{keep_only: [T, A]}", depth=20).layers[0].mapspace
-    report = constraint_costs(mapspace, ENERGY, map_einsum)
+    report = constraint_costs(mapspace, ENERGY, map_from)
     texts = {cost.statement.text: cost for cost in report.clauses}
     line = texts["`DRAM` bypasses T; `buffer` stores T as a whole, as `DRAM` bypasses it"]
     assert line.proven

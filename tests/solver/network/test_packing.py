@@ -16,7 +16,7 @@ from model.mapspace import Mapspace
 from solver.explain import explain_infeasible
 from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.cache import cache_key
-from solver.network.naming import by_position
+from solver.network.tasks import by_position
 from solver.result import Options, Status
 from solver.search import map_einsum
 from tests.bruteforce import optimum
@@ -224,5 +224,5 @@ def test_what_does_not_fit_is_explained_in_words_of_the_level(load: Load, monkey
     space = only(load(depth=15))
     assert map_einsum(space, ENERGY).status is Status.INFEASIBLE
     (reason,) = explain_infeasible(space)
-    assert reason.text == "A 32 + W 32 + Z 16 x 4 = 128 words at the least, `buffer` holds 120: 8 too few"
+    assert reason.text == "A 32 + W 32 + Z 16 x 4 = at least 128 words, `buffer` holds 120: 8 too few"
     assert "`buffer` with 128 words instead of 120 (depth 16)" in [lever.text for lever in reason.levers]

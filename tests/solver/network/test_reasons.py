@@ -10,12 +10,9 @@ from model.cascade import Network
 from model.formats.cascade import load_network
 from model.mapspace import Mapspace
 from solver.explain import explain_infeasible
-from solver.network import ResultCache, Run, map_network, reasons
-from solver.network.reasons import with_reasons
-from solver.network.result import LayerResult
-from solver.network.run import NetworkProgress, map_networks
-from solver.reasons import Reason
-from solver.result import Options, Phase, Status, StopCallback
+from solver.network import ResultCache, Run, map_network
+from solver.network.run import LayerResult, NetworkProgress, map_networks, with_reasons
+from solver.result import Options, Phase, Reason, Status, StopCallback
 from tests.small_network import too_tight
 
 ENERGY = Options(objectives=("energy",))
@@ -25,7 +22,7 @@ def test_reasons_are_in_the_names_of_the_layer_and_never_kept(network: Network, 
     tight, cache = too_tight(network), ResultCache(tmp_path)
     found = map_network(tight, ENERGY, Run(cache)).layers[1].result
     (reason,) = found.reasons
-    assert reason.text.endswith("= 2 words at the least, `buffer` holds 1: 1 too few")
+    assert reason.text.endswith("= at least 2 words, `buffer` holds 1: 1 too few")
     assert {part.split()[0] for part in reason.text.split(" + ")} < {"T", "V", "Z"}
     assert "reasons" not in next(tmp_path.glob("*.json")).read_text(encoding="utf-8")
     again = map_network(tight, ENERGY, Run(cache, resume=True)).layers[1]
@@ -35,7 +32,7 @@ def test_reasons_are_in_the_names_of_the_layer_and_never_kept(network: Network, 
 def test_a_stop_ends_the_search_for_reasons(network: Network):
     result = map_network(too_tight(network), ENERGY)
     (reason,) = with_reasons([result], lambda: True)[0].layers[1].result.reasons
-    assert "not found in the time given" in reason.text
+    assert "not identified within the time limit" in reason.text
 
 
 def test_the_reasons_of_a_layer_have_what_its_search_left(network: Network, monkeypatch: pytest.MonkeyPatch):
@@ -45,7 +42,7 @@ def test_the_reasons_of_a_layer_have_what_its_search_left(network: Network, monk
         times.append(time_limit_s)
         return explain_infeasible(mapspace, should_stop, time_limit_s)
 
-    monkeypatch.setattr(reasons, "explain_infeasible", listen)
+    monkeypatch.setattr("solver.network.run.explain_infeasible", listen)
     told: list[NetworkProgress] = []
     run = Run(on_progress=told.append)
     for limit_s in (None, 20.0, 0.5):
@@ -94,7 +91,7 @@ def explained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(mapspace.architecture.levels[1].size_words)
         return explain_infeasible(mapspace, *rest)
 
-    monkeypatch.setattr(reasons, "explain_infeasible", listen)
+    monkeypatch.setattr("solver.network.run.explain_infeasible", listen)
     return found
 
 

@@ -7,7 +7,7 @@ import pytest
 from model.formats.cascade import load_network
 from solver.network import map_network
 from solver.result import Options, Status
-from tests.reference_workloads import EINSUMS, FED_FROM_OUTSIDE, workload_file
+from tests.reference import EINSUMS, FED_FROM_OUTSIDE, workload_file
 from tests.small_network import ARCHITECTURE
 
 SMALL = {

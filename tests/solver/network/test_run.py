@@ -1,15 +1,20 @@
 """Networks end to end: identical Einsums once, totals against complete enumeration, stops and resumption."""
 
+import copy
+import io
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from model.cascade import Network
 from model.cost import evaluate
 from solver.network import ResultCache, Run, Serial, map_network
-from solver.network.naming import by_position
 from solver.network.run import NetworkProgress
+from solver.network.tasks import by_position
+from solver.report.network import network_document, print_network
 from solver.result import Options, Result, Status, Termination
 from tests.bruteforce import enumerate_mappings
 from tests.small_network import too_tight
@@ -114,3 +119,30 @@ def test_an_einsum_without_mapping_leaves_no_totals(network: Network):
     assert result.status is Status.INFEASIBLE
     assert result.energy is None
     assert result.proven == 2
+
+
+def test_layers_that_repeat_cost_next_to_nothing(network: Network):
+    """10,000 layers of few kinds, each with a mapspace that is equal and not the same object."""
+    first, *_ = network.layers[1:]
+    layers = [
+        replace(first, name=f"{number}", mapspace=copy.deepcopy(first.mapspace)) for number in range(99)
+    ]
+    many = replace(network, layers=tuple(layers) * 100)
+    start = time.process_time()
+    result = map_network(many, ENERGY)
+    document = network_document(result)
+    print_network(Console(file=io.StringIO()), result)
+    assert time.process_time() - start < 15
+    assert (result.status, len(result.layers)) == (Status.OPTIMAL, 9900)
+    assert result.energy == 9900 * result.layers[0].energy
+    heads, *repeated = document["layers"]
+    assert heads["result"]["mapping"]
+    assert {(own["same_as"], own["result"]) for own in repeated} == {("0", None)}
+
+
+def test_a_limit_on_loops_has_a_key_of_its_own(network: Network, tmp_path: Path):
+    (layer, *_) = network.layers[1:]
+    limited = replace(layer, mapspace=replace(layer.mapspace, max_temporal_loops=0))
+    run = Run(ResultCache(tmp_path), resume=True)
+    assert map_network(replace(network, layers=(layer,)), ENERGY, run).status is Status.OPTIMAL
+    assert map_network(replace(network, layers=(limited,)), ENERGY, run).status is Status.UNKNOWN

@@ -61,8 +61,8 @@ def test_what_waits_may_leave_too_little():
     result = mapped(SKIP, 31)
     assert statuses(result) == ["OPTIMAL", "INFEASIBLE", "INFEASIBLE"]
     (reason,) = result.layers[1].result.reasons
-    assert reason.text == "U needs 16 words at the least, `buffer` holds 15: 1 too few"
-    assert "`buffer` holds 15 words beside 16 of tensors that stay there" in [
+    assert reason.text == "U needs at least 16 words, `buffer` holds 15: 1 too few"
+    assert "`buffer` holds 15 words besides 16 for tensors that stay there" in [
         c.text for c in reason.constraints
     ]
     assert "`buffer` with 32 words instead of 31" in [lever.text for lever in reason.levers]
@@ -71,8 +71,8 @@ def test_what_waits_may_leave_too_little():
 def test_a_note_says_what_waits_where():
     notes = [*map(str, mapped(TWO, 64).network.notes)]
     assert [note for note in notes if "waits" in note] == [
-        "T waits at `buffer`, and takes room there, while `U` and `X` run",
-        "U waits at `buffer`, and takes room there, while `X` runs",
+        "T waits at `buffer`, and takes space there, while `U` and `X` run",
+        "U waits at `buffer`, and takes space there, while `X` runs",
     ]
     chain = SKIP.replace("T[m, n] * U", "C[m, n] * U")
     assert not any("waits" in note.text for note in mapped(chain, 64).network.notes)

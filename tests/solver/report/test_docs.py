@@ -23,7 +23,13 @@ def test_keys_of_a_result_are_documented():
     document = result_document(MAPSPACE, OPTIMAL)
     level = document["levels"][0]
     space = next(iter(level["dataspaces"].values()))
-    expected = [*document, *level, *(f"dataspaces.NAME.{key}" for key in space), *document["statistics"]]
+    expected = [
+        "version",
+        *document,
+        *level,
+        *(f"dataspaces.NAME.{key}" for key in space),
+        *document["statistics"],
+    ]
     (reason,) = result_document(MAPSPACE, INFEASIBLE)["reasons"]
     expected += [*reason]
     assert sorted(first_column(MAP_PART)) == sorted(expected)

@@ -1,12 +1,21 @@
 """What the table of a network says of a layer."""
 
 from dataclasses import replace
+from io import StringIO
 
 import pytest
 
 from model.cascade import Layer, Network
-from solver.network.result import LayerResult, NetworkResult
-from solver.report.network import bottleneck, status_line, why_lines
+from solver.network.run import LayerResult, NetworkResult
+from solver.report.console import ReportConsole
+from solver.report.network import (
+    bottleneck,
+    layers_table,
+    network_document,
+    print_network,
+    status_line,
+    why_lines,
+)
 from solver.result import Termination
 from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, MAPSPACE
 
@@ -41,3 +50,22 @@ def test_conflicts_of_the_same_lines_are_told_once():
     text = "\n".join(why_lines(NetworkResult(network, layers, 1.0), {}))
     assert text.count("No mapping of") == text.count("Conflict:") == 1
     assert "Likewise `two`\n  Weights needs 20 words\n" in text
+
+
+@pytest.mark.parametrize("bound", [FEASIBLE.value, FEASIBLE.bound])
+def test_a_bound_is_shown_where_it_differs_from_the_value(bound):
+    layer = Layer("one", MAPSPACE)
+    outcome = LayerResult(layer, replace(FEASIBLE, bound=bound), "searched")
+    table = layers_table(NetworkResult(Network("net", (layer,)), (outcome,), 1.0))
+    assert ("Bound" in [column.header for column in table.columns]) == (bound != FEASIBLE.value)
+
+
+def test_names_of_layers_cannot_forge_rows(monkeypatch):
+    layer = Layer("\x1b[31mEVIL\n[red]OPTIMAL", MAPSPACE)
+    result = NetworkResult(Network("net\x07", (layer,)), (LayerResult(layer, INFEASIBLE, "searched"),), 1.0)
+    stream = StringIO()
+    print_network(ReportConsole(stream, on_terminal=False), result)
+    text = stream.getvalue()
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert text.count("\ufffd[31mEVIL\ufffd[red]OPTIMAL") == 3
+    assert network_document(result)["layers"][0]["name"] == layer.name

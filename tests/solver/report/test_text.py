@@ -8,13 +8,21 @@ import pytest
 
 from model.architecture import Packing
 from model.cost import Violation, evaluate
+from model.note import Note
 from model.problem import Dataspace, Term
-from solver.report.document import evaluation_document, json_text, result_document
+from model.source_ref import SourceRef
+from solver.report.document import effect_document, evaluation_document, json_text, result_document
 from solver.report.figures import percent
-from solver.report.loopnest import loop_nest, space_text
-from solver.report.slack import effect_document, sensitivity_table
-from solver.report.tables import joined_sources
-from solver.report.text import print_check, print_evaluation, print_result, violation_text
+from solver.report.tables import joined_sources, sensitivity_table
+from solver.report.text import (
+    brief_notes,
+    loop_nest,
+    print_check,
+    print_evaluation,
+    print_result,
+    space_text,
+    violation_text,
+)
 from solver.sensitivity import Effect, Variation, variations
 from tests.solver.examples import (
     ARCHITECTURE,
@@ -216,7 +224,7 @@ def test_a_report_of_some_limits_says_how_many_are_missing():
     shown = printed(print_result, MAPSPACE, OPTIMAL, None, EFFECTS[:1])
     missing = len(tuple(variations(MAPSPACE.architecture))) - 1
     assert missing > 1
-    assert f"\nInterrupted before {missing} more changes of a limit.\n" in shown
+    assert f"\nInterrupted: {missing} limits left untried.\n" in shown
 
 
 def test_json_of_other_limits():
@@ -224,3 +232,34 @@ def test_json_of_other_limits():
     assert_golden("sensitivity.json", json.dumps(document["sensitivity"], indent=1) + "\n")
     assert result_document(MAPSPACE, OPTIMAL, ())["sensitivity"] == []
     assert result_document(MAPSPACE, OPTIMAL)["sensitivity"] is None
+
+
+PLACE = SourceRef("a.yaml", 3, 5)
+
+
+def test_notes_on_one_place_that_differ_in_names_and_figures():
+    comes, leaves = "maximize_dims of `{}` gives {}", "the permutation leaves out {}; {} of them"
+    notes = [
+        Note(comes, ("lane", "k1=32"), PLACE),
+        Note(comes, ("lane", "k2=16, m2=4"), PLACE),
+        Note(leaves, ("`n` and `p1`", 3), PLACE),
+        Note(comes, ("lane", "k3=1"), PLACE),
+        Note(leaves, ("`n`, `p2` and `q2`", 10), PLACE),
+    ]
+    assert list(brief_notes(notes)) == [
+        "a.yaml:3:5: maximize_dims of `lane` gives k1=32 (and 2 more like it)",
+        "a.yaml:3:5: the permutation leaves out `n` and `p1`; 3 of them (and 1 more like it)",
+    ]
+
+
+def test_other_notes_stay():
+    nothing = "nothing reads `{}` of `lane`"
+    notes = [
+        Note(nothing, ("depth",), PLACE),
+        Note(nothing, ("depth",), SourceRef("b.yaml", 3, 5)),
+        Note("`{}`: padded", ("conv1",)),
+        Note("`{}`: padded", ("conv2",)),
+        Note("an empty set is {}"),
+    ]
+    assert list(brief_notes(notes)) == [str(note) for note in notes]
+    assert [note.text for note in notes[2:]] == ["`conv1`: padded", "`conv2`: padded", "an empty set is {}"]

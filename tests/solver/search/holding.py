@@ -19,7 +19,7 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageClass
 from solver.search.survey import outlook, survey
 from tests.bruteforce import Objective, axis_choices, enumerate_mappings, objective_value, optima
-from tests.reference_optima import OBJECTIVES
+from tests.reference import OBJECTIVES
 from tests.rules import allows
 from tests.solver.search.unusual import told_apart
 
@@ -88,12 +88,24 @@ def start_below(monkeypatch: pytest.MonkeyPatch, value: int) -> None:
     monkeypatch.setattr(engine.Search, "__init__", started)
 
 
+def without_hints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let searches rely on their bounds alone: a heuristic could find the best mapping that they rule out."""
+    monkeypatch.setattr(engine, "hint", lambda *_: [])
+
+
+def sharp_bounds(monkeypatch: pytest.MonkeyPatch, first_nodes: int = 0) -> None:
+    """Let the sharpest bounds decide, after so many nodes of branching, and nothing else."""
+    monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
+    without_hints(monkeypatch)
+
+
 def hold_search(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that no mapping hides what a bound rules out: the only ones that are good enough are the best."""
     every = zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True)
     for objective, best in ((objective, best) for objective, best in every if best is not None):
         with monkeypatch.context() as patch:
             start_below(patch, best[0] + 1)
+            without_hints(patch)
             result = solve(mapspace, objective)
         assert (result.status, result.value) == (Status.OPTIMAL, best[0])
 

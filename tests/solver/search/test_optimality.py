@@ -17,8 +17,8 @@ from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import Objective
 from tests.conftest import REPOSITORY
-from tests.reference_optima import FOLDER, NAMES, OBJECTIVES, load_reference
-from tests.solver.search.holding import compare, solve
+from tests.reference import NAMES, OBJECTIVES, OPTIMA, load_reference
+from tests.solver.search.holding import compare, sharp_bounds, solve
 from tests.solver.search.unusual import (
     alike_mapspaces,
     register_mapspaces,
@@ -48,7 +48,7 @@ def sliding(seed: int, count: int, most: int) -> list[Mapspace]:
 @pytest.mark.parametrize("seed", range(70, 74))
 def test_sharp_bounds_lose_nothing(seed: int, monkeypatch: pytest.MonkeyPatch):
     """Bounds over pairs of tiles, and of loads, decide from the first node on."""
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    sharp_bounds(monkeypatch)
     results = compare(sliding(seed, 20, 1500), (*OBJECTIVES, ("latency", "energy")))
     assert Status.OPTIMAL in {result.status for result in results}
 
@@ -100,7 +100,7 @@ def test_mappings_that_only_rounding_makes_better_are_not_completed(
 
 @pytest.mark.parametrize("first_nodes", [0, 200])
 def test_registers_of_one_dataspace(first_nodes: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
+    sharp_bounds(monkeypatch, first_nodes)
     compare(register_mapspaces(5, 40, 1200), ("energy", "edp"))
 
 
@@ -131,20 +131,20 @@ def test_tables_are_remembered_under_all_that_they_depend_on(monkeypatch: pytest
 @pytest.mark.parametrize("seed", [80, 81])
 def test_registers_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     """Windows beside dataspaces that stay in place, in several slots."""
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    sharp_bounds(monkeypatch)
     monkeypatch.setattr(strategies, "EINSUMS", (unusual_einsum, convolution_2d))
     compare(register_mapspaces(seed, 25, 1500), ("energy", "edp"))
 
 
 @pytest.mark.parametrize("seed", [406, 424, 426])
 def test_windows_of_several_ranks_and_directions(seed: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    sharp_bounds(monkeypatch)
     compare(unusual_mapspaces(monkeypatch, seed, 15, 1500), ("energy", "edp"))
 
 
 @pytest.mark.parametrize("seed", [5, 6])
 def test_windows_that_slide_both_ways(seed: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    sharp_bounds(monkeypatch)
     random = Random(seed)
     compare([with_signs(random, mapspace) for mapspace in sliding(seed, 40, 1200)], ("energy", "edp"))
 
@@ -180,7 +180,7 @@ def test_core_takes_over_midway(nodes: int):
     compare(random_mapspaces(70, 15, 200), OBJECTIVES, branch_nodes=nodes)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mapspaces(max_mappings=300))
 def test_any_mapspace(mapspace: Mapspace):
     compare([mapspace], EVERY)
@@ -190,9 +190,9 @@ def test_any_mapspace(mapspace: Mapspace):
 @pytest.mark.parametrize("axes_apart", [False, True])
 def test_reference_optima(name: str, axes_apart: bool):
     """Optima that another program found by enumeration are met exactly."""
-    if not FOLDER.exists():
-        pytest.skip(f"{FOLDER} is absent")
-    reference = load_reference(FOLDER / f"{name}.json", axes_apart=axes_apart)
+    if not OPTIMA.exists():
+        pytest.skip(f"{OPTIMA} is absent")
+    reference = load_reference(OPTIMA / f"{name}.json", axes_apart=axes_apart)
     found = {objective: solve(reference.mapspace, objective) for objective in OBJECTIVES}
     assert {result.status for result in found.values()} == {Status.OPTIMAL}
     if axes_apart:

@@ -10,7 +10,7 @@ import pytest
 from model.cost import evaluate
 from solver.result import Options, Status
 from solver.search import map_einsum
-from tests.reference_designs import DESIGNS, design
+from tests.reference import DESIGNS, design
 from tests.rules import order_allowed
 
 FEW = ("alexnet/7.yaml", "resnet18/07.yaml", "resnet18/17.yaml", "resnet18/20.yaml", "resnet18/13.yaml")

@@ -8,13 +8,14 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status
-from solver.search import engine, map_einsum
+from solver.search import map_einsum
 from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.branching.branch import Branching
 from solver.search.goal import Goal
 from solver.search.space.orders import slot_orders
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum
+from tests.solver.search.holding import sharp_bounds
 from tests.solver.search.unusual import subproblems, unlimited_bounds
 
 
@@ -97,7 +98,7 @@ def test_one_dataspace_may_end_where_another_goes_on():
 
 def test_reuse_may_end_in_a_slot_outside_of_the_loops_that_made_it(monkeypatch: pytest.MonkeyPatch):
     """The loop over K leaves I in place; it is the one over P, a slot farther out, that moves it."""
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    sharp_bounds(monkeypatch)
     window = (Term("P", 3), Term("R", -1))
     spaces = (
         space("W", "K", "R", "S"),
@@ -124,7 +125,7 @@ def test_reuse_may_end_in_a_slot_outside_of_the_loops_that_made_it(monkeypatch: 
 
 def test_a_loop_may_leave_less_in_place_than_any_class(monkeypatch: pytest.MonkeyPatch):
     """P and Q move all three dataspaces, outside of an empty slot; R and S leave one or two in place."""
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    sharp_bounds(monkeypatch)
     spaces = (
         Dataspace("A", ((Term("Q", -2), Term("P", -2)),)),
         Dataspace("B", ((Term("P", 3),), (Term("Q", 4),), (Term("Q"), Term("R")))),

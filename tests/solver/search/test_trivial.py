@@ -12,7 +12,7 @@ from solver.search import map_einsum
 from solver.search.trivial import trivial_bound
 from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
-from tests.reference_optima import OBJECTIVES
+from tests.reference import OBJECTIVES
 from tests.strategies import random_mapspaces
 
 MAC = 7

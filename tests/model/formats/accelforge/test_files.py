@@ -9,7 +9,7 @@ from model.formats.accelforge import load_workload
 from model.text.source import SpecError
 from model.workload import Einsum
 from tests.conftest import REPOSITORY, SHARED
-from tests.reference_workloads import EINSUMS, FED_FROM_OUTSIDE, WORKLOADS, workload_file
+from tests.reference import EINSUMS, FED_FROM_OUTSIDE, WORKLOADS, workload_file
 
 SHIPPED = REPOSITORY / "specs" / "workloads"
 SEED = SHARED / "seeds" / "001_51ed3bb135d857ca.txt"

@@ -71,7 +71,7 @@ def renamed(load: Load, source: str) -> set[str]:
 )
 def test_what_set_expressions_mean(load: Load, source: str, members: str | None):
     if members is None:
-        with pytest.raises(SpecError, match="no tensor"):
+        with pytest.raises(SpecError, match="not a tensor"):
             renamed(load, source)
     else:
         assert renamed(load, source) == set(members)
@@ -80,7 +80,7 @@ def test_what_set_expressions_mean(load: Load, source: str, members: str | None)
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("Q", "`Q` is no tensor"),
+        ("Q", "`Q` is not a tensor"),
         ("A | m", "joins tensors with rank variables"),
         ("3", "does not give a set"),
         ("len(All)", "does not give a set"),
@@ -88,8 +88,8 @@ def test_what_set_expressions_mean(load: Load, source: str, members: str | None)
         ("~3", "a set is needed"),
         ("A.size", "there is no `.size`"),
         ("All.bits_per_value", "takes one tensor, not 3"),
-        ("Above", "no tensor"),
-        ("Other", "no tensor"),
+        ("Above", "not a tensor"),
+        ("Other", "not a tensor"),
         ("min(A)", "a list is needed, not a set of tensors"),
         ("m <= All", "a number is needed, not a set of rank variables"),
         ("A |", "is not an expression"),
@@ -107,7 +107,7 @@ def test_what_is_wrong_with_them(load: Load, refuse: Refuse, source: str, messag
 def test_the_caret_stands_under_the_unknown_name(refuse: Refuse):
     error = refuse(CASCADE.replace("RENAMES", "{x: A | Bb}"))
     assert error.render() == (
-        "error: Einsum `T`: `Bb` is no tensor, rank variable, rename or set\n"
+        "error: Einsum `T`: `Bb` is not a tensor, rank variable, rename or set\n"
         " --> w.yaml:9:22\n"
         "  |\n"
         "9 |     renames: {x: A | Bb}\n"
@@ -123,7 +123,7 @@ def test_the_caret_stands_under_the_unknown_name(refuse: Refuse):
 def test_a_rename_that_one_einsum_lacks(refuse: Refuse, renames: str, hint: str):
     text = CASCADE.replace("RENAMES", "{weight: B}").replace("tensors: B", "tensors: weight")
     error = refuse(text.replace('C[n, j]"', f'C[n, j]"{renames}'))
-    assert error.message == "Einsum `Z`: `weight` is no tensor, rank variable, rename or set"
+    assert error.message == "Einsum `Z`: `weight` is not a tensor, rank variable, rename or set"
     assert error.hint == f"this is worked out for Einsum `Z`, which {hint}"
 
 
@@ -183,7 +183,7 @@ def test_own_renames_go_before_top_ones_and_these_before_the_default(
         ("[{name: i, source: Inputs}, {name: i, source: A}]", "{}", "given twice"),
         ("{T: A}", "{}", "shadows the tensor"),
         ("{m: A}", "{}", "shadows a rank variable"),
-        ("{Inputs: A}", "{}", "meaning of its own"),
+        ("{Inputs: A}", "{}", "is reserved"),
         ("{a b: A}", "{}", "cannot be a name"),
         ("{a: weight, weight: a}", "{}", "each other's values"),
         ("{}", "{reduced: m}", "has two sources"),

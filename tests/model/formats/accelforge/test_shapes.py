@@ -60,7 +60,7 @@ def test_a_condition_that_a_rank_cuts_is_noted(load: Load):
     text = HEAD + "  rank_sizes: {M: 4}\n  iteration_space_shape: {m: MINE}\n  einsums:\n  - Z[m] = A[m]\n"
     (note,) = map(str, load(text.replace("MINE", "0 <= m < 128")).notes)
     cut = "`m` ends at 3, as rank `M` has 4 values (w.yaml:3:19)"
-    assert note == f"w.yaml:4:30: {cut}; this condition would let it go on to 127"
+    assert note == f"w.yaml:4:30: {cut}; this condition allows values up to 127"
     for kept in ("0 <= m < 4", "m >= 0", "m < 128 and m < 4"):
         assert load(text.replace("MINE", kept)).notes == ()
 
@@ -221,7 +221,7 @@ def test_limits_whose_ends_are_attained_need_no_isl(load: Load, monkeypatch: pyt
 def test_a_condition_cannot_end_the_set_that_it_is_put_into(refuse: Refuse, condition: str):
     pytest.importorskip("islpy")
     text = MATMUL + f'  - {{einsum: "Z[m, n] = A[m, n]", iteration_space_shape: ["{condition}"]}}\n'
-    assert "does not belong into this condition" in refuse(text).message
+    assert "is not allowed in this condition" in refuse(text).message
 
 
 def test_isl_gives_up_on_what_takes_too_long(refuse: Refuse):

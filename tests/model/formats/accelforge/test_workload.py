@@ -69,7 +69,9 @@ def test_densities_are_refused_or_ignored(load: Load, refuse: Refuse):
 def test_a_function_named_copy_is_noted(load: Load):
     text = MATMUL + '  - {einsum: "Z[m, n] = copy(A[m, n])"}\n'
     (note,) = (note for note in map(str, load(text).notes) if "copy" in note)
-    assert note.endswith("`copy` is computed like any function; `is_copy_operation: true` moves")
+    assert note.endswith(
+        "`copy` is computed like any other function; `is_copy_operation: true` makes it a move"
+    )
     moved = load(text.replace('])"', '])", is_copy_operation: true'))
     assert not any("copy" in note.text for note in moved.notes)
 
@@ -235,21 +237,21 @@ BAD = {
     "there is no size": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[H: m + r]"]\n',
     "no value of `m` is left": '  iteration_space_shape: {m: 4 <= m < 4}\n  einsums: ["Z[m] = A[m]"]\n',
     "lies outside of rank": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[M: 4] * B[m]"]\n',
-    "is no rank variable of Einsum": "  rank_sizes: {M: 4, N: 2}\n"
+    "is not a rank variable of Einsum": "  rank_sizes: {M: 4, N: 2}\n"
     '  einsums: ["Y[n] = B[n]", {einsum: "Z[m] = A[m]", iteration_space_shape: [n < 1]}]\n',
-    "does not speak of `m`": '  iteration_space_shape: {m: 0 <= n < 4}\n  einsums: ["Z[m] = A[m]"]\n',
+    "does not mention `m`": '  iteration_space_shape: {m: 0 <= n < 4}\n  einsums: ["Z[m] = A[m]"]\n',
     "a comparison such as": '  iteration_space_shape: {m: m + 4}\n  einsums: ["Z[m] = A[m]"]\n',
     "at least 1": '  rank_sizes: {M: 0}\n  einsums: ["Z[m] = A[m]"]\n',
     "whole number": '  rank_sizes: {M: 7 / 2}\n  einsums: ["Z[m] = A[m]"]\n',
-    "`m` is no name of a rank": '  rank_sizes: {m: 4}\n  einsums: ["Z[m] = A[m]"]\n',
+    "`m` is not the name of a rank": '  rank_sizes: {m: 4}\n  einsums: ["Z[m] = A[m]"]\n',
     "need each other's values": '  rank_sizes: {M: N, N: M}\n  einsums: ["Z[m] = A[m]"]\n',
     "with one `=`": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m] = B[m]"]\n',
     "there must be one tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] + Y[m] = A[m]"]\n',
     "on the right": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = 3"]\n',
     "`[` does not belong to a tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m] + [m"]\n',
     "`{` does not belong to a tensor": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A{m} * B[m]"]\n',
-    "is no rank variable": '  rank_sizes: {M: 4}\n  einsums: ["Z[M] = A[m]"]\n',
-    "no name of a rank": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m: m]"]\n',
+    "is not a rank variable": '  rank_sizes: {M: 4}\n  einsums: ["Z[M] = A[m]"]\n',
+    "not the name of a rank": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m: m]"]\n',
     "indexed twice": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m, M: m]"]\n',
     "two Einsums are named": '  rank_sizes: {M: 4}\n  einsums: ["Z[m] = A[m]", "Z[m] = B[m]"]\n',
     "produced by two Einsums": "  rank_sizes: {M: 4}\n"
@@ -296,7 +298,7 @@ BAD = {
     "needs `einsum` or": "  rank_sizes: {M: 4}\n  einsums: [{name: Z}]\n",
     "already given by `einsum`": "  rank_sizes: {M: 4}\n"
     '  einsums: [{einsum: "Z[m] = A[m]", tensor_accesses: [{name: A, projection: [m]}]}]\n',
-    "is no tensor of this Einsum": "  rank_sizes: {M: 4}\n"
+    "is not a tensor of this Einsum": "  rank_sizes: {M: 4}\n"
     '  einsums: [{einsum: "Z[m] = A[m]", tensor_accesses: [{name: B, persistent: True}]}]\n',
     "must be a list or a mapping": "  rank_sizes: {M: 4}\n"
     "  einsums: [{name: Z, tensor_accesses: [{name: A, projection: m, output: True}]}]\n",

@@ -51,7 +51,7 @@ def notes_of(text: str, directory: Path) -> list[str]:
     ],
 )
 def test_edges_say_what_they_carry(edge: str, note: str | None, tmp_path: Path):
-    found = notes_of(f"{LAYERS}  edges:\n  - {edge}\n", tmp_path)
+    found = [own for own in notes_of(f"{LAYERS}  edges:\n  - {edge}\n", tmp_path) if "no edge" not in own]
     assert found == ([] if note is None else [f"10:5: {note}"])
 
 

@@ -53,6 +53,30 @@ def test_explicit_costs(load):
     assert (network.layers[1].place.line, edge.place.line) == (6, 8)
 
 
+LONE = "  - {name: lone, methods: {im2col: 1}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        (
+            TINY.replace("  edges:\n", f"{LONE}  edges:\n"),
+            ["no edge reaches layer `lone`, so no transition counts for it"],
+        ),
+        (TINY[: TINY.index("  edges:")] + LONE, []),
+        (
+            SHAPED.replace("chain", "[{from: conv, to: out}]"),
+            ["no edge reaches layer `in`, so no transition counts for it"],
+        ),
+        (SHAPED, []),
+    ],
+)
+def test_a_layer_that_no_edge_reaches_is_noted(text, notes, load):
+    loaded = load(text)
+    found = (loaded.network or loaded.shaped).notes
+    assert [str(note).partition(": ")[2] for note in found] == notes
+
+
 @pytest.mark.parametrize("text", [TINY, SHAPED])
 def test_variables_that_no_template_names_are_noted(text, tmp_path):
     path = tmp_path / "net.yaml"
@@ -84,7 +108,7 @@ def test_chains_and_layers_without_edges(load):
 def test_an_architecture_asks_for_methods(load):
     with pytest.raises(SpecError) as caught:
         load(f"{TINY}architecture: {{nodes: []}}\n")
-    assert caught.value.message == "a network with costs of its own needs no architecture"
+    assert caught.value.message == "a network with explicit costs needs no architecture"
     assert caught.value.hint.startswith("`--methods FILE`")
 
 
@@ -146,7 +170,7 @@ def test_every_key_of_the_cost_model_counts(load):
         ("winograd: inf", "kn2row: inf", "the target of `conv1` -> `conv2` does not offer", "kn2row"),
         ("winograd: inf", "winograd: -3", "transition from `kn2row` to `winograd` in `conv1`", "-3"),
         ("kn2row: {im2col: 0.25, winograd: inf}", "kn2row: 3", "must be a mapping", "3"),
-        ("  edges:\n", "  edges:\n  - {from: conv2, to: conv1}\n", "circle: ", None),
+        ("  edges:\n", "  edges:\n  - {from: conv2, to: conv1}\n", "form a cycle: ", None),
         ("  edges:\n", "  edges:\n  - {from: conv1, to: conv2}\n", "joined twice", None),
         ("network:", "networks:", "unknown key `networks`", "networks"),
         ("unit: ms", "units: ms", "unknown key `units`", "units"),

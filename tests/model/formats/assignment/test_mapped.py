@@ -101,7 +101,7 @@ def test_sections_for_other_cost_models_are_noted(load):
 
 def test_a_mapping_of_the_architecture_is_noted(load):
     (note,) = map(str, load(architecture=ARCHITECTURE + "mapping: []\n").notes)
-    assert note.endswith("the `mapping` of the architecture is no constraint for the layers of a network")
+    assert note.endswith("the `mapping` of the architecture does not constrain the layers of a network")
 
 
 def test_the_objective_of_the_architecture_is_noted(load):

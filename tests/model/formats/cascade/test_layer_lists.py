@@ -46,3 +46,14 @@ def test_wrong_lists_of_problems(tmp_path: Path, problems: str, message: str):
         load_network([path, EYERISS])
     assert caught.value.span is not None
     assert caught.value.span.line == 1
+
+
+def test_names_of_layer_files_that_a_terminal_would_act_upon(tmp_path: Path):
+    folder = tmp_path / "net\n"
+    folder.mkdir()
+    for name in ("a\r.yaml", "a\n.yaml"):
+        (folder / name).write_text("".join(LIST.splitlines(keepends=True)[:2]), encoding="utf-8")
+    network = load_network([folder, EYERISS])
+    names = [network.name, *(layer.name for layer in network.layers)]
+    assert all(name.isprintable() for name in names)
+    assert len(set(names)) == 3

@@ -46,7 +46,9 @@ def notes(network: Network) -> list[str]:
 @pytest.mark.parametrize("renames", ["{weight: W}", "{}"])
 def test_all_inputs_are_noted_where_weights_are_told_from_the_input(load, renames: str):
     network = load(renames, SERIAL)
-    assert notes(network) == ["`Inputs` means all inputs of `Z`, without a rename `input`; weights, too"]
+    assert notes(network) == [
+        "`Inputs` means all inputs of `Z`, without a rename `input`, and so the weights too"
+    ]
     assert network.layers[0].mapspace.keep[1].keep == {"A", "W"}
 
 
@@ -58,7 +60,10 @@ def test_a_rename_settles_it(load, nodes: str):
 def test_the_hint_of_branches_that_keep_the_same(load):
     with pytest.raises(SpecError, match="`W` is kept in two branches") as caught:
         load("{weight: W}", PARALLEL)
-    assert caught.value.hint == "`Inputs` means all inputs of Einsum `Z`: give it a rename `input`"
+    assert (
+        caught.value.hint
+        == "`Inputs` means all inputs of Einsum `Z`; to exclude weights, give it a rename `input`"
+    )
 
 
 def test_other_errors_keep_their_hints(load):

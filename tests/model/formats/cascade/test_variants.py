@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from model.formats.cascade import loader
 from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from model.text.source import SpecError
@@ -108,8 +107,19 @@ def test_an_attribute_is_set_once(files: Path):
         load_variants([files / "w.yaml", files / "a.yaml"], settings=settings)
 
 
-def test_too_many_points_are_refused_before_any_is_read(files: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loader, "MOST_VARIANTS", 3)
-    settings = [parse_setting("buffer.depth=6,7"), parse_setting("PE.meshX=2,4")]
-    with pytest.raises(SpecError, match="a sweep over 4 points; at most 3"):
+def test_too_many_points_are_refused_before_any_is_read(files: Path):
+    values = ",".join(map(str, range(1, 102)))
+    settings = [parse_setting(f"buffer.depth={values}"), parse_setting(f"PE.meshX={values}")]
+    with pytest.raises(SpecError, match="a sweep over 10,201 points; at most 10,000"):
         load_variants([files / "absent.yaml"], settings=settings)
+
+
+def test_names_of_files_that_a_terminal_would_act_upon(files: Path):
+    """Two of them look alike once they are printable."""
+    workloads = [files / "w\x1b[31m.yaml", files / "w\x9b[31m.yaml"]
+    for path in workloads:
+        path.write_text(WORKLOAD, encoding="utf-8")
+    variants = load_variants([files / "a.yaml"], workloads)
+    names = [variant.workload for variant in variants]
+    assert names == ["w\N{REPLACEMENT CHARACTER}[31m#1", "w\N{REPLACEMENT CHARACTER}[31m#2"]
+    assert all(variant.network.name.isprintable() for variant in variants)

@@ -100,7 +100,7 @@ def damaged(draw: st.DrawFn) -> Node:
     return top
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(damaged())
 def test_damage_ends_in_an_error_with_a_place(top):
     assert isinstance(top, MappingNode)

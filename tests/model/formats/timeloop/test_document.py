@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from model.text.source import SpecError
 from tests.model.formats.timeloop.support import (
     BUFFER,
     DRAM,
@@ -55,7 +56,10 @@ def test_elements_of_drafts_are_components():
 
 def test_tags_of_other_dialects_are_translated():
     arch = architecture(DRAM, "  - !ArrayContainer {name: part}\n", MAC)
-    assert failure(spec(arch=arch)).hint == "write `!Container`, with `split: 0` for a mesh along Y"
+    # Other mistakes are named later.
+    error = failure(spec("variables: {X: 1 +}\nunknown: {}\n", arch=arch))
+    assert error.message == "`!ArrayContainer` is a node of CiMLoop, which extends Timeloop's format"
+    assert error.hint == "write `!Container`, with `split: 0` for a mesh along Y"
     copied = architecture(DRAM, BUFFER.replace("!Component", "!Copy"), MAC)
     assert "`spatial: {meshX: ...}`" in (failure(spec(arch=copied)).hint or "")
 
@@ -102,10 +106,45 @@ def test_no_limit_on_loops(value):
         ("{optimization_metrics: [accesses-2]}", "is not supported", "accesses-2"),
         ("{optimization_metrics: [enrgy]}", "unknown metric `enrgy`", "enrgy"),
         ("{optimization_metrics: [[edp]]}", "must be a single value", "[edp]"),
-        ("{max_temporal_loops_in_a_mapping: 6}", "a limit on loops is not modelled", "6"),
         ("[edp]", "must be a mapping", "[edp]"),
         ("{version: 0.3, timeout: 1}", "version `0.3` is not supported", "0.3"),
     ],
 )
 def test_mistakes_are_marked(mapper, message, mark):
     assert_fails(spec(f"mapper: {mapper}\n"), message, mark)
+
+
+MAPPING = "[{target: DRAM, type: temporal, factors: [R=3, P=16, C=4, K=8], permutation: [R, P, C, K]}]"
+
+
+@pytest.mark.parametrize("key", ["globals", "globals_chip", "my_globals"])
+def test_globals_are_known_by_a_part_of_their_key(key):
+    section = f"{key}: {{version: 0.4, environment_variables: {{TIMELOOP_OUTPUT_STAT_SCIENTIFIC: 1}}}}\n"
+    (note,) = map(str, load(spec(section)).notes)
+    assert f"`{key}` controls Timeloop's programs" in note
+
+
+def test_mappings_are_known_by_a_part_of_their_key_and_add_up():
+    loaded = load(spec(f"mapping_given: {MAPPING}\n"))
+    assert loaded.has_mapping
+    assert loaded.mapping == load(spec(f"mapping: {MAPPING}\n")).mapping
+    assert load(spec(f"mapping_given: {MAPPING}\n"), skip_mapping=True).mapping is None
+    kept = "mapping_kept: [{target: buffer, type: dataspace, bypass: [Weights]}]\n"
+    both = load(spec(f"mapping: {MAPPING}\n", kept)).mapping
+    assert both.nodes[1].keep == {"Inputs", "Outputs"}
+
+
+def test_constraints_take_precedence_over_mappings():
+    assert not load(spec("mapping_constraints: []\nmapspace_constraints: {targets: []}\n")).has_mapping
+
+
+def test_a_limit_on_temporal_loops_is_checked_on_mappings():
+    def limited(most, *sections, **options):
+        return load(spec(f"mapper: {{max_temporal_loops_in_a_mapping: {most}}}\n", *sections), **options)
+
+    mapspace = limited(4).mapspace
+    assert mapspace.max_temporal_loops == 4
+    assert "is checked once the best mapping is known" in str(mapspace.notes[0])
+    assert limited(4, f"mapping: {MAPPING}\n").mapping.temporal_loops == 4
+    with pytest.raises(SpecError, match="has 4 temporal loops, and the mapper allows 3"):
+        limited(3, f"mapping: {MAPPING}\n")

@@ -84,7 +84,7 @@ def test_dimension_names_of_several_letters():
         ("[('Z=' + str(2))]", "unknown dimension `Z`", "('Z=' + str(2))"),
         ("[[P, [4]]]", "a factor must be text, but is a list", "[P, [4]]"),
         ("[[]]", "a factor must be text, but is a list", "[]"),
-        ("[P!=4]", "`P!` is no dimension", "P!=4"),
+        ("[P!=4]", "`P!` is not a dimension", "P!=4"),
         ("'P=4; C=2'", "`P=4;` is not a factor", "'P=4; C=2'"),
         ("[P=2, P=4]", "no divisor of P = 16 satisfies `P=2` and `P=4`", "P=4"),
         ("['P>=8', P<=4]", "no divisor of P = 16 satisfies `P>=8` and `P<=4`", "P<=4"),
@@ -188,13 +188,40 @@ def test_permutations(permutation, inner, outer):
 @pytest.mark.parametrize(
     ("permutation", "message", "mark"),
     [
-        ("[R, R]", "stands twice", "R"),
-        ("RPR", "stands twice", "RPR"),
-        ("[R, X]", "unknown dimension `X`", "X"),
-        ("RPX", "unknown dimension `X`", "RPX"),
+        ("[R, R]", "is listed twice", "R"),
+        ("RPR", "is listed twice", "RPR"),
+        ("[R, r]", "unknown dimension `r`", "r"),
+        ("RPx", "unknown dimension `x`", "RPx"),
+        ("XYZ", "unknown dimension `X`", "XYZ"),
         ("[RP]", "unknown dimension `RP`", "RP"),
         ("{R: 1}", "must be a single value", "{R: 1}"),
     ],
 )
 def test_wrong_permutations_are_marked(permutation, message, mark):
     assert_fails(text_with(f"{{permutation: {permutation}}}"), message, mark)
+
+
+@pytest.mark.parametrize(
+    ("item", "factors"), [("R=1 P=1", "R=1, P=1"), ("R1 P<=4 C2", "R1, P<=4, C2"), ("R=1,P=1", "R=1, P=1")]
+)
+def test_factors_without_commas_between_them(item, factors):
+    error = failure(text_with(f"{{factors: ['{item}']}}"))
+    assert error.hint == f"write `[{factors}]`, with a comma between the items"
+
+
+def test_dimensions_that_the_problem_lacks_are_noted():
+    loaded = load(text_with("{factors: [S=1, Q<=4, N=0, R=3, M=-1], permutation: [R, S, C]}"))
+    assert {f"{rule.dim}{rule.value}" for rule in loaded.mapspace.temporal[1].factors} == {"R3"}
+    assert loaded.mapspace.temporal[1].inner == ("R", "C")
+    (note,) = map(str, loaded.notes)
+    assert "the problem has no dimensions `S`, `Q`, `N` and `M`; constraints on them have no effect" in note
+    assert "`M`: did you mean `K`? Some layers call the output channels `M`" in note
+    near = load(text_with("{factors: [KX=1]}")).notes[0].text
+    assert near.endswith("no dimension `KX`; constraints on it have no effect; `KX`: did you mean `K`?")
+
+
+def test_a_loop_over_a_dimension_that_the_problem_lacks_is_an_error():
+    error = failure(text_with("{factors: [M=2]}"))
+    assert error.message == "unknown dimension `M`"
+    assert "call the output channels `M`, this one `K`" in error.hint
+    assert failure(text_with("{factors: ['S>=2']}")).message == "unknown dimension `S`"

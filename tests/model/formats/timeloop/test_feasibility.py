@@ -75,8 +75,8 @@ def test_what_lies_outside_raises_the_least_tile():
         MAC,
     )
     error = failure(spec(arch=architecture(*nodes)))
-    assert "Weights 1 + Inputs 16 + Outputs 16 = 33 words at the least, `spad` holds 32" in error.message
-    assert error.hint == "the least tiles of all that it must keep take 37 words"
+    assert "Weights 1 + Inputs 16 + Outputs 16 = at least 33 words, `spad` holds 32" in error.message
+    assert error.hint == "all that it must keep needs at least 37 words"
     assert [text for _, text in error.related][3:] == ["`P=1` at `DRAM`", "the capacity"]
 
 
@@ -97,7 +97,7 @@ def test_multiple_buffering_is_shown_in_the_arithmetic():
     spad = SPAD.replace("datawidth: 16", "datawidth: 16, multiple_buffering: 16")
     error = failure(spec(arch=architecture(DRAM, constrained(spad, "{dataspace: {keep: ['*']}}"), MAC)))
     capacity = "`spad` holds 2 (32 over multiple_buffering 16)"
-    assert f"= 3 words at the least, {capacity}: 1 too few" in error.message
+    assert f"= at least 3 words, {capacity}: 1 too few" in error.message
 
 
 def test_a_capacity_that_just_suffices():

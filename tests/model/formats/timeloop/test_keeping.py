@@ -208,7 +208,7 @@ def test_what_asks_for_nothing_may_stand_anywhere(empty):
     [
         ("{dataspace: {keep_only: []}}", "a dataspace constraint has no effect on `mac`", "dataspace"),
         ("{temporal: {fators: []}}", "a temporal constraint has no effect on `mac`", "temporal"),
-        ("{temporal: {target: buffer}}", "this constraint stands on `mac`", "buffer"),
+        ("{temporal: {target: buffer}}", "this constraint is on `mac`", "buffer"),
     ],
 )
 def test_what_asks_for_something_may_not(constraints, message, mark):
@@ -218,7 +218,7 @@ def test_what_asks_for_something_may_not(constraints, message, mark):
 @pytest.mark.parametrize(
     ("constraints", "message", "mark"),
     [
-        ("{temporal: {target: spad, factors: [P=1]}}", "this constraint stands on `buffer`", "spad"),
+        ("{temporal: {target: spad, factors: [P=1]}}", "this constraint is on `buffer`", "spad"),
         ("{temporal: {type: spatial, factors: [P=1]}}", "this is a temporal constraint", "spatial"),
         ("{max_utilization: 0.5}", "`max_utilization` is not modelled", "max_utilization"),
     ],
@@ -234,7 +234,9 @@ def test_no_coalesce():
     levels = load(spec(arch=architecture(DRAM, ARRAY, node, MAC))).mapspace.architecture.levels
     assert levels[1].no_coalesce == {"Inputs"}
     outermost = constrained(DRAM, "{dataspace: {no_coalesce: [Inputs]}}")
-    assert "outermost level" in error_of(outermost, MAC).message
+    noted = load(spec(arch=architecture(outermost, MAC)))
+    assert "no_coalesce of `Inputs` has no effect on `DRAM`, which is the outermost" in noted.notes[0].text
+    assert noted.mapspace.architecture.levels[0].no_coalesce == frozenset()
     idle = constrained(SPAD, "{dataspace: {no_coalesce: [Inputs], bypass: [Inputs]}}")
     assert "no_coalesce has no effect" in load(spec(arch=architecture(DRAM, idle, MAC))).notes[0].text
 
@@ -303,7 +305,7 @@ def test_targets_may_stand_in_a_plain_list_and_name_the_level_above_a_fanout():
 
 def test_overbooking_is_noted():
     targets = "constraints: [{target: buffer, type: max_overbooked_proportion, proportion: 0.1}]\n"
-    assert "max_overbooked_proportion changes nothing" in load(spec(targets)).notes[0].text
+    assert "max_overbooked_proportion has no effect" in load(spec(targets)).notes[0].text
 
 
 def test_two_different_orders_or_splits_of_one_node_are_an_error():

@@ -32,7 +32,7 @@ SPEC = spec()
         ("nodes", "`!Component` does not belong under `zzqx`"),
         ("class", "unknown key `zzqx` in this `!Component`, which lacks `class`"),
         ("depth", "storage `buffer` lacks `depth`; only a DRAM may be unlimited"),
-        ("datawidth", "storage `DRAM` lacks `datawidth`, the bits of a word"),
+        ("datawidth", "storage `DRAM` lacks `datawidth` (the bits of a word)"),
     ],
 )
 def test_both_are_named_at_the_unknown_key(old, message):

@@ -129,7 +129,7 @@ def test_a_wrong_value_is_shown_where_it_is_given(spec: Path, setting: str):
 
 @pytest.mark.parametrize("text", ["depth=1", "buffer.depth", ".depth=1", "buffer.=1", "", "="])
 def test_other_forms_are_refused(text: str):
-    with pytest.raises(SpecError, match="sets no attribute"):
+    with pytest.raises(SpecError, match="does not set an attribute"):
         parse_setting(text)
 
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.model.formats.timeloop.support import DRAM, MAC, architecture, assert_fails, load, spec
+from tests.model.formats.timeloop.support import DRAM, MAC, architecture, assert_fails, failure, load, spec
 
 SRAM = "class: SRAM, attributes: {width: 64, depth: 8, datawidth: 8"
 
@@ -135,3 +135,16 @@ def test_energies_without_a_common_unit_are_refused():
     assert_fails(
         with_energies("1e-30", "1").replace("read: 512", "read: 1e20"), "`buffer` and `DRAM`", "buffer"
     )
+
+
+def test_a_latency_needs_no_energies():
+    cell = "  - !Component {name: cell, class: compute, subclass: optical_dot}\n"
+    text = spec("mapper: {optimization_metrics: [delay]}\n", arch=architecture(DRAM, cell))
+    (note,) = map(str, load(text).notes)
+    assert (
+        "unknown component class `optical_dot`; its energies count as 0, since a latency needs none" in note
+    )
+    assert load(text).mapspace.architecture.compute.energy == 0
+    error = failure(text, objectives=("latency", "energy"))
+    assert "an ERT; `technology: -1`" in error.hint
+    assert load(text.replace("delay", "edp"), objectives=("latency",)).notes == load(text).notes

@@ -135,7 +135,7 @@ def test_the_message_of_a_misspelt_coefficient():
 
 def test_a_dimension_in_place_of_a_coefficient_is_shown_how_sums_are_written():
     error = failure(changed("[R, Dilation]", "[R, P]"))
-    assert (error.message, marked(error)) == ("`P` is a dimension, no coefficient", "P")
+    assert (error.message, marked(error)) == ("`P` is a dimension, not a coefficient", "P")
     assert error.hint == "a sum of two dimensions is written `[[R], [P]]`"
 
 
@@ -205,7 +205,7 @@ def test_densities_need_a_flag():
         ("[R, Dilation]", "[R, 0]", "must be at least 1", "0"),
         ("[R, Dilation]", "[R, -1]", "must be at least 1, but is -1", "-1"),
         ("name: Stride, default: 1", "name: Stride", "lacks coefficient `Stride`", None),
-        ("name: Stride", "name: R", "coefficient `R` has a name that is taken", "R"),
+        ("name: Stride", "name: R", "the name of coefficient `R` is already used", "R"),
         ("name: Inputs", "name: Weights", "two dataspaces are named `Weights`", "Weights"),
         (", read-write: true", "", "no dataspace is `read_write: true`", None),
         ("read-write: true", "read-write: yes", "must be true or false", "yes"),

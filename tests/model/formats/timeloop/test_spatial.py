@@ -242,7 +242,7 @@ def test_maximize_dims(spatial, expected):
     loaded = load(text_with(spatial))
     found = {rule.dim: rule.value for rule in loaded.mapspace.spatial[0].factors}
     assert found == expected
-    assert any("maximize_dims of `PE` comes to" in note.text for note in loaded.notes)
+    assert any("maximize_dims of `PE` gives" in note.text for note in loaded.notes)
 
 
 @pytest.mark.parametrize(
@@ -267,9 +267,9 @@ def test_maximize_dims_of_temporal_loops_gets_what_is_left():
     [
         ("{factors: [K=2], maximize_dims: [[K]]}", "`K` is constrained already"),
         ("{maximize_dims: [[K], C]}", "not a mixture"),
-        ("{maximize_dims: [[K], [K]]}", "stands twice"),
+        ("{maximize_dims: [[K], [K]]}", "is listed twice"),
         ("{maximize_dims_capacity: 2}", "without `maximize_dims`"),
-        ("{maximize_dims: [[Z]]}", "unknown dimension `Z`"),
+        ("{maximize_dims: [[k]]}", "unknown dimension `k`"),
     ],
 )
 def test_wrong_maximize_dims(spatial, message):
@@ -343,3 +343,20 @@ def test_a_mesh_of_the_outermost_storage_has_a_hint():
     error = failure(spec(arch=architecture(several, SPAD, MAC)))
     assert "has no storage above it" in error.message
     assert "the outermost storage is one" in (error.hint or "")
+
+
+@pytest.mark.parametrize("order", ["[S, C, Q, K]", "SCQK", "'S, C, Q, K'"])
+def test_a_split_does_not_count_dimensions_that_the_problem_lacks(order):
+    found = rules(f"{{permutation: {order}, split: 2}}")
+    assert (found.inner, found.outer, found.split) == (("C", "K"), (), 1)
+
+
+def test_a_split_counts_the_outer_dimensions_that_the_problem_lacks():
+    found = rules("{permutation: [C, _, S, K], split: 4}")
+    assert (found.inner, found.outer, found.split) == (("C",), ("K",), 3)
+
+
+def test_a_loop_that_needs_both_axes_gets_a_hint():
+    error = failure(text_with("{factors: [K=8]}"))
+    assert "a dimension lies along one axis of a mesh" in error.hint
+    assert failure(text_with("{factors: [P=16]}", ROW)).hint is None

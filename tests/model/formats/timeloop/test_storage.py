@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -70,7 +71,7 @@ def test_a_dram_without_depth_is_unlimited():
 @pytest.mark.parametrize("attribute", ["multiple_buffering: 2", "min_utilization: 0.5"])
 def test_how_an_unlimited_capacity_is_used_changes_nothing(attribute):
     (note,) = map(str, load(text_with(f"{{width: 64, datawidth: 16, {attribute}}}", "DRAM")).notes)
-    assert f"{attribute.split(':')[0]} of `buffer` changes nothing: it has no limit" in note
+    assert f"{attribute.split(':')[0]} of `buffer` has no effect: it has no limit" in note
     assert load(text_with(f"{{width: 64, datawidth: 16, depth: 4, {attribute}}}", "DRAM")).notes == ()
 
 
@@ -126,7 +127,7 @@ def test_a_level_that_gates_itself_is_noted_where_nothing_else_gates_it(prefix: 
     notes = [note.text for note in loaded.notes]
     assert (
         notes
-        == ["power_gated_at of `buffer` names the level itself and changes nothing: no node above gates it"]
+        == ["power_gated_at of `buffer` names the level itself and has no effect: no node above gates it"]
         * noted
     )
 
@@ -149,14 +150,14 @@ def test_attributes_without_effect_are_noted(flag):
 @pytest.mark.parametrize("name", SPARSE_ATTRIBUTES)
 def test_a_place_for_metadata_changes_nothing_for_dense_data(name):
     (note,) = map(str, load(text_with(USUAL.replace("}", f", {name}: 4}}"))).notes)
-    assert f"`{name}` of `buffer` changes nothing: nothing is compressed" in note
+    assert f"`{name}` of `buffer` has no effect: only sparse" in note
     assert load(text_with(USUAL.replace("}", f", {name}: false}}"))).notes == ()
 
 
 def test_all_that_describes_metadata_is_noted_at_once():
     attributes = USUAL.replace("}", ", metadata_storage_width: 8, metadata_storage_depth: 4}")
     (note,) = map(str, load(text_with(attributes)).notes)
-    assert "`metadata_storage_depth` and `metadata_storage_width` of `buffer` change nothing" in note
+    assert "`metadata_storage_depth` and `metadata_storage_width` of `buffer` have no effect" in note
 
 
 def test_a_row_of_no_width_holds_one_word():
@@ -176,7 +177,11 @@ def test_the_old_bandwidth_is_halved_between_reads_and_writes():
     ("attributes", "message", "mark"),
     [
         ("{width: 64, depth: 256}", "lacks `datawidth`", "buffer"),
-        ("{width: 64, depth: 256, datawidth: 16, instances: 4}", "`instances` is no attribute", "instances"),
+        (
+            "{width: 64, depth: 256, datawidth: 16, instances: 4}",
+            "`instances` is not an attribute",
+            "instances",
+        ),
         ("{width: 64, datawidth: 16}", "only a DRAM may be unlimited", "buffer"),
         ("{width: 60, depth: 256, datawidth: 16}", "whole number of words", "60"),
         ("{width: 64, depth: 256, datawidth: 16, cluster_size: 3}", "whole number of words", "64"),
@@ -196,7 +201,7 @@ def test_the_old_bandwidth_is_halved_between_reads_and_writes():
         ("{width: 64, depth: 4, datawidth: 16, multiple_buffering: 0.5}", "must be at least 1", "0.5"),
         ("{width: 64, depth: 4, datawidth: 16, min_utilization: 2}", "between 0 and 1", "2"),
         ("{width: 64, depth: 4, datawidth: 16, energy_per_hop: 2}", "networks", "energy_per_hop"),
-        ("{width: 64, depth: 4, datawidth: 16, power_gated_at: mac}", "does not lie above it", "mac"),
+        ("{width: 64, depth: 4, datawidth: 16, power_gated_at: mac}", "is not above it", "mac"),
         ("{width: 64, depth: 4, datawidth: 16, max_utilization: 0.5}", "is not modelled", "max_utilization"),
         ("{width: '64', depth: 4, datawidth: 16}", "but is the text `64`", "'64'"),
         ("{width: 64, depth: 4, datawidth: 16, read_bandwidth: '4'}", "but is the text `4`", "'4'"),
@@ -224,7 +229,7 @@ def test_the_least_tiles_must_fit():
         "    constraints: {dataspace: {keep: [Weights, Inputs]}, temporal: {factors: [R=3]}}\n"
     )
     error = failure(spec(arch=architecture(DRAM, node, MAC)))
-    assert error.message == "Weights 3 + Inputs 3 = 6 words at the least, `spad` holds 4: 2 too few"
+    assert error.message == "Weights 3 + Inputs 3 = at least 6 words, `spad` holds 4: 2 too few"
     assert marked(error) == "spad"
     texts = [text for _, text in error.related]
     assert texts == ["`Weights` is kept here", "`Inputs` is kept here", "`R=3` at `spad`", "the capacity"]
@@ -360,3 +365,9 @@ def test_all_that_the_estimator_asks_for_is_known(name):
         asked.update(type="DDR4")
     primitive.estimate(Attributes(name, asked))
     assert asked.names <= ESTIMATED_ATTRIBUTES
+
+
+@pytest.mark.parametrize("name", ["depth", "datawidth"])
+def test_what_is_empty_is_called_empty(name):
+    node = re.sub(f"{name}: [0-9]+", f"{name}: ", BUFFER)
+    assert_fails(spec(arch=architecture(DRAM, node, MAC)), f"`{name}` of storage `buffer` is empty", name)

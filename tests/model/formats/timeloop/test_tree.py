@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 
 from model.architecture import Fanout, StorageLevel
-from model.formats.timeloop.tree import NO_ATTRIBUTES, read_attributes
+from model.formats.timeloop.tree import NO_ATTRIBUTES, read_attributes, read_variables
 from model.text.composer import compose
 from model.text.limits import Limits
-from model.text.source import Document
+from model.text.source import Document, SpecError
 from tests.model.formats.timeloop.support import (
     ARRAY,
     BUFFER,
@@ -185,7 +185,7 @@ def test_an_energy_table_prices_components():
         ((DRAM, BUFFER), "no compute component", None),
         ((MAC,), "no storage component", None),
         ((DRAM, MAC, MAC.replace("mac\n", "mac2\n", 1)), "two compute components", "mac2"),
-        ((DRAM, MAC, BUFFER), "`buffer` stands below the compute component", "buffer"),
+        ((DRAM, MAC, BUFFER), "`buffer` is below the compute component", "buffer"),
         ((ARRAY, DRAM, MAC), "fanout `PE` has no storage above it", "PE"),
         ((DRAM, BUFFER, BUFFER, MAC), "two nodes are named `buffer`", "buffer"),
         ((DRAM, "  - !Componnet {name: x}\n", MAC), "unknown tag `!Componnet`", None),
@@ -205,7 +205,7 @@ def test_an_energy_table_prices_components():
             "buffer[0..3]",
         ),
         ((DRAM, BUFFER.replace("    name: buffer\n", ""), MAC), "lacks the key `name`", None),
-        ((DRAM, BUFFER.replace("depth: 256", "meshX: 4"), MAC), "`meshX` is no attribute", "meshX"),
+        ((DRAM, BUFFER.replace("depth: 256", "meshX: 4"), MAC), "`meshX` is not an attribute", "meshX"),
         ((DRAM, ARRAY.replace("meshX", "meshx"), MAC), "unknown key `meshx`", "meshx"),
         ((DRAM, ARRAY.replace("4", "0"), MAC), "`meshX` must be at least 1", "0"),
         ((DRAM, ARRAY.replace("4", "[4]"), MAC), "must be a single value", "[4]"),
@@ -234,7 +234,7 @@ def test_a_fanout_inside_parallel_is_an_error():
     branch = "  - !Parallel\n    nodes:\n    - !Hierarchical\n      nodes:\n"
     branch += "      - !Container {name: a, spatial: {meshX: 2}}\n"
     error = failure(spec(arch=architecture(DRAM, branch, MAC)))
-    assert error.message == "a spatial fanout cannot stand inside `!Parallel`"
+    assert error.message == "a spatial fanout cannot be inside `!Parallel`"
     assert len(error.related) == 1
 
 
@@ -280,7 +280,7 @@ def test_environments_that_make_timeloop_count_otherwise_are_noted(variables, co
     general, *notes = map(
         str, load(spec(f"globals: {{version: 0.4, environment_variables: {variables}}}\n")).notes
     )
-    assert "`globals` steers Timeloop's own programs" in general
+    assert "`globals` controls Timeloop's programs" in general
     assert len(notes) == len(counting)
     assert all(
         f"`{name}` changes what Timeloop counts" in note for name, note in zip(counting, notes, strict=True)
@@ -313,13 +313,13 @@ def test_variables_may_stand_in_a_list_of_mappings():
 @pytest.mark.parametrize("key", ["subtree", "local"])
 def test_an_architecture_of_older_versions_is_named_as_such(key):
     text = spec(arch=f"architecture: {{version: 0.4, {key}: [{{name: system}}]}}\n")
-    assert_fails(text, f"an architecture of `{key}` is one of version 0.3", key)
+    assert_fails(text, f"an architecture with `{key}` has version 0.3", key)
 
 
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("arch", "an `architecture` is given in Timeloop's form"),
+        ("arch", "write the `architecture` in Timeloop's format"),
         ("ERT_summary", "the key `ERT`"),
         ("ART_summary", "the key `ART`"),
         ("workload", "the command `network`"),
@@ -369,7 +369,7 @@ def test_area_share_is_another_name_of_area_scale():
 )
 def test_nothing_has_no_mesh_and_no_price(keys, mark):
     nothing = f"  - !Component {{name: gap, class: nothing, {keys}}}\n"
-    message = f"`{mark}` has no effect on `gap`, which is nothing"
+    message = f"`{mark}` has no effect on `gap`, which has the class `nothing`"
     assert_fails(spec(arch=architecture(DRAM, nothing, MAC)), message, mark)
 
 
@@ -430,3 +430,40 @@ def test_compute_classes_may_be_in_upper_case():
 def test_operators_and_exponents_name_nothing(text, value):
     node = compose(Document.of("attributes.yaml", f"depth: {text}\nrows: 4\n"), Limits())
     assert read_attributes(node, NO_ATTRIBUTES, {})["depth"].value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("([1] * 15)", [1] * 15),
+        ("([0] * 7 + [1] * 8)", [0] * 7 + [1] * 8),
+        ("SIZES", [4, 8]),
+        ("2 * SIZES", [4, 8, 4, 8]),
+        ("SIZES + [16]", [4, 8, 16]),
+        ("SIZES[0] * SIZES[1]", 32),
+    ],
+)
+def test_variables_may_be_lists_and_calculate_with_them(text, value):
+    node = compose(Document.of("v.yaml", f"FOUND: {text}\nSIZES: [4, 8]\nLATER: FOUND\n"), Limits())
+    found = read_variables(node)
+    assert (found["FOUND"], found["LATER"]) == (value, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("([1] * 99999999)", "the result is longer than"),
+        ("([1] * 9999)", "a list of more than 2000 items"),
+        ("SIZES * SIZES", "a list is repeated a whole number of times, not a list"),
+    ],
+)
+def test_lists_have_limits(text, message):
+    node = compose(Document.of("v.yaml", f"FOUND: {text}\nSIZES: [4, 8]\n"), Limits())
+    with pytest.raises(SpecError, match=message):
+        read_variables(node)
+
+
+def test_a_list_is_no_size():
+    node = BUFFER.replace("depth: 256", "depth: SIZES")
+    text = spec("variables: {SIZES: [64, 128]}\n", arch=architecture(DRAM, node, MAC))
+    assert_fails(text, "the expression gives a list, not a number or a text", "SIZES")

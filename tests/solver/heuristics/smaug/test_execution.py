@@ -44,43 +44,43 @@ def _check(operator, backend, function=None):
         assert stored <= backend.capacity
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(convolutions(), UNALIGNED)
 def test_convolution(operator, backend):
     _check(operator, backend)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(poolings(), UNALIGNED)
 def test_pooling(operator, backend):
     _check(operator, backend)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(INNER_PRODUCTS, UNALIGNED)
 def test_inner_product(operator, backend):
     _check(operator, backend)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(BATCH_NORMS, UNALIGNED)
 def test_batch_norm(operator, backend):
     _check(operator, backend)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(UNARIES, UNALIGNED)
 def test_unary(operator, backend):
     _check(operator, backend, lambda inputs: np.maximum(inputs, 0))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(ELTWISES, UNALIGNED)
 def test_eltwise(operator, backend):
     _check(operator, backend, np.add)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SOFTMAXES, UNALIGNED)
 def test_softmax(operator, backend):
     _check(operator, backend)
@@ -122,7 +122,7 @@ def test_operands_of_other_shapes_are_refused(run):
         run(tile(operator, SMV), {**operands, "weights": operands["weights"].T[:4]})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(convolutions(), UNALIGNED)
 def test_a_sum_is_finished_before_the_next_one_begins(operator, backend):
     try:

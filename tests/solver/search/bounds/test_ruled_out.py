@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from model.problem import Dataspace
-from solver.search import agenda, engine
+from solver.search import agenda
 from solver.search.bounds import lattice_bounds as bounds
 from solver.search.bounds import leads
 from tests import strategies
-from tests.solver.search.holding import hold_search
+from tests.solver.search.holding import hold_search, sharp_bounds
 from tests.solver.search.unusual import (
     fixed_mapspaces,
     sliding_register_mapspaces,
@@ -38,7 +38,7 @@ def test_the_best_order_is_not_ruled_out(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(strategies, "EINSUMS", einsums)
-    monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
+    sharp_bounds(monkeypatch, first_nodes)
     for module in (bounds, leads):
         monkeypatch.setattr(module, "MOST_PAIRS", most_pairs)
     for mapspace in fixed_mapspaces(seed, 40, 3000):
@@ -63,7 +63,7 @@ def test_the_best_order_is_not_ruled_out_where_fanouts_unroll_windows(
     einsums: tuple[Einsum, ...], seed: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(strategies, "EINSUMS", einsums)
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    sharp_bounds(monkeypatch)
     for mapspace in unrolled_mapspaces(seed, 15, 500):
         hold_search(mapspace, monkeypatch)
 
@@ -72,6 +72,6 @@ def test_the_best_order_is_not_ruled_out_where_fanouts_unroll_windows(
 def test_the_best_order_is_not_ruled_out_where_the_lead_is_far_inside(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    sharp_bounds(monkeypatch)
     for mapspace in sliding_register_mapspaces(seed, 8, 20000):
         hold_search(mapspace, monkeypatch)

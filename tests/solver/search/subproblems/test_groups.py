@@ -21,7 +21,7 @@ from solver.search.survey.survey import Survey
 from solver.search.workers import Bounder
 from tests import strategies
 from tests.conftest import REPOSITORY
-from tests.reference_optima import OBJECTIVES
+from tests.reference import OBJECTIVES
 from tests.solver.search.holding import hold_search, least_by_choice, least_energies
 from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces, windows_anywhere
 from tests.strategies import CONVOLUTIONS, random_mapspaces

@@ -17,7 +17,7 @@ from model.mapping import Mapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace
 from model.objective import OBJECTIVES as OBJECTIVE_NAMES
 from solver.result import Options, Status
-from solver.search import engine, map_einsum
+from solver.search import map_einsum
 from solver.search.bounds.sifting import Sifted, sift
 from solver.search.branching.completion import Completion
 from solver.search.branching.skeleton import Priced
@@ -30,7 +30,7 @@ from solver.search.subproblems.loads import PARTS, LoadSubproblem, loaded
 from solver.search.subproblems.mixes import Cost
 from tests.bruteforce import Objective, enumerate_mappings
 from tests.mapspaces import free_mapspace, matmul
-from tests.solver.search.holding import belongs, compare
+from tests.solver.search.holding import belongs, compare, sharp_bounds
 from tests.solver.search.unusual import register_mapspaces, subproblems, told_apart, unlimited_bounds
 from tests.strategies import random_mapspaces
 
@@ -61,13 +61,13 @@ def scarce(random: Random, mapspace: Mapspace) -> Mapspace:
 @pytest.mark.parametrize("first_nodes", [0, 200])
 @pytest.mark.parametrize("seed", range(300, 303))
 def test_scarce_bandwidths(seed: int, first_nodes: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(engine, "FIRST_NODES", first_nodes)
+    sharp_bounds(monkeypatch, first_nodes)
     random = Random(seed)
     compare([scarce(random, mapspace) for mapspace in random_mapspaces(seed, 15, 600)], OBJECTIVES)
 
 
 def test_scarce_bandwidths_of_registers(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    sharp_bounds(monkeypatch)
     random = Random(7)
     compare([scarce(random, mapspace) for mapspace in register_mapspaces(7, 15, 600)], OBJECTIVES)
 

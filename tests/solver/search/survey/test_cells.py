@@ -18,7 +18,7 @@ from solver.search.survey.outlook import Outlook
 from solver.search.survey.survey import Survey
 from tests import strategies
 from tests.mapspaces import free_mapspace, matmul
-from tests.reference_optima import OBJECTIVES
+from tests.reference import OBJECTIVES
 from tests.solver.search.holding import few_cells, hold_search, settled
 from tests.solver.search.unusual import unusual_mapspaces, windows_anywhere
 from tests.strategies import CONVOLUTIONS, random_mapspaces

@@ -1,6 +1,7 @@
 """Neighbouring levels bounded together: bounds below all mappings, and searches that lose nothing by them."""
 
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -21,7 +22,7 @@ from solver.search.survey.neighbours import Neighbours, Subjects
 from solver.search.survey.survey import Survey
 from tests import strategies
 from tests.mapspaces import free_mapspace, matmul
-from tests.reference_optima import OBJECTIVES
+from tests.reference import OBJECTIVES
 from tests.solver.search.holding import few_cells, hold_search, least_by_choice, least_energies, settled
 from tests.solver.search.unusual import unusual_mapspaces, windows_anywhere
 from tests.strategies import CONVOLUTIONS, random_mapspaces
@@ -199,6 +200,13 @@ def test_joined_bounds_spare_lattices(monkeypatch: pytest.MonkeyPatch):
     assert 2 * found.statistics.subproblems < alone.statistics.subproblems
 
 
+@cache
+def least_energy_of_tight() -> int:
+    value = map_einsum(tight_mapspace(), Options(objectives=("energy",))).value
+    assert value is not None
+    return value
+
+
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(("first_alone", "largest"), list(product([0, 2, 1000], [2, 128])))
 def test_turns_rise_although_bounds_do(first_alone: int, largest: int, monkeypatch: pytest.MonkeyPatch):
@@ -206,9 +214,8 @@ def test_turns_rise_although_bounds_do(first_alone: int, largest: int, monkeypat
     monkeypatch.setattr(agenda, "FIRST_ALONE", first_alone)
     monkeypatch.setattr(agenda, "LARGEST_GROUP", largest)
     monkeypatch.setattr(outlook, "FIRST_JOINED", 50)
-    mapspace = tight_mapspace()
-    best = map_einsum(mapspace, Options(objectives=("energy",))).value
-    own = Agenda(Survey(SearchSpace(mapspace)), Goal("energy", incumbent=best * 5 // 4), 1)
+    survey = Survey(SearchSpace(tight_mapspace()))
+    own = Agenda(survey, Goal("energy", incumbent=least_energy_of_tight() * 5 // 4), 1)
     values, joined = [], set()
     for value, _ in own.turns():
         values.append(value)

@@ -4,12 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from solver.report.picture import PlotError, blank_figure, check_plot, save_figure, verbatim
+from solver.report.pictures import PlotError, blank_figure, check_plot, save_figure, verbatim
 
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("a $x$ b", r"a \$x\$ b"), ("q\udcff", r"q\udcff"), ("ü ł", "ü ł"), ("日本", "日本")],
+    [
+        ("a $x$ b", r"a \$x\$ b"),
+        ("q\udcff", "q\ufffd"),
+        ("a\n\x1b[2J", "a\ufffd\ufffd[2J"),
+        ("ü ł", "ü ł"),
+        ("日本", "日本"),
+    ],
 )
 @pytest.mark.filterwarnings("error")
 def test_names_are_drawn_as_they_are(name, shown, tmp_path):
@@ -25,8 +31,8 @@ def test_names_are_drawn_as_they_are(name, shown, tmp_path):
     ("path", "message"),
     [
         ("-", "a picture is not written to stdout"),
-        ("a.gif", "ends in .png, .svg, .pdf"),
-        ("out", "ends in"),
+        ("a.gif", "must end in .png, .svg, .pdf"),
+        ("out", "must end in"),
     ],
 )
 def test_a_picture_needs_a_file_of_a_known_kind(path, message):

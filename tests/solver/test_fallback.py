@@ -1,14 +1,15 @@
-"""Searches with a mapping to begin with, and with a second opinion: the answers stay what they are."""
+"""Searches with a known mapping, and with a feasibility check: the answers stay what they are."""
 
+import time
 from dataclasses import replace
 
 import pytest
 
-from solver import guided
+from solver import fallback
 from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
 from solver.explain.explanation import NOT_FOUND
 from solver.explain.feasibility import Witness
-from solver.guided import front_or_explain, map_from, map_or_explain
+from solver.fallback import front_or_explain, map_from, map_or_explain
 from solver.pareto import pareto_front
 from solver.result import Options, Phase, Progress, Result, Status, Termination
 from solver.search import map_einsum, mapper
@@ -18,18 +19,19 @@ from tests.solver.explain.row import mapspace_of
 
 SPACES = some_mapspaces(97, 60)
 ENERGY = Options(objectives=("energy",))
-SHORT = 2.0
+SHORT = 1.0
+minimise = fallback._minimise
 
 
 @pytest.fixture
 def impatient(monkeypatch):
     """Every search that does not find a mapping at once is interrupted."""
-    monkeypatch.setattr(guided, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(fallback, "PATIENCE_S", -1.0)
     monkeypatch.setattr(mapper, "PROGRESS_PERIOD_S", -1.0)
 
 
 @pytest.mark.parametrize("mapspace", SPACES)
-def test_a_second_opinion_changes_no_answer(mapspace, impatient):
+def test_the_feasibility_check_changes_no_answer(mapspace, impatient):
     alone = map_einsum(mapspace, ENERGY)
     advised = map_or_explain(mapspace, ENERGY)
     assert (advised.status, advised.value, advised.bound) == (alone.status, alone.value, alone.bound)
@@ -39,7 +41,7 @@ def test_a_second_opinion_changes_no_answer(mapspace, impatient):
 
 
 @pytest.mark.parametrize("mapspace", SPACES[::3])
-def test_a_second_opinion_changes_no_front(mapspace, impatient):
+def test_the_feasibility_check_changes_no_front(mapspace, impatient):
     alone, advised = pareto_front(mapspace), front_or_explain(mapspace)
     assert (advised.status, advised.termination) == (alone.status, Termination.PROVEN)
     costs = [[(p.evaluation.cycles, p.evaluation.energy) for p in own.points] for own in (alone, advised)]
@@ -55,8 +57,8 @@ def test_there_are_both_kinds_of_them():
 
 @pytest.mark.parametrize("phase", Phase)
 def test_patience_begins_once_all_is_surveyed(phase, monkeypatch):
-    monkeypatch.setattr(guided, "PATIENCE_S", -1.0)
-    patience = guided._Patience(None, None)
+    monkeypatch.setattr(fallback, "PATIENCE_S", -1.0)
+    patience = fallback._Patience(fallback._Question(mapspace_of(), ENERGY, None, None))
     patience.hear(Progress(phase, 0.0, "energy", label="survey"))
     assert patience.stop() == (phase is not Phase.SURVEY)
 
@@ -66,7 +68,7 @@ def test_the_opinion_is_asked_once_and_only_if_nothing_is_found(impatient, monke
     monkeypatch.setattr("solver.explain.diagnose", lambda *_: asked.append(1) or Diagnosis(Verdict.UNKNOWN))
     assert map_or_explain(mapspace_of(), ENERGY).status is Status.OPTIMAL
     assert len(asked) == 1
-    monkeypatch.setattr(guided, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(fallback, "PATIENCE_S", 60.0)
     assert map_or_explain(mapspace_of(), ENERGY).status is Status.OPTIMAL
     assert len(asked) == 1
 
@@ -87,7 +89,7 @@ def asked(impatient, monkeypatch):
 def test_the_opinion_answers_for_a_front(asked, monkeypatch):
     """The walk is stopped before it proves anything, and does not begin again."""
     walks = []
-    monkeypatch.setattr(guided, "pareto_front", lambda *own: walks.append(pareto_front(*own)) or walks[-1])
+    monkeypatch.setattr(fallback, "pareto_front", lambda *own: walks.append(pareto_front(*own)) or walks[-1])
     fronts = [front_or_explain(mapspace) for mapspace in NOTHING]
     assert len(walks) == len(NOTHING)
     opinions = iter(asked)
@@ -138,9 +140,9 @@ def test_a_mapping_to_begin_with_is_kept_or_beaten():
     best = map_einsum(mapspace, ENERGY)
     fastest = map_einsum(mapspace, Options(objectives=("latency",)))
     for known in (best, fastest):
-        found = map_from(Priced(known.mapping, known.evaluation), mapspace, ENERGY)
+        found = map_from(mapspace, ENERGY, known=Priced(known.mapping, known.evaluation))
         assert (found.status, found.value) == (Status.OPTIMAL, best.value)
-    stopped = map_from(Priced(fastest.mapping, fastest.evaluation), mapspace, ENERGY, None, lambda: True)
+    stopped = map_from(mapspace, ENERGY, None, lambda: True, Priced(fastest.mapping, fastest.evaluation))
     assert (stopped.status, stopped.mapping) == (Status.FEASIBLE, fastest.mapping)
 
 
@@ -151,14 +153,14 @@ def test_a_survey_without_end_leaves_a_mapping_or_reasons(mapspace, monkeypatch)
 
     def surveying(space, options, on_progress, should_stop, known):
         if known is not None:
-            return map_from(known, space, options, on_progress, lambda: True)
+            return minimise(space, options, on_progress, lambda: True, known)
         while not should_stop():
-            pass
+            time.sleep(0.001)
         stopped = Termination.INTERRUPTED
         return Result(Status.UNKNOWN, stopped, ("energy",), space.architecture.units_per_pj, bound=least)
 
-    monkeypatch.setattr(guided, "_best", surveying)
-    monkeypatch.setattr(guided, "RESERVE_S", 60.0)  # half of the limit
+    monkeypatch.setattr(fallback, "_minimise", surveying)
+    monkeypatch.setattr(fallback, "RESERVE_S", 60.0)  # half of the limit
     answer = map_or_explain(mapspace, Options(objectives=("energy",), time_limit_s=SHORT))
     if allows_a_mapping(mapspace):
         met = answer.value == least
@@ -177,14 +179,14 @@ def test_a_mapping_found_at_the_last_moment_counts_once(monkeypatch):
 
     def late(space, options, on_progress, should_stop, known):
         if known is not None:
-            return map_from(known, space, options, on_progress, lambda: True)
+            return minimise(space, options, on_progress, lambda: True, known)
         on_progress(Progress(Phase.LATTICE, 0.0, "energy"))
         while not should_stop():
             pass
         return replace(best, status=Status.FEASIBLE, termination=Termination.INTERRUPTED, bound=None)
 
-    monkeypatch.setattr(guided, "_best", late)
-    monkeypatch.setattr(guided, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(fallback, "_minimise", late)
+    monkeypatch.setattr(fallback, "PATIENCE_S", 0.01)
     answer = map_or_explain(mapspace, ENERGY)
     assert (answer.status, answer.value) == (Status.FEASIBLE, best.value)
     assert answer.statistics.mappings_priced == best.statistics.mappings_priced > 0
@@ -199,7 +201,7 @@ def test_a_mapping_that_meets_the_bound_of_the_search_before_is_proven(objective
 
     def ending(space, options, on_progress, should_stop, known):
         if known is not None:
-            return map_from(known, space, options, on_progress, lambda: True)
+            return minimise(space, options, on_progress, lambda: True, known)
         on_progress(Progress(Phase.LATTICE, 0.0, "energy"))
         assert should_stop()
         stopped = (Status.UNKNOWN, Termination.INTERRUPTED)
@@ -208,7 +210,7 @@ def test_a_mapping_that_meets_the_bound_of_the_search_before_is_proven(objective
         )
 
     witness = Witness(best.mapping, best.evaluation)
-    monkeypatch.setattr(guided, "_best", ending)
+    monkeypatch.setattr(fallback, "_minimise", ending)
     monkeypatch.setattr("solver.explain.diagnose", lambda *_: Diagnosis(Verdict.FEASIBLE, witness=witness))
     answer = map_or_explain(mapspace, Options(objectives=objectives))
     assert (answer.value, answer.bound, answer.evidence) == (best.value, best.value, best.evidence)
@@ -221,7 +223,8 @@ def test_a_mapping_that_meets_the_bound_of_the_search_before_is_proven(objective
 
 @pytest.mark.parametrize("time_limit_s", [None, 0.0])
 def test_without_a_time_limit_surveys_go_on(time_limit_s):
-    patience = guided._Patience(None, None, time_limit_s)
+    limited = Options(time_limit_s=time_limit_s)
+    patience = fallback._Patience(fallback._Question(mapspace_of(), limited, None, None))
     patience.hear(Progress(Phase.SURVEY, 0.0, "energy"))
     assert not patience.stop()
 
@@ -251,3 +254,19 @@ def test_more_keep_masks_than_are_searched_leave_a_mapping_without_proof(monkeyp
     nothing = next(own for own in SPACES if not allows_a_mapping(own))
     assert map_or_explain(nothing, ENERGY).status is Status.INFEASIBLE
     assert front_or_explain(space).status is not Status.INFEASIBLE
+
+
+def test_results_are_checked_for_their_number_of_temporal_loops():
+    mapspace = replace(mapspace_of(), objectives=("energy",))
+    best = map_or_explain(mapspace)
+    loops = best.mapping.temporal_loops
+    assert loops > 1
+    enough = map_or_explain(replace(mapspace, max_temporal_loops=loops))
+    assert (enough.status, enough.mapping) == (Status.OPTIMAL, best.mapping)
+    tight = replace(mapspace, max_temporal_loops=loops - 1)
+    for result in (map_or_explain(tight), map_from(tight)):
+        assert (result.status, result.termination) == (Status.UNKNOWN, Termination.LOOP_LIMIT)
+        assert (result.mapping, result.bound) == (None, best.bound)
+    front = front_or_explain(replace(mapspace, max_temporal_loops=0))
+    assert (front.status, front.termination, front.points) == (Status.UNKNOWN, Termination.LOOP_LIMIT, ())
+    assert front_or_explain(replace(mapspace, max_temporal_loops=99)).status is Status.OPTIMAL

@@ -1,7 +1,7 @@
-"""Searches that are helped: by a mapping to begin with, and by a second opinion where they find none.
+"""Searches that begin with a known mapping, and fall back on a feasibility check where they find none.
 
 Bounds lead the search, and say little about what fits: where the constraints leave hardly any mapping, or
-none, it may look for long. The feasibility model of `solver.explain` knows no costs, but answers that soon.
+none, it may take long. The feasibility model of `solver.explain` knows no costs, but decides that quickly.
 """
 
 from __future__ import annotations
@@ -14,77 +14,59 @@ from typing import TypeVar
 
 from model.mapspace import Mapspace
 from solver.pareto import Front, pareto_front
-from solver.reasons import Reason
 from solver.result import (
     Options,
     Phase,
     Progress,
     ProgressCallback,
+    Reason,
     Result,
     Status,
     StopCallback,
     Termination,
+    within_loop_limit,
 )
 from solver.search.branching.skeleton import Priced
-from solver.search.mapper import SharedSearch, map_einsum
+from solver.search.mapper import SharedSearch
 
 PATIENCE_S = 5.0
-"""Seconds without any mapping, once all keep masks are surveyed, after which the second opinion is asked."""
+"""Seconds without any mapping, once all keep masks are surveyed, after which feasibility is checked."""
 
 RESERVE_S = 1.0
-"""Seconds before the time limit, half of a shorter one, that are kept for the second opinion: a survey that
-is not done by then comes to no mapping any more."""
+"""Seconds before the time limit (half of it, if it is shorter) that are kept for the feasibility check: a
+survey that is not done by then leaves no time to find a mapping."""
 
-MOST_ADVICE_S = 60.0
-"""Seconds that the second opinion may take."""
+MOST_CHECK_S = 60.0
+"""Seconds that the feasibility check may take."""
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What is searched and how, as `solver.map_einsum` takes it.
-
-    Parameters
-    ----------
-    wants_reasons
-        Whether it is of interest why there is no mapping.
-    """
+    """What is searched and how, as `solver.map_einsum` takes it."""
 
     mapspace: Mapspace
     options: Options
     on_progress: ProgressCallback | None
     should_stop: StopCallback | None
+    known: Priced | None = None
     wants_reasons: bool = True
 
-    def tell_of_explanation(self, seconds: float) -> None:
-        """Report that it is looked into whether anything fits, and why not, `seconds` after the start."""
+    def report_explanation(self, seconds: float) -> None:
+        """Report that the search for reasons begins, `seconds` after the start."""
         if self.on_progress is not None:
             objective, *_ = self.options.objectives or self.mapspace.objectives
             self.on_progress(Progress(Phase.EXPLANATION, seconds, objective))
 
 
 def map_from(
-    known: Priced,
     mapspace: Mapspace,
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    known: Priced | None = None,
 ) -> Result:
-    """Find the best mapping as `solver.map_einsum` does, with an incumbent to begin with.
-
-    Parameters
-    ----------
-    known
-        A mapping that `mapspace` allows, priced with its architecture.
-    mapspace, options, on_progress, should_stop
-        As for `solver.map_einsum`.
-
-    Raises
-    ------
-    TooLargeError
-        As of `solver.map_einsum`.
-    """
-    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
-        return search.minimise(options.objectives or mapspace.objectives, known=known)
+    """Find the best mapping as `solver.map_einsum` does; a `known` mapping is the first incumbent."""
+    return within_loop_limit(mapspace, _minimise(mapspace, options, on_progress, should_stop, known))
 
 
 def map_or_explain(
@@ -92,27 +74,18 @@ def map_or_explain(
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    known: Priced | None = None,
+    *,
     reasons: bool = True,
 ) -> Result:
-    """Find the best mapping as `solver.map_einsum` does, or say why there is none.
+    """Find the best mapping as `map_from` does, or say why there is none, if `reasons` are wanted.
 
-    A search without any mapping after `PATIENCE_S`, or that still surveys shortly before the time limit, is
-    interrupted for a second opinion: either nothing fits, or it begins again with a mapping that does. So
-    does one that takes too much memory to begin with.
-
-    Parameters
-    ----------
-    reasons
-        Whether an INFEASIBLE result gets its reasons.
-
-    Raises
-    ------
-    ContradictionError
-        The search proved that nothing fits, but something does.
-    TooLargeError
-        As of `solver.map_einsum`.
+    The search is interrupted if it has no mapping after `PATIENCE_S`, or still surveys shortly before the
+    time limit, or runs out of memory before it begins. The feasibility model is asked then: either nothing
+    fits, or the search begins again with a mapping that does.
     """
-    return _helped(_best, _Question(mapspace, options, on_progress, should_stop, reasons))
+    question = _Question(mapspace, options, on_progress, should_stop, known, reasons)
+    return within_loop_limit(mapspace, _with_fallback(_minimise, question))
 
 
 def front_or_explain(
@@ -121,14 +94,15 @@ def front_or_explain(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> Front:
-    """Find the front as `solver.pareto.pareto_front` does, or say why there is none; see `map_or_explain`.
-
-    Raises
-    ------
-    ContradictionError, TooLargeError
-        As of `map_or_explain`.
-    """
-    return _helped(pareto_front, _Question(mapspace, options, on_progress, should_stop))
+    """Find the front as `pareto_front` does, or say why there is none; see `map_or_explain`."""
+    front = _with_fallback(pareto_front, _Question(mapspace, options, on_progress, should_stop))
+    most = mapspace.max_temporal_loops
+    if most is None or all(point.mapping.temporal_loops <= most for point in front.points):
+        return front
+    # What takes the place of a point with too many loops is not known, nor what that would dominate.
+    return replace(
+        front, status=Status.UNKNOWN, termination=Termination.LOOP_LIMIT, points=(), open_ranges=()
+    )
 
 
 Answer = TypeVar("Answer", Result, Front)
@@ -139,90 +113,84 @@ Search = Callable[
 """A search, with a mapping to begin with, if there is one."""
 
 
-def _best(
+def _minimise(
     mapspace: Mapspace,
     options: Options,
     on_progress: ProgressCallback | None,
     should_stop: StopCallback | None,
     known: Priced | None,
 ) -> Result:
-    if known is None:
-        return map_einsum(mapspace, options, on_progress, should_stop)
-    return map_from(known, mapspace, options, on_progress, should_stop)
+    """Search with a known mapping, whatever its number of temporal loops."""
+    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
+        return search.minimise(options.objectives or mapspace.objectives, known=known)
 
 
-def _helped(search: Search[Answer], question: _Question) -> Answer:
-    """Search, with a second opinion where it is needed; add the reasons why nothing fits, if asked for."""
-    patience = _Patience(question.on_progress, question.should_stop, question.options.time_limit_s)
-    answer = search(question.mapspace, question.options, patience.hear, patience.stop, None)
+def _with_fallback(search: Search[Answer], question: _Question) -> Answer:
+    """Search, with a feasibility check where needed; add the reasons why nothing fits, if asked for."""
+    patience = _Patience(question)
+    answer = search(question.mapspace, question.options, patience.hear, patience.stop, question.known)
     gave_up = patience.is_over and answer.termination is Termination.INTERRUPTED
-    too_much = answer.status is Status.UNKNOWN and answer.termination is Termination.MEMORY_LIMIT
-    if gave_up or too_much:
-        answer = _advised(search, question, answer)
+    no_memory = answer.status is Status.UNKNOWN and answer.termination is Termination.MEMORY_LIMIT
+    if gave_up or no_memory:
+        answer = _after_check(search, question, answer)
     if answer.status is not Status.INFEASIBLE or answer.reasons or not question.wants_reasons:
         return answer
     from solver.explain import explain_infeasible, reasons_time_s  # noqa: PLC0415 (rarely needed)
 
     spent_s = answer.statistics.seconds
-    question.tell_of_explanation(spent_s)
+    question.report_explanation(spent_s)
     time_s = reasons_time_s(question.options.time_limit_s, spent_s)
     return replace(answer, reasons=explain_infeasible(question.mapspace, question.should_stop, time_s))
 
 
 class _Patience:
-    """Listens to a search, and stops it once it has looked for a mapping in vain for too long."""
+    """Follows a search, and stops it once it has looked for a mapping in vain for too long."""
 
-    def __init__(
-        self,
-        on_progress: ProgressCallback | None,
-        should_stop: StopCallback | None,
-        time_limit_s: float | None = None,
-    ) -> None:
-        limit_s = time_limit_s or math.inf
+    def __init__(self, question: _Question) -> None:
+        limit_s = question.options.time_limit_s or math.inf
+        self._question = question
         self._survey_ends = time.monotonic() + limit_s - min(RESERVE_S, limit_s / 2)
-        self._on_progress = on_progress
-        self._should_stop = should_stop
-        self._looks_since: float | None = None
-        self._has_mapping = False
+        self._search_since: float | None = None
+        self._has_mapping = question.known is not None
         self.is_over = False
 
     def hear(self, progress: Progress) -> None:
-        """Take note of a first mapping, and pass the news on."""
+        """Note whether there is a mapping, and pass the progress on."""
         self._has_mapping |= progress.incumbent is not None
-        if self._looks_since is None and progress.phase != Phase.SURVEY:
-            self._looks_since = time.monotonic()
-        if self._on_progress is not None:
-            self._on_progress(progress)
+        if self._search_since is None and progress.phase != Phase.SURVEY:
+            self._search_since = time.monotonic()
+        if self._question.on_progress is not None:
+            self._question.on_progress(progress)
 
     def stop(self) -> bool:
         """Whether the search must end: as the caller wishes, or because it finds nothing."""
-        if self._should_stop is not None and self._should_stop():
+        if self._question.should_stop is not None and self._question.should_stop():
             return True
         if not self._has_mapping:
-            ends = self._survey_ends if self._looks_since is None else self._looks_since + PATIENCE_S
+            ends = self._survey_ends if self._search_since is None else self._search_since + PATIENCE_S
             self.is_over = time.monotonic() > ends
         return self.is_over
 
 
-def _advised(search: Search[Answer], question: _Question, first: Answer) -> Answer:
-    """Ask whether anything fits, and search again in the time that is left."""
+def _after_check(search: Search[Answer], question: _Question, first: Answer) -> Answer:
+    """Check whether anything fits, and search again in the time that is left."""
     start = time.monotonic()
     late = _late_mapping(first)
-    opinion = late or _opinion(question, first)
+    found = late or _feasibility(question, first)
     spent = replace(
         first.statistics,
         seconds=first.statistics.seconds + time.monotonic() - start,
-        mappings_priced=first.statistics.mappings_priced + (late is None and isinstance(opinion, Priced)),
+        mappings_priced=first.statistics.mappings_priced + (late is None and isinstance(found, Priced)),
     )
-    if isinstance(opinion, tuple):
-        return replace(_nothing_fits(first), reasons=opinion, statistics=spent)
+    if isinstance(found, tuple):
+        return replace(_nothing_fits(first), reasons=found, statistics=spent)
 
     def report(progress: Progress) -> None:
         if question.on_progress is not None:
             question.on_progress(replace(progress, seconds=progress.seconds + spent.seconds))
 
     options = _time_left(question.options, spent.seconds)
-    answer = search(question.mapspace, options, report, question.should_stop, opinion)
+    answer = search(question.mapspace, options, report, question.should_stop, found)
     answer = replace(answer, statistics=spent.together(answer.statistics))
     return _bounded(answer, first)
 
@@ -243,7 +211,7 @@ def _bounded(answer: Answer, first: Answer) -> Answer:
 
 
 def _late_mapping(first: Result | Front) -> Priced | None:
-    """Return a mapping that was found at the last moment, before the search heard that it must end."""
+    """Return a mapping that was found between the decision to stop and the end of the search."""
     results = first.points if isinstance(first, Front) else (first,)
     for result in results:
         if result.mapping is not None and result.evaluation is not None:
@@ -251,13 +219,13 @@ def _late_mapping(first: Result | Front) -> Priced | None:
     return None
 
 
-def _opinion(question: _Question, first: Result | Front) -> Priced | tuple[Reason, ...] | None:
-    """Return a mapping, or the reasons why there is none, if asked for; None if nobody knows."""
+def _feasibility(question: _Question, first: Result | Front) -> Priced | tuple[Reason, ...] | None:
+    """Return a mapping, or the reasons why there is none, if asked for; None if that is not decided."""
     from solver.explain import Verdict, diagnose  # noqa: PLC0415 (most searches end otherwise)
 
-    question.tell_of_explanation(first.statistics.seconds)
+    question.report_explanation(first.statistics.seconds)
     left_s = _time_left(question.options, first.statistics.seconds).time_limit_s
-    limit_s = MOST_ADVICE_S if left_s is None else min(MOST_ADVICE_S, left_s)
+    limit_s = MOST_CHECK_S if left_s is None else min(MOST_CHECK_S, left_s)
     diagnosis = diagnose(question.mapspace, question.should_stop, limit_s, question.wants_reasons)
     if diagnosis.verdict is Verdict.INFEASIBLE:
         return diagnosis.reasons

@@ -1,12 +1,15 @@
-"""The optima of small mapspaces in ``reference/optima``, as mapspaces of the product."""
+"""What the tests read of the reference files in ``../shared``."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from model.architecture import (
     AccessEnergy,
@@ -17,11 +20,63 @@ from model.architecture import (
     StorageLevel,
 )
 from model.energy.figures import energy_units, to_units
+from model.formats.timeloop import load_timeloop
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from tests.conftest import SHARED
 
-FOLDER = SHARED / "reference" / "optima"
+DESIGNS = SHARED / "reference" / "designs"
+EXAMPLES = DESIGNS / "example_designs"
+
+
+@cache
+def design(name: str, layer: str) -> Mapspace:
+    """Mapspace of a layer, such as ``resnet18/07.yaml``, on the design of this name."""
+    files = [EXAMPLES / "top.yaml.jinja2", EXAMPLES / name / "ERT.yaml"]
+    problem = str(DESIGNS / "layer_shapes" / layer)
+    return load_timeloop(files, variables={"architecture": name, "problem": problem}).mapspace
+
+
+WORKLOADS = SHARED / "reference" / "workloads"
+
+EINSUMS = {
+    "basic/matmuls.yaml": 3,
+    "basic/matvecs.yaml": 2,
+    "basic/three_matmuls_annotated.yaml": 3,
+    "cnns/mobilenet/mobilenet_28.yaml": 6,
+    "compute_in_memory/resnet18.yaml": 21,
+    "compute_in_memory/vgg16.yaml": 16,
+    "transformers/_attention_decode_types/grouped_query.yaml": 8,
+    "transformers/_attention_decode_types/grouped_query_chunked.yaml": 9,
+    "transformers/_attention_decode_types/multi_head.yaml": 8,
+    "transformers/_attention_decode_types/multi_head_latent.yaml": 10,
+    "transformers/_feedforward_types/dense_two_layer.yaml": 2,
+    "transformers/_feedforward_types/gated_linear_unit.yaml": 4,
+    "transformers/_feedforward_types/mixture_of_experts.yaml": 6,
+    "transformers/_feedforward_types/mixture_of_experts_shared.yaml": 11,
+    "transformers/gpt/_gpt3.yaml": 10,
+    "transformers/gpt/gpt3_175B.yaml": 10,
+    "transformers/gpt/gpt3_6.7B.yaml": 10,
+}
+"""How many Einsums each file has."""
+
+FED_FROM_OUTSIDE = {
+    "dense_two_layer.yaml": ["FFA"],
+    "gated_linear_unit.yaml": ["FFG", "FFU"],
+    "mixture_of_experts_shared.yaml": ["SFG", "SFU"],
+}
+"""Fragments, and those of their Einsums that another file feeds."""
+
+
+def workload_file(name: str) -> Path:
+    """Path of a file; skips the test where the files are absent."""
+    path = WORKLOADS / name
+    if not path.exists():
+        pytest.skip("../shared is absent")
+    return path
+
+
+OPTIMA = SHARED / "reference" / "optima"
 NAMES = ("conv1d_bypass_fixed", "conv1d_halo", "depthwise", "gemm_block", "gemm_two_level")
 OBJECTIVES = ("energy", "latency", "edp")
 ACTIONS = ("read", "fill", "update")
