@@ -25,11 +25,15 @@ class Moved(NamedTuple):
         Dimensions over which the innermost of them may run that moves the dataspace at all.
     parts
         Per component along which tiles may overlap, the tile's positions along it and the loops that may be
-        the innermost to move it so, all figures scalars.
+        the innermost to move it so, all figures scalars. If the nearest slot whose loops move the dataspace
+        moves it to where nothing overlaps, they are those of its loops only.
+    repeats
+        Iterations of other loops of that slot, which repeat deliveries; 0 if it is not of that kind.
     """
 
     first: frozenset[int]
     parts: tuple[tuple[int, tuple[Lead, ...]], ...]
+    repeats: int = 0
 
 
 def unmoved(view: DataspaceView) -> Moved:
