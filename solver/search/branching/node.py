@@ -25,10 +25,10 @@ class Moved(NamedTuple):
         Dimensions over which the innermost of them may run that moves the dataspace at all.
     parts
         Per component along which tiles may overlap, the tile's positions along it and the loops that may be
-        the innermost to move it so, all figures scalars. If the nearest slot whose loops move the dataspace
-        moves it to where nothing overlaps, they are those of its loops only.
+        the innermost to move it so, all figures scalars. Slots outside of one that moves the dataspace to
+        where nothing overlaps do not count.
     repeats
-        Iterations of other loops of that slot, which repeat deliveries; 0 if it is not of that kind.
+        Iterations of loops, up to such a slot, that repeat deliveries; 0 if there is no such slot.
     """
 
     first: frozenset[int]

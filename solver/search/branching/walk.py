@@ -153,11 +153,19 @@ class Walk:
         return np.maximum(ceil_div(total * unused, instances), boundary.once_words)
 
     def _repeats(self, place: int, outside: IntArray) -> IntArray:
-        """Iterations, out of those `outside`, that repeat deliveries before a loop begins with a whole tile."""
-        view, known = self.space.views[place], self.node.moved[place].repeats
-        here = np.where(self._elsewhere(view), self._within(view), outside)
-        carried = np.full_like(outside, known) if known else outside
-        return np.where(self.alive[place], carried, here)
+        """Iterations, of those `outside`, that repeat deliveries until a loop begins with a whole tile."""
+        known = self._within(self.space.views[place])
+        return np.where(known > 0, known, outside)
+
+    def _within(self, view: DataspaceView) -> IntArray:
+        """The same; 0 where that may be all."""
+        outside = self.node.moved[view.place].repeats
+        still = self._product(sorted(view.irrelevant)) // self.runs[view.place]
+        here = still
+        if self.together:
+            here = np.where(self._led_elsewhere(view), 1, still)
+        moved = np.where(self._elsewhere(view), here, still * outside)
+        return np.where(self.alive[view.place], outside, moved)
 
     @cached_property
     def splits(self) -> BoolArray:
@@ -189,11 +197,6 @@ class Walk:
                 fewest = np.where(loops > 1, loops, NOWHERE).min(axis=1)
                 shortened = np.where((self.first == number) & self.splits, fewest, shortened)
         return shortened
-
-    def _within(self, view: DataspaceView) -> IntArray:
-        """Iterations of the slot's loops that repeat deliveries, if these move a dataspace elsewhere."""
-        still = self._product(sorted(view.irrelevant)) // self.runs[view.place]
-        return np.where(self._led_elsewhere(view), 1, still) if self.together else still
 
     def _words(self, place: int, tiles: IntArray) -> Words:
         """Least words of all deliveries of a dataspace's windows."""
@@ -260,15 +263,14 @@ class Walk:
     def _moved(self, view: DataspaceView, candidate: int) -> Moved:
         if not view.window_dims:
             return self.node.moved[view.place]
-        first, repeats = self.node.moved[view.place].first, self.node.moved[view.place].repeats
+        first = self.node.moved[view.place].first
         if not self.alive[view.place][candidate]:
             first = frozenset(d for _, d in view.windows if self._may_lead(view, d)[candidate])
-            repeats = int(self._within(view)[candidate]) if self._elsewhere(view)[candidate] else 0
         parts = tuple(
             (int(every[candidate]), tuple(lead.at(candidate) for lead in leads if lead.live[candidate]))
             for every, leads in self._parts(view)
         )
-        return Moved(first, parts, repeats)
+        return Moved(first, parts, int(self._within(view)[candidate]))
 
     def _moves(self, component: Component, dim: int) -> IntArray:
         """How far the component moves per iteration of this slot's loop over `dim`."""
