@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import cycle
 from random import Random
 
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
-from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import COUNTINGS, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.search.bounds.lattice_bounds import LatticeBounds
@@ -77,6 +78,12 @@ def with_signs(random: Random, mapspace: Mapspace) -> Mapspace:
         for space in mapspace.problem.dataspaces
     )
     return replace(mapspace, problem=replace(mapspace.problem, dataspaces=tuple(spaces)))
+
+
+def under_both_rules(mapspaces: Iterable[Mapspace]) -> Iterator[Mapspace]:
+    """The mapspaces, counted by each rule in turn: half of them by either."""
+    for mapspace, counting in zip(mapspaces, cycle(COUNTINGS), strict=False):
+        yield replace(mapspace, counting=counting)
 
 
 def _drawn(draw: Callable[[Random], Mapspace], seed: int, count: int, max_mappings: int) -> list[Mapspace]:
