@@ -123,7 +123,7 @@ def assign_mapped(
         The objective does not add up over layers.
     """
     if objective not in ADDITIVE:
-        raise ValueError(f"{objective} does not add up over layers; known are {', '.join(ADDITIVE)}")
+        raise ValueError(f"{objective} does not add up over layers; choose from {', '.join(ADDITIVE)}")
     costs = {pair: _cost(results.get(pair), objective) for pair in problem.mapspaces}
     network = _network(problem, objective, {pair: cost.value for pair, cost in costs.items()})
     solve = partial(assign, options=options, should_stop=should_stop)

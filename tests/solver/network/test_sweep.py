@@ -129,11 +129,11 @@ def test_a_mesh_of_one_that_is_asked_for_more_is_a_point_without_a_mapping(spec:
         (
             ESTIMATED,
             "buffer.depth=12,64",
-            "the energies of buffer (read, fill, update, leak) are derived for each value",
+            "the energies of buffer (read, fill, update, leak) are estimated for each value",
         ),
         (ARCHITECTURE, "buffer.depth=12,64", "the energies of buffer (read, fill, update, leak) are given"),
         (ESTIMATED, "DRAM.shared_bandwidth=1,2", "the energies of DRAM (read, fill, update, leak) are given"),
-        (ESTIMATED, "buffer.read_bandwidth=1,4", "no energy of an access depends on it"),
+        (ESTIMATED, "buffer.read_bandwidth=1,4", "no energy per access depends on it"),
         (
             ARCHITECTURE.replace("class: intmac", "class: intmac\n    attributes: {width: 8}"),
             "mac.width=8,9",
