@@ -17,13 +17,7 @@ LACK_OF_MEMORY = ("failed to map segment", "annot allocate memory")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `solver.cli.main.main`; interrupts and internal errors, of imports too, leave no traceback.
-
-    Raises
-    ------
-    SystemExit
-        As of `solver.cli.main.main`.
-    """
+    """Run `solver.cli.main.main`; interrupts and internal errors, of imports too, leave no traceback."""
     occupy_standard_streams()
     try:
         from solver.cli.main import main as run  # noqa: PLC0415 (takes long enough to be interrupted)
@@ -61,10 +55,7 @@ def _lacks_memory(error: BaseException) -> bool:
 
 
 def occupy_standard_streams() -> None:
-    """Replace streams that the caller has closed: files that are opened next would take their numbers.
-
-    That a result cannot be written to a closed stdout is still an error; messages for stderr are dropped.
-    """
+    """Replace streams that the caller has closed: files that are opened next would take their numbers."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:
             # The lowest free number is that of the stream.

@@ -102,29 +102,10 @@ def compare(
     should_stop: StopCallback | None = None,
     case: str = "",
 ) -> Comparison:
-    """Prove the optimum, then run one mapper after the other.
+    """Prove the optimum, then run one mapper after the other within `budget`, until stopped.
 
-    Parameters
-    ----------
-    mapspace
-        What is mapped.
-    mappers
-        Names and mappers.
-    options
-        Of the exact search; mappers have the same objectives and seed.
-    budget
-        Of each mapper.
-    on_progress, should_stop
-        As for `solver.map_einsum`; once stopped, the remaining mappers do not run.
-    case
-        Name of the comparison for people.
-
-    Raises
-    ------
-    ContradictionError
-        A mapper found a mapping that is better than the proven optimum: a defect of this program.
-    TooLargeError
-        As for `solver.map_einsum`.
+    `ContradictionError` if a mapper finds a mapping that is better than the proven optimum: a defect of this
+    program.
     """
     result, trace = _prove(mapspace, options, on_progress, should_stop)
     comparison = Comparison(case, mapspace, result, trace, (), budget, options.seed)

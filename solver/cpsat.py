@@ -52,10 +52,7 @@ class Settings:
 
 
 class Answer:
-    """Values of all variables of a model, read from a finished solver or a callback.
-
-    The objective is None in a callback and without an objective.
-    """
+    """Values of all variables of a model; the objective is None in a callback, and without an objective."""
 
     def __init__(self, source: Any, objective: int | None = None) -> None:
         self._source = source
@@ -118,15 +115,10 @@ class CheckedModel:
         return cp_model.LinearExpr.weighted_sum(terms, weights)
 
     def check(self) -> None:
-        """Check what was added since the last check.
+        """Check what was added since the last check; `ModelError` if CP-SAT rejects the model.
 
-        Raises
-        ------
-        ModelError
-            CP-SAT rejects the model.
-        RangeError
-            A coefficient, a domain, or an activity over the domains reaches 2^31, or a constraint or the
-            objective is of a kind that is not checked.
+        `RangeError` if a coefficient, a domain, or an activity over the domains reaches 2^31, or a
+        constraint or the objective is of a kind that is not checked.
         """
         error = self.model.validate()
         if error:
@@ -151,17 +143,10 @@ class CheckedModel:
         stop: Callable[[], bool],
         on_answer: Callable[[Answer], None] | None = None,
     ) -> Outcome:
-        """Check the model, and solve it until it is proven or stopped.
+        """Check the model, and solve it until it is proven or stopped; errors as of `check`.
 
         `stop` is called every few hundredths of a second in this thread, `on_answer` with every incumbent in
         another one; what it raises ends the solve.
-
-        Raises
-        ------
-        ModelError
-            The model is invalid, or the answer contradicts it.
-        RangeError
-            A number in the model is too large.
         """
         self.check()
         least = self._least_objective()

@@ -65,20 +65,7 @@ def map_from(
     should_stop: StopCallback | None = None,
     known: Priced | None = None,
 ) -> Result:
-    """Find the best mapping as `solver.map_einsum` does, beginning with a known one.
-
-    Parameters
-    ----------
-    mapspace, options, on_progress, should_stop
-        As for `solver.map_einsum`.
-    known
-        The first incumbent: a mapping that `mapspace` allows, priced on its architecture.
-
-    Raises
-    ------
-    TooLargeError
-        As for `solver.map_einsum`.
-    """
+    """Find the best mapping as `solver.map_einsum` does; a `known` mapping is the first incumbent."""
     return within_loop_limit(mapspace, _minimise(mapspace, options, on_progress, should_stop, known))
 
 
@@ -91,25 +78,11 @@ def map_or_explain(
     *,
     reasons: bool = True,
 ) -> Result:
-    """Find the best mapping as `map_from` does, or say why there is none.
+    """Find the best mapping as `map_from` does, or say why there is none, if `reasons` are wanted.
 
     The search is interrupted if it has no mapping after `PATIENCE_S`, or still surveys shortly before the
     time limit, or runs out of memory before it begins. The feasibility model is asked then: either nothing
     fits, or the search begins again with a mapping that does.
-
-    Parameters
-    ----------
-    mapspace, options, on_progress, should_stop, known
-        As for `map_from`.
-    reasons
-        Whether an INFEASIBLE result gets its reasons.
-
-    Raises
-    ------
-    ContradictionError
-        The search proved that nothing fits, but something does.
-    TooLargeError
-        As for `solver.map_einsum`.
     """
     question = _Question(mapspace, options, on_progress, should_stop, known, reasons)
     return within_loop_limit(mapspace, _with_fallback(_minimise, question))
@@ -121,13 +94,7 @@ def front_or_explain(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> Front:
-    """Find the front as `solver.pareto.pareto_front` does, or say why there is none; see `map_or_explain`.
-
-    Raises
-    ------
-    ContradictionError, TooLargeError
-        As for `map_or_explain`.
-    """
+    """Find the front as `pareto_front` does, or say why there is none; see `map_or_explain`."""
     front = _with_fallback(pareto_front, _Question(mapspace, options, on_progress, should_stop))
     most = mapspace.max_temporal_loops
     if most is None or all(point.mapping.temporal_loops <= most for point in front.points):

@@ -52,32 +52,13 @@ class OpenRange:
 @final
 @dataclass(frozen=True)
 class Front:
-    """The energy-latency front of a mapspace.
+    """The energy-latency front of a mapspace."""
 
-    Parameters
-    ----------
-    status
-        OPTIMAL if the front is complete and every point is proven, FEASIBLE if something is open,
-        INFEASIBLE if there is no mapping, UNKNOWN if none was found.
-    termination
-        Why the search ended.
-    units_per_pj
-        The architecture's energy units in a picojoule.
-    points
-        By rising cycles, and so by falling energy. Costs are exact integers.
-    open_ranges
-        Where the front is not known, by rising cycles; empty if it is complete.
-    statistics
-        Work of all searches together.
-    reasons
-        For INFEASIBLE, why.
-    """
-
-    status: Status
+    status: Status  # OPTIMAL if complete and proven, FEASIBLE if something is open, UNKNOWN without points
     termination: Termination
     units_per_pj: int
-    points: tuple[FrontPoint, ...] = ()
-    open_ranges: tuple[OpenRange, ...] = ()
+    points: tuple[FrontPoint, ...] = ()  # by rising cycles, and so by falling energy
+    open_ranges: tuple[OpenRange, ...] = ()  # by rising cycles
     statistics: Statistics = field(default_factory=Statistics)
     reasons: tuple[Reason, ...] = ()
 
@@ -89,28 +70,9 @@ def pareto_front(
     should_stop: StopCallback | None = None,
     known: Priced | None = None,
 ) -> Front:
-    """Find the complete energy-latency front of a mapspace, each point proven.
+    """Find the complete energy-latency front of a mapspace, each point proven, within the time limit.
 
-    Parameters
-    ----------
-    mapspace
-        The problem, the architecture, and what the user allows.
-    options
-        Limits of the whole front, workers, seed. The objectives are not used.
-    on_progress, should_stop
-        As for `solver.search.map_einsum`.
-    known
-        A mapping that `mapspace` allows, to begin with.
-
-    Returns
-    -------
-    Front
-        When stopped, the points that were proven so far, other mappings that were found, and open ranges.
-
-    Raises
-    ------
-    TooLargeError
-        As for `solver.map_einsum`.
+    When stopped, it has the points that were proven so far, other mappings that were found, and open ranges.
     """
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return _Walk(search).run(known)

@@ -377,8 +377,7 @@ class Result:
 def within_loop_limit(mapspace: Mapspace, result: Result) -> Result:
     """Return the result of a search, which does not know `Mapspace.max_temporal_loops`.
 
-    A mapping within the limit is the best under it too. One with more loops is not allowed: the result is
-    UNKNOWN then, and its bound holds.
+    A mapping within the limit is the best under it too. With more loops, it is UNKNOWN; the bound holds.
     """
     most = mapspace.max_temporal_loops
     if most is None or result.mapping is None or result.mapping.temporal_loops <= most:

@@ -23,11 +23,6 @@ def save(path: Path, content: bytes) -> None:
 
     What cannot be replaced is written in place: pipes and devices, files with several hard links, of other
     owners or open in this process, and files in directories without write permission.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
     """
     place = Path(os.path.realpath(path))
     if not _can_be_replaced(place):

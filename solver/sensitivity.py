@@ -29,39 +29,18 @@ class Variation:
 
 @dataclass(frozen=True)
 class Effect:
-    """The optimum under a variation.
-
-    Parameters
-    ----------
-    variation
-        What was changed.
-    limit
-        The limit after the change: words (before multiple buffering), or words per cycle.
-    result
-        The best mapping of the varied architecture.
-    ratio
-        Value of the first objective over that of the unvaried architecture; None if either has no mapping, or
-        the unvaried value is 0.
-    searched
-        False if no search was needed: the limit was tightened, and the best mapping still fits at the same
-        value.
-    later_ratios
-        The same as `ratio` for the second and later objectives.
-    """
+    """The optimum under a variation."""
 
     variation: Variation
-    limit: Fraction
+    limit: Fraction  # after the change: words (before multiple buffering), or words per cycle
     result: Result
-    ratio: Fraction | None
-    searched: bool = True
-    later_ratios: tuple[Fraction | None, ...] = ()
+    ratio: Fraction | None  # new over old value of the first objective; None if one is missing or old is 0
+    searched: bool = True  # False if a tighter limit leaves the best mapping as it is
+    later_ratios: tuple[Fraction | None, ...] = ()  # of the other objectives
 
 
 def variations(architecture: Architecture) -> Iterator[Variation]:
-    """Yield every limit of a storage level, halved and doubled, outermost level first.
-
-    A capacity of one word is not halved.
-    """
+    """Yield every limit of a level, halved (unless it is one word) and doubled, outermost level first."""
     for level, resource, factor in product(architecture.levels, RESOURCES, FACTORS):
         if limit_of(level, resource) is None:
             continue
@@ -107,29 +86,9 @@ def sensitivity(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> tuple[Effect, ...]:
-    """Map the problem once more for each of `variations`.
+    """Map the problem once more for each of `variations`, in their order, until `should_stop` returns True.
 
-    Parameters
-    ----------
-    mapspace, base
-        The unvaried mapspace, and its best mapping.
-    options
-        Of every search; a time limit holds for each of them.
-    search
-        `solver.fallback.map_from`, or another search with its parameters; where `base` still fits, it is the
-        known mapping.
-    on_progress, should_stop
-        As for `search`. Once `should_stop` returns True, no further variation is begun.
-
-    Returns
-    -------
-    tuple of Effect
-        In the order of `variations`; fewer if stopped.
-
-    Raises
-    ------
-    TooLargeError
-        As for `search`.
+    `search` is `solver.fallback.map_from` or alike; where `base` still fits, it is the incumbent.
     """
     effects: list[Effect] = []
     for variation in variations(mapspace.architecture):

@@ -66,15 +66,7 @@ NETWORK_FILES = "a workload, an ONNX model, layer files or directories of them; 
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse `arguments`; a first word that is no command means ``map``.
-
-    The result's ``command`` names the command. Options may appear between the specs.
-
-    Raises
-    ------
-    SystemExit
-        With 2 on a wrong argument, with 0 after ``--help`` and ``--version``.
-    """
+    """Parse `arguments`; a first word that is no command means ``map``. Options may be between the specs."""
     parser, commands = build_parsers()
     words = list(arguments)
     if not words:

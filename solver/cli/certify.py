@@ -137,10 +137,7 @@ def _refuse_pipe(path: Path | None) -> None:
 
 
 def checked(paths: Sequence[Path], time_limit_s: float | None) -> tuple[int, str]:
-    """Have certificates checked one after the other; return the exit code and the verdicts.
-
-    Raises `KeyboardInterrupt` if a signal asked to stop; the checker has ended by then.
-    """
+    """Have certificates checked; return exit code and verdicts. A signal raises `KeyboardInterrupt`."""
     limit = [] if time_limit_s is None else ["--time-limit", str(time_limit_s)]
     with (
         interruptible() as stop,

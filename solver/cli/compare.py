@@ -59,18 +59,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
 
 
 def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
-    """Create the mappers that the arguments of `add_mapper_options` name.
-
-    Returns
-    -------
-    list
-        Pairs of a name, or the reference ``module:Class``, and a mapper.
-
-    Raises
-    ------
-    MapperError
-        That fails, or none is named.
-    """
+    """Return the mappers that the arguments name, by name; `MapperError` if one fails or none is named."""
     from solver.heuristics.interface import MapperError
     from solver.heuristics.registry import imported_mapper, known_mappers, make_mapper, named_mapper
 

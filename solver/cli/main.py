@@ -26,25 +26,10 @@ MODULES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; errors that users cause are reported on stderr.
+    """Run one command and return its exit code; errors that users cause are reported on stderr.
 
     Every function `solver.cli.*.NAME_command` takes the parsed arguments and returns the exit code. It may
     raise `OutputError`, `PlotError`, `SpecError` and `TooLargeError`, which this function reports.
-
-    Parameters
-    ----------
-    arguments
-        By default those of the process.
-
-    Returns
-    -------
-    int
-        One of `solver.exit_codes`.
-
-    Raises
-    ------
-    SystemExit
-        With 2 on wrong arguments, with 0 after ``--help`` and ``--version``.
     """
     try:
         return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))

@@ -35,13 +35,7 @@ def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
 
 
 def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
-    """Return what ``--mapped-spec`` writes before the mapping; nothing where it is not asked for.
-
-    Raises
-    ------
-    SpecError
-        The specs cannot be written; to be called before a search takes its time.
-    """
+    """Return what ``--mapped-spec`` writes before the mapping; `SpecError` before a search takes its time."""
     if arguments.mapped_spec is None:
         return ""
     from model.formats.timeloop.mapped import mapped_spec

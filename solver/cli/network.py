@@ -250,19 +250,7 @@ def _sweep_steps(
 def run_searches(
     arguments: argparse.Namespace, mapped: Callable[[Options, Run], Outcome]
 ) -> tuple[Outcome, bool]:
-    """Run `mapped` with the options, cache, progress and executor that the arguments set.
-
-    Returns
-    -------
-    tuple
-        What `mapped` returned, and whether an interrupt ended it early.
-
-    Raises
-    ------
-    OutputError
-        The cache of ``--cache`` cannot be used, or searches cannot run where they should. Where the default
-        cache cannot be used, or results can no longer be kept, as on a full disk, a warning says so.
-    """
+    """Run `mapped` with options, cache, progress and executor; return also whether an interrupt ended it."""
     from solver.network import Run
     from solver.network.executors import ExecutorError
 

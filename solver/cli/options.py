@@ -162,10 +162,7 @@ def add_memory_limit(group: Group) -> None:
 
 
 def add_effort(group: Group, sought: str, more: str = "", seeded: str | None = None) -> None:
-    """Add time limit, workers and seed; `sought` is what is searched, `more` extends the help.
-
-    Unless `seeded` says what the seed is of, it is refused, as it would have no effect.
-    """
+    """Add time limit, workers, and a seed, if anything is `seeded`; `sought` and `more` are for the help."""
     group.add_argument(
         "--time-limit",
         type=seconds,

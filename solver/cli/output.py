@@ -38,20 +38,9 @@ class OutputError(Exception):
 
 
 def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
-    """Check before a long search whether outputs can be written.
+    """Check before a long search whether outputs can be written; `OutputError` if one cannot.
 
-    Parameters
-    ----------
-    paths
-        Of outputs, None for those that are not asked for.
-    inputs
-        What is read; a directory among them stands for the spec files in it.
-
-    Raises
-    ------
-    OutputError
-        A path must not or cannot be written: another output or an input is there. Of several such paths
-        the others are reported on stderr.
+    Outputs that are not asked for are None; a directory among the inputs stands for the spec files in it.
     """
     named = [path for path in paths if path is not None]
     places = [path if path == STDOUT else os.path.realpath(path) for path in named]
@@ -112,15 +101,7 @@ def check_directory(path: Path) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write `text` to `path`, or to stdout for ``-``.
-
-    Raises
-    ------
-    OutputError
-        It cannot be written.
-    BrokenPipeError
-        The reader of stdout is gone.
-    """
+    """Write `text` to `path`, or to stdout for ``-``; errors as of `write_stdout`."""
     if path == STDOUT:
         write_stdout(text)
         return
@@ -163,13 +144,7 @@ def write_document(path: Path, document: Callable[[], Document]) -> None:
 
 
 def deliver(steps: Iterable[Step]) -> None:
-    """Take all steps that print and write a result, also after one that fails.
-
-    Raises
-    ------
-    OutputError, PlotError or BrokenPipeError
-        One of the failures; the others are reported on stderr.
-    """
+    """Take all steps, also after one that fails; raise the last failure, report the others on stderr."""
     failures: list[Exception] = []
     unread: list[Exception] = []
     for step in steps:
@@ -183,15 +158,7 @@ def deliver(steps: Iterable[Step]) -> None:
 
 
 def write_stdout(text: str) -> None:
-    """Write `text` to stdout, and make sure that it arrives.
-
-    Raises
-    ------
-    OutputError
-        It cannot be written, as on a full disk.
-    BrokenPipeError
-        The reader is gone.
-    """
+    """Write `text` to stdout at once; `OutputError` if that fails, `BrokenPipeError` if nobody reads it."""
     if sys.stdout is None:  # the interpreter's sign that the caller closed it
         raise OutputError("cannot write to stdout: it is closed")
     try:

@@ -71,10 +71,7 @@ def watched(
 
 @contextmanager
 def live_progress(units_per_pj: int, quiet: bool) -> Iterator[ProgressCallback | None]:
-    """Yield a callback that feeds a status line, or None where nobody would see it.
-
-    Where stderr is no terminal, the line is written every `LOG_PERIOD_S`.
-    """
+    """Yield what feeds a status line; None if `quiet`. On no terminal, it is a line every `LOG_PERIOD_S`."""
     if quiet:
         yield None
         return
@@ -118,13 +115,11 @@ _UNSAID = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """Yield an event that the first SIGINT or SIGTERM sets.
+    """Yield an event that the first SIGINT or SIGTERM sets; to be entered from the main thread.
 
     Python runs signal handlers between bytecodes of the main thread only, which a solver call can
     keep busy for long. So a thread reads the bytes that the interpreter's own handler writes, and
     sets the event at once; a second signal ends the process with 128 plus its number.
-
-    It must be entered from the main thread. The previous handlers are restored on exit.
     """
     stop = threading.Event()
     receiver, sender = socket.socketpair()

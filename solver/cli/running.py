@@ -47,13 +47,7 @@ def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
 
 
 def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
-    """Load a spec for a command that ignores the spec's own mapping; a note says so.
-
-    Raises
-    ------
-    SpecError
-        The specs are wrong; `ConflictError` if their constraints conflict plainly.
-    """
+    """Load a spec for a command that ignores the spec's own mapping; a note says so."""
     options = replace(load_options(arguments), skip_mapping=True, refuse_infeasible=refuse_infeasible)
     return _noted(_load(arguments, options))
 

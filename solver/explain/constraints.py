@@ -305,7 +305,6 @@ def without(
 
     Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or bypasses
     a dataspace, and a dimension that took no place in a fanout's order takes one, or lies along X or Y.
-    A dropped capacity becomes unlimited; a least utilization of it keeps its number of words.
     """
     limits = _without_limits(mapspace, dropped)
     temporal = [

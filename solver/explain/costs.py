@@ -50,32 +50,15 @@ class Clause:
 
 @dataclass(frozen=True)
 class ClauseCost:
-    """The optimum without one clause.
-
-    Parameters
-    ----------
-    statement
-        The clause.
-    result
-        The best mapping known without it, with a bound on all mappings without it.
-    share
-        Improvement of the first objective that improves, or may, relative to the mapping with all
-        constraints.
-    least, most
-        Proven limits on the improvement of the optimum; `most` is None if unknown.
-    objective
-        The name of that objective, or of the first one if none improves.
-    unproven
-        The objectives that may improve further, since a search was stopped.
-    """
+    """The optimum without one clause."""
 
     statement: Statement
-    result: Result
-    share: float
-    least: float
-    most: float | None
-    objective: str
-    unproven: tuple[str, ...] = ()
+    result: Result  # the best mapping known without the clause, with a bound on all of them
+    share: float  # improvement of the first objective that improves, or may, relative to the baseline
+    least: float  # proven limits on the improvement of the optimum
+    most: float | None  # None if unknown
+    objective: str  # the name of that objective, or of the first one if none improves
+    unproven: tuple[str, ...] = ()  # objectives that may improve further, since a search was stopped
 
     @property
     def proven(self) -> bool:
@@ -85,21 +68,11 @@ class ClauseCost:
 
 @dataclass(frozen=True)
 class CostReport:
-    """The optimum with all constraints, and the cost of each clause, the highest first.
+    """The optimum with all constraints, and the cost of each clause."""
 
-    Parameters
-    ----------
-    baseline
-        The optimum with all constraints; its bound may come from a search without one of them.
-    clauses
-        What each clause costs.
-    left_out
-        The clauses that were not examined because of an interrupt.
-    """
-
-    baseline: Result
-    clauses: tuple[ClauseCost, ...] = ()
-    left_out: tuple[Statement, ...] = ()
+    baseline: Result  # its bound may come from a search without a clause
+    clauses: tuple[ClauseCost, ...] = ()  # the most costly first
+    left_out: tuple[Statement, ...] = ()  # not examined because of an interrupt
 
 
 def constraint_costs(
@@ -109,25 +82,10 @@ def constraint_costs(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> CostReport:
-    """Search for the optimum with all constraints, then without each clause.
+    """Search for the optimum with all constraints, then without each clause; a time limit is that of each.
 
     The sizes of fanouts are not dropped, since the energy of the components around them depends on them.
     A dropped capacity keeps its energy per access.
-
-    Parameters
-    ----------
-    options
-        Of each search; the time limit applies to each of them.
-    search
-        `solver.fallback.map_from`, or another search with its parameters. The best mapping with all
-        constraints is the known one, since it is still allowed without a constraint.
-
-    Raises
-    ------
-    ContradictionError
-        The search proves that fewer constraints allow less.
-    TooLargeError
-        Raised by `search`.
     """
     baseline = search(mapspace, options, on_progress, should_stop, None)
     if baseline.mapping is None:
@@ -166,10 +124,9 @@ def _bounded(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
 
 
 def _best(baseline: Result, results: Iterable[Result]) -> Priced:
-    """Return the best known mapping without a clause.
+    """Return the best known mapping without a clause; the limits that are lifted do not change its costs.
 
     Of several mapspaces it need not be in the one that is searched next, but it bounds the best of all.
-    Its costs do not depend on the limits that are lifted.
     """
     best = min((baseline, *results), key=_values)
     assert best.mapping is not None
@@ -211,10 +168,7 @@ def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCall
 
 
 def _cost(statement: Statement, baseline: Result, results: list[Result]) -> ClauseCost:
-    """Compare the baseline with the results of the mapspaces that together allow what a clause forbids.
-
-    The best mapping of the baseline is still allowed, so the optimum without the clause is no worse.
-    """
+    """Compare the baseline with the results of the mapspaces that together allow what a clause forbids."""
     names, today = baseline.objectives, _values(baseline)
     if not results:
         return ClauseCost(statement, baseline, 0.0, 0.0, 0.0, names[0])

@@ -48,21 +48,11 @@ DROPPED_FIRST = (Mesh, Capacity, Utilization, Parallelism, SpatialOrder, Split, 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Whether a mapspace allows a mapping, and why it does not.
+    """Whether a mapspace allows a mapping, and why it does not."""
 
-    Parameters
-    ----------
-    verdict
-        UNKNOWN if there was no time to decide.
-    reasons
-        One per conflict, at least one if INFEASIBLE and reasons were requested.
-    witness
-        A mapping, if FEASIBLE.
-    """
-
-    verdict: Verdict
-    reasons: tuple[Reason, ...] = ()
-    witness: Witness | None = None
+    verdict: Verdict  # UNKNOWN if there was no time to decide
+    reasons: tuple[Reason, ...] = ()  # one per conflict, at least one if INFEASIBLE and asked for
+    witness: Witness | None = None  # a mapping, if FEASIBLE
 
 
 @dataclass(frozen=True)
@@ -74,15 +64,7 @@ class Conflict:
 
 
 def reasons_time_s(time_limit_s: float | None, spent_s: float = 0.0) -> float:
-    """Return the seconds for reasons: what a search left of its time limit, but at least `LEAST_TIME_S`.
-
-    Parameters
-    ----------
-    time_limit_s
-        The time limit of the search in seconds; without one, reasons have `DEFAULT_TIME_LIMIT_S`.
-    spent_s
-        Seconds that the search took.
-    """
+    """Return the seconds for reasons: what a search left of its time limit, but at least `LEAST_TIME_S`."""
     if time_limit_s is None:
         return DEFAULT_TIME_LIMIT_S
     return min(DEFAULT_TIME_LIMIT_S, max(LEAST_TIME_S, time_limit_s - spent_s))
@@ -96,20 +78,8 @@ def diagnose(
 ) -> Diagnosis:
     """Decide whether `mapspace` allows a mapping at all, and find out why it does not.
 
-    Parameters
-    ----------
-    should_stop
-        Polled often; once it returns True, the results so far are returned.
-    time_limit_s
-        Seconds after which the same happens. Once infeasibility is proven, the reasons have at least
-        `LEAST_TIME_S`.
-    with_reasons
-        Whether to look for conflicts if there is no mapping.
-
-    Raises
-    ------
-    ContradictionError
-        A conflict is not confirmed by a second model.
+    Once `should_stop` returns True, or the time is over, the results so far are returned; once infeasibility
+    is proven, the reasons have at least `LEAST_TIME_S`.
     """
     clock = Clock(time_limit_s, should_stop)
     constraints = constraints_of(mapspace)
@@ -131,23 +101,7 @@ def explain_infeasible(
     should_stop: StopCallback | None = None,
     time_limit_s: float = DEFAULT_TIME_LIMIT_S,
 ) -> tuple[Reason, ...]:
-    """Return why a mapspace that is proven to be empty allows no mapping.
-
-    Parameters
-    ----------
-    should_stop, time_limit_s
-        As for `diagnose`.
-
-    Returns
-    -------
-    tuple[Reason, ...]
-        At least one: `NOT_FOUND` if there was no time.
-
-    Raises
-    ------
-    ContradictionError
-        There is a mapping after all, or a conflict is not confirmed by a second model.
-    """
+    """Return why a mapspace that is proven to be empty allows no mapping; `NOT_FOUND` if time runs out."""
     diagnosis = diagnose(mapspace, should_stop, time_limit_s)
     if diagnosis.verdict is Verdict.FEASIBLE:
         raise ContradictionError("the search found no mapping, but there is one")
@@ -271,10 +225,8 @@ def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: M
 def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint]) -> Conflict | None:
     """Return an irreducible conflict among `constraints`, None if they hold together or it is unknown.
 
-    Constraints that cannot be dropped always hold and are never part of the conflict. A deletion filter
-    drops whole kinds first, then each line in turn, then single constraints of a line; a second model that
-    holds only the result confirms it (docs/explain.md, "How it works"). Raises `ContradictionError` if it
-    does not, or if no constraint is to blame although the outermost level could then do everything.
+    A deletion filter drops whole kinds first, then each line in turn, then single constraints of a line; a
+    second model that holds only the result confirms it (docs/explain.md, "How it works").
     """
     given = [c for c in constraints if not droppable(c)]
     loose = [c for c in constraints if droppable(c)]

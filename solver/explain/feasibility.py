@@ -89,11 +89,10 @@ class Decision:
 
 
 class Feasibility:
-    """Decides sets of constraints of one mapspace with one CP-SAT model.
+    """Decides sets of constraints of one mapspace with one CP-SAT model, to which it adds those that are new.
 
-    The model starts with `constraints`, or with all of the mapspace; others are added once they are asked
-    for. `stop` is polled during a solve; once it is true, verdicts are UNKNOWN. Limits above
-    `largest_limit` are left out of the model.
+    `stop` is polled during a solve; once it is true, verdicts are UNKNOWN. Limits above `largest_limit` are
+    left out of the model.
     """
 
     def __init__(
@@ -126,9 +125,8 @@ class Feasibility:
     def decide(self, asked: Collection[Constraint]) -> Decision:
         """Return whether a mapping satisfies all of `asked`.
 
-        The plain cost model checks every answer of CP-SAT. One that exceeds a limit which the model leaves
-        out is cut off, and the model solved again. Raises `ModelError` if an answer breaks the model, or
-        if a number in the model is too large (`RangeError`).
+        The plain cost model checks every answer of CP-SAT. One that exceeds a limit that is left out of it
+        is cut off, and the model is solved again.
         """
         model = self._encoding.model
         model.clear_assumptions()
@@ -286,8 +284,7 @@ class Feasibility:
 def holds(constraint: Constraint, witness: Witness) -> bool:
     """Whether a mapping satisfies `constraint`, by the rules of the plain cost model.
 
-    The order and the split of spatial loops are not checked: they count loops of bound 1, which the
-    witness does not list.
+    Order and split of spatial loops count loops of bound 1, which the witness does not list: not checked.
     """
     match constraint:
         case FactorLimit():

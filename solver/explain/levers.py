@@ -181,10 +181,7 @@ def _is_held_at_one(mapspace: Mapspace, constraint: Constraint) -> bool:
 
 
 def _shifts_an_order(mapspace: Mapspace, constraint: Constraint, value: int) -> bool:
-    """Whether a value changes which dimensions a fanout's order counts, and so what lies along X.
-
-    Such a value is not proposed.
-    """
+    """Whether a value changes what a fanout's order counts, and so what lies along X; it is not proposed."""
     assert isinstance(constraint, FactorLimit)
     node, rule = constraint.node, constraint.rule
     if node not in mapspace.architecture.fanout_indices or rule.relation == ">=":
@@ -228,10 +225,7 @@ def sized_mesh(rest: Collection[Constraint], meshes: Sequence[Mesh]) -> Sized:
 
 
 def sized_storages(capacities: Sequence[Capacity], filled: Collection[int]) -> Sized:
-    """Return the size, in the unit it is written in, of storages whose capacities are written together.
-
-    Levels in `filled` have a least utilization.
-    """
+    """Return the size, as written, of storages that change together; `filled` have a least utilization."""
     storages = [each.storage for each in capacities]
 
     def limits(size: int) -> list[Constraint]:

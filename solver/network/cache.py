@@ -75,23 +75,12 @@ class ResultCache:
 
     A file is named after the question and the sources of the program that answered it, and holds a keyed
     checksum (HMAC-SHA256) of its name and content. The key is in the directory, readable by its owner only,
-    so nobody else can make a file that counts: a damaged or forged one counts as absent. Files are written
-    under another name and then moved, so that they are whole or absent whenever the program is killed.
-
-    Parameters
-    ----------
-    directory
-        Created if it is missing.
-
-    Attributes
-    ----------
-    failure
-        The first error on keeping a result; None if there was none.
+    so nobody else can make a file that counts: a damaged or forged one counts as absent.
     """
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
-        self.failure: OSError | None = None
+        self.failure: OSError | None = None  # the first error on keeping a result
 
     def remove_leftovers(self) -> None:
         """Remove unfinished files of runs that were killed while they wrote."""
@@ -107,13 +96,7 @@ class ResultCache:
             self.failure = self.failure or error
 
     def store(self, key: str, result: Result) -> None:
-        """Keep a proven result; one that is not proven or larger than `MOST_BYTES` is passed over.
-
-        Raises
-        ------
-        OSError
-            It cannot be written.
-        """
+        """Keep a proven result; one that is not proven or larger than `MOST_BYTES` is passed over."""
         if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
             return
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -127,10 +110,7 @@ class ResultCache:
             stream.write(whole)
 
     def find(self, key: str, mapspace: Mapspace) -> Result | None:
-        """Return the result kept under a key of `cache_key`, None if there is none that counts.
-
-        The mapspace has the names under which the result was kept; its mapping is priced in it.
-        """
+        """Return the result kept under a key, None if none counts; the mapspace has the names in it."""
         try:
             secret = _key_in(self.directory)
             name = _file_name(secret, key)

@@ -73,25 +73,10 @@ class Executor(Protocol):
     def run(
         self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
-        """Yield each task with its result as soon as that is known, in any order.
+        """Yield each task with its result once that is known; `ExecutorError` if searches cannot run.
 
-        Once `should_stop` returns True, running searches end with their incumbents, and no other one begins.
-
-        Parameters
-        ----------
-        tasks
-            With different keys.
-        options
-            Of each search; its time limit holds for each of them.
-        report
-            Called with a task when its search begins, and while it runs with its progress, None if unknown.
-        should_stop
-            Called between searches, and while they run.
-
-        Raises
-        ------
-        ExecutorError
-            Searches cannot run, or what ran them is gone.
+        `report` is called when a search begins, and while it runs, with its progress or None. Once
+        `should_stop` returns True, running searches end with their incumbents, and no other one begins.
         """
 
 
@@ -123,8 +108,7 @@ class Serial:
 class Processes:
     """Searches in parallel in a number of processes of this machine, the largest first.
 
-    With fewer searches than processes, each uses several. A process that is lost takes the others of its pool
-    with it; their searches begin again.
+    With fewer searches than processes, each uses several. If a process is lost, its pool begins again.
     """
 
     def __init__(self, processes: int) -> None:
@@ -184,8 +168,7 @@ class _Shared:
 def _workers(count: int, shared: _Shared) -> Iterator[Workers]:
     """Yield processes that end with the block, whatever they are at and whichever are lost.
 
-    If the block ends without an error or a stop, they end by themselves, so that the pools of their searches
-    are given back, of which the interpreter would warn otherwise.
+    Without an error or a stop they end by themselves, so that the pools of their searches are given back.
     """
     workers = Workers(count, _prepare, shared)
     try:
@@ -246,10 +229,7 @@ def _prepare(shared: _Shared) -> None:
 
 
 def _search(place: int, mapspace: Mapspace, options: Options) -> Result | None:
-    """Search; None if the run is to stop already.
-
-    Processes of the search are waited for: they can end by themselves only while this one lives.
-    """
+    """Search; None if the run is to stop already. Its own processes can end only while this one lives."""
     shared = _SHARED[0]
     shared.begun[place] = True
     if shared.stop.value:
@@ -268,20 +248,10 @@ CONNECT_S = 10
 
 
 class Cluster:
-    """Searches on the workers of a Dask cluster, each with one core.
+    """Searches on the workers of a Dask cluster, each with one core; `address` is that of the scheduler.
 
     If a worker is lost, others take over its searches. A search that has begun there cannot be stopped: a run
     that is stopped leaves it.
-
-    Parameters
-    ----------
-    address
-        Of the scheduler, such as ``tcp://host:8786``.
-
-    Raises
-    ------
-    ExecutorError
-        The extra is not installed.
     """
 
     def __init__(self, address: str) -> None:
@@ -386,10 +356,9 @@ def _library() -> ModuleType:
 
 @dataclass(frozen=True)
 class _Call:
-    """A search that runs when its pickle is read: for everybody on the way it is only bytes.
+    """A search that runs when its pickle is read: the scheduler needs no part of this program.
 
-    So the scheduler needs no part of this program, and a worker without it answers with an error; unknown
-    classes in a message would end it.
+    A worker without the program answers with an error; unknown classes in a message would end it.
     """
 
     arguments: tuple[Mapspace, Options, Program]

@@ -37,25 +37,12 @@ Origin = Literal["searched", "identical", "cached", "copy", "no room"]
 
 @dataclass(frozen=True)
 class LayerResult:
-    """A layer and the result of its search.
-
-    Parameters
-    ----------
-    layer
-        The layer.
-    result
-        In the names of the layer; None for a copy, which costs what its transfer does.
-    origin
-        ``searched``, ``identical`` to an earlier layer, ``cached`` by an earlier run, a ``copy``, or
-        ``no room`` beside other tensors.
-    same_as
-        Name of the earlier layer; with that of its network, if it is of another one.
-    """
+    """A layer and the result of its search."""
 
     layer: Layer
-    result: Result | None
+    result: Result | None  # in the names of the layer; None for a copy, which costs what its transfer does
     origin: Origin
-    same_as: str = ""
+    same_as: str = ""  # name of the earlier layer; with that of its network, if it is of another one
 
     @property
     def status(self) -> Status:
@@ -169,55 +156,20 @@ def _never() -> bool:
 
 @dataclass(frozen=True)
 class Run:
-    """How the searches of networks are run, which does not affect their results.
+    """How the searches of networks are run, which does not affect their results."""
 
-    Parameters
-    ----------
-    cache
-        Where proven results are kept as they are found; see `ResultCache.failure`.
-    resume
-        Whether results that are kept already are used.
-    on_progress
-        Called before each search, and while searches run.
-    should_stop
-        Once it returns True, running searches end with their incumbents, and no other one begins.
-    executor
-        Where searches run; by default one after the other in this process.
-    """
-
-    cache: ResultCache | None = None
-    resume: bool = False
+    cache: ResultCache | None = None  # where proven results are kept as they are found
+    resume: bool = False  # whether results that are kept already are used
     on_progress: ProgressCallback | None = None
-    should_stop: StopCallback = _never
+    should_stop: StopCallback = _never  # once true, running searches end, and no other one begins
     executor: Executor = field(default_factory=Serial)
 
 
 def map_network(network: Network, options: Options = Options(), run: Run = Run()) -> NetworkResult:
-    """Map each layer of a network to its optimum.
+    """Map each layer of a network to its optimum; layers that differ only in names are searched once.
 
-    Layers that differ only in names are searched once. Copies need no mapping.
-
-    Parameters
-    ----------
-    network
-        The layers.
-    options
-        As for a single Einsum; the time limit holds for each search with its reasons.
-    run
-        How to run the searches.
-
-    Returns
-    -------
-    NetworkResult
-        If it was stopped, without the layers whose search did not begin. INFEASIBLE layers have reasons, of
-        identical ones the first.
-
-    Raises
-    ------
-    ContradictionError
-        A search proved that nothing fits, but something does.
-    ExecutorError
-        Searches cannot run on the executor.
+    The time limit holds for each search with its reasons. Layers whose search did not begin before a stop are
+    left out of the result. INFEASIBLE layers have reasons, of identical ones the first.
     """
     return explained(map_networks([network], options, run), options, run)[0]
 
@@ -240,10 +192,7 @@ def map_networks(
     options: Options = Options(),
     run: Run = Run(),
 ) -> tuple[NetworkResult, ...]:
-    """Map each layer of several networks as `map_network` does; identical ones are searched once for all.
-
-    The seconds of each result are those of the whole run. INFEASIBLE layers have no reasons; see `explained`.
-    """
+    """Map several networks as `map_network` does, identical layers once for all; without reasons."""
     start = time.monotonic()
     cache = run.cache
     work = plan(networks, options)

@@ -101,13 +101,7 @@ def sweep(
     options: Options = Options(),
     run: Run = Run(),
 ) -> SweepResult:
-    """Map the networks of all variants as `map_network` does; searches that several of them need run once.
-
-    Raises
-    ------
-    ContradictionError, ExecutorError
-        As for `map_network`.
-    """
+    """Map the networks of all variants as `map_network` does; searches that several of them need run once."""
     start = time.monotonic()
     networks = [variant.network for variant in variants]
     results = explained(map_networks(networks, options, run), options, run)

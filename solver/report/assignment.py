@@ -47,17 +47,7 @@ def print_assignment(
     mapped: MappedAssignment | None = None,
     all_steps: bool = False,
 ) -> None:
-    """Print layers, totals, naive rules, decomposition, notes, reasons and the status line.
-
-    Parameters
-    ----------
-    array
-        The array that was chosen, if there was a choice.
-    mapped
-        The costs that the mapper found, if it was asked for them.
-    all_steps
-        Whether a decomposition of more than `SHORT_DECOMPOSITION` steps is printed in full too.
-    """
+    """Print layers, totals, naive rules, decomposition, notes, reasons and the status line."""
     if mapped is not None:
         _print_costs(console, mapped)
     network = result.network
@@ -257,14 +247,7 @@ def _gain_lines(mapped: MappedAssignment) -> Iterator[str]:
 def assignment_document(
     result: AssignResult, array: ArrayChoice | None = None, mapped: MappedAssignment | None = None
 ) -> Document:
-    """Return the document of an assignment; arguments as of `print_assignment`.
-
-    Returns
-    -------
-    Document
-        Costs in the network's unit, as doubles, or as texts under names that end in ``_exact``; null where
-        there is none.
-    """
+    """Return the document of an assignment: costs in the network's unit, null where there is none."""
     network, best, second = result.network, result.best, result.runner_up
     return {
         "network": network.name,

@@ -68,8 +68,7 @@ def _later_remark(comparison: Comparison, outcome: Outcome) -> str:
 def comparison_table(comparison: Comparison) -> ReportTable:
     """Return a row per mapper, the exact search first.
 
-    Ratio is value over optimum (or its bound, if it is not proven); the last columns are the times at
-    which the mapper first came within so many percent of it.
+    Ratios are to the optimum, or to its bound if it is not proven; times are those to come so close to it.
     """
     figures = (f">{comparison.result.objective}", ">Ratio", ">Time", ">Evaluations", ">Valid")
     table = plain_table("Mapper", *figures, *_milestone_headings(), optional=("Evaluations", "Valid"))
@@ -89,8 +88,7 @@ def comparison_table(comparison: Comparison) -> ReportTable:
 def summary_table(comparisons: Sequence[Comparison]) -> ReportTable:
     """Return a row per mapper and objective over many comparisons, with geometric means.
 
-    The means are over the cases in which the optimum is proven and the mapper found a mapping; so are
-    the shares of cases that came within so many percent of the optimum, but over all proven ones.
+    Means are over the proven cases that the mapper mapped; shares within a milestone, over all proven ones.
     """
     figures = (">Cases", ">Mapped", ">Ratio", ">Worst", ">Time", ">Evaluations")
     table = plain_table("Mapper", "Objective", *figures, *_milestone_headings())

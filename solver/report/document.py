@@ -27,13 +27,7 @@ FIGURES = ("energy_pj", "cycles", "edp_pj_cycles")
 
 
 def json_text(document: Mapping[str, object]) -> str:
-    """Return a document, with the program's version, as indented JSON with a line end.
-
-    Raises
-    ------
-    ValueError
-        A figure is infinite or NaN.
-    """
+    """Return a document and the program's version as JSON; ``ValueError`` if a figure is infinite."""
     headed = {"version": version("tilewright"), **document}
     return json.dumps(headed, indent=2, allow_nan=False) + "\n"
 
@@ -55,17 +49,7 @@ def plain(value: object) -> object:
 
 
 def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None = None) -> Document:
-    """Return the document of a search; without a mapping its figures are None.
-
-    Parameters
-    ----------
-    mapspace
-        That was searched.
-    result
-        Of whichever status.
-    effects
-        Those of `solver.sensitivity`, None where they were not asked for.
-    """
+    """Return the document of a search; without a mapping its figures are None."""
     return {
         "problem": mapspace.problem.name,
         **picked(result, "status", "termination"),
@@ -99,11 +83,7 @@ def evaluation_document(
     evaluation: Evaluation | None,
     reasons: Sequence[Reason] = (),
 ) -> Document:
-    """Return the document of a priced mapping, which may break limits.
-
-    Where constraints conflict so plainly that no mapping was priced, `mapping` and `evaluation` are None, and
-    `reasons` say why.
-    """
+    """Return the document of a priced mapping; without one, `reasons` say which constraints conflict."""
     return {
         "problem": mapspace.problem.name,
         "valid": evaluation is not None and evaluation.valid,

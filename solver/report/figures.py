@@ -52,10 +52,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def large_count_text(number: int) -> str:
-    """Return an exact integer, and its order of magnitude where it is hard to read.
-
-    Where it does not fit on a line, the order of magnitude alone.
-    """
+    """Return an exact integer with its order of magnitude; of one too long for a line, only the latter."""
     if number < _SCIENTIFIC_FROM:
         return count_text(number)
     if number >= _TOO_LONG_FROM:

@@ -48,11 +48,9 @@ class Arc:
 
 @dataclass(frozen=True)
 class LayeredGraph:
-    """A network as a graph of methods.
+    """A network as a graph of methods: an assignment takes one node per layer, and all arcs between those.
 
-    In a chain, the least total is the length of a shortest path from source to sink, where a node's
-    cost counts when it is passed. In other graphs an assignment takes one node per layer, and all arcs
-    between those.
+    In a chain, its total is the length of a path from source to sink, where a node's cost counts as well.
     """
 
     network: CostedNetwork
@@ -152,20 +150,7 @@ def _quoted(text: str) -> str:
 
 
 def draw(graph: LayeredGraph, path: Path) -> None:
-    """Draw the graph; nodes and arcs of the assignment are red, and no arc runs through a box.
-
-    Parameters
-    ----------
-    graph
-        At most `LARGEST_PICTURE` arcs.
-    path
-        The suffix is the format.
-
-    Raises
-    ------
-    PlotError
-        The file cannot be written.
-    """
+    """Draw the graph; nodes and arcs of the assignment are red, and no arc runs through a box."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an optional extra)
     from matplotlib.collections import LineCollection  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415

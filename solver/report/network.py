@@ -46,10 +46,7 @@ MOST_LIKE_IT = 10
 
 
 def print_network(console: Console, result: NetworkResult, places: Places | None = None) -> None:
-    """Print the layers, the totals, notes, why layers have no mapping, and the status line.
-
-    `places` has the text of the constraints, for the reasons, where it is known.
-    """
+    """Print the layers, the totals, notes, why layers have no mapping, and the status line."""
     console.print(Text.assemble(("Network", "bold"), f" {result.network.name}"))
     console.print(layers_table(result))
     unlisted = len(result.layers) - len(_listed(result))
@@ -66,10 +63,7 @@ def print_network(console: Console, result: NetworkResult, places: Places | None
 
 
 def layers_table(result: NetworkResult) -> ReportTable:
-    """Return a row per layer; energy and cycles are of all its instances.
-
-    The bound of a layer is shown if it differs from the value.
-    """
+    """Return a row per layer, with figures of all its instances; the bound only where it is not the value."""
     rows = [(outcome, _figures(outcome)) for outcome in _listed(result)]
     bounded = any(bound for _, (_, bound, *_) in rows)
     bound_heading = (">Bound",) if bounded else ()

@@ -59,13 +59,7 @@ class PlotError(Exception):
 
 
 def check_plot(path: Path | None) -> None:
-    """Check before a long search whether a picture, if one is asked for, can be drawn.
-
-    Raises
-    ------
-    PlotError
-        The path is stdout or has another suffix than `FORMATS`, or matplotlib is missing.
-    """
+    """Check before a long search whether a picture, if one is asked for, can be drawn; `PlotError` if not."""
     if path is None:
         return
     if path == Path("-"):
@@ -137,22 +131,7 @@ def _thin_out(axis: Axis) -> None:
 
 
 def draw_front(front: Front, title: str, path: Path) -> None:
-    """Draw energy against cycles; below and left of the staircase of a complete front there is no mapping.
-
-    Parameters
-    ----------
-    front
-        With at least one point.
-    title
-        What is mapped.
-    path
-        Its suffix is one of `FORMATS`.
-
-    Raises
-    ------
-    PlotError
-        The file cannot be written.
-    """
+    """Draw energy against cycles; below and left of the staircase of a complete front there is no mapping."""
     from solver.report.front import LEAST_EDP, NOT_PROVEN, PROVEN, least_edp
 
     figure, ((axes,),) = blank_figure()
@@ -194,20 +173,7 @@ def _draw_staircase(axes: Axes, front: Front, places: Sequence[tuple[float, floa
 
 
 def draw_convergence(comparison: Comparison, path: Path) -> None:
-    """Draw the best value so far of every mapper against time, both on logarithmic axes.
-
-    Parameters
-    ----------
-    comparison
-        In which at least one mapper found a mapping.
-    path
-        Its suffix is one of `FORMATS`.
-
-    Raises
-    ------
-    PlotError
-        It cannot be written.
-    """
+    """Draw the best value so far of every mapper against time, both on logarithmic axes."""
     from solver.report.comparison import EXACT
 
     result = comparison.result
@@ -272,23 +238,10 @@ class _Panel:
 
 
 def draw_sweep(result: SweepResult, path: Path) -> None:
-    """Draw every point with totals: energy against cycles and area, a row of panels per workload.
+    """Draw every point with totals: energy against cycles and (if known) area, a row of panels per workload.
 
     Lines join the values of the last attribute, in their order; the legend names it, and its values label
-    the points. Labels that would lie on others, or on points, are left out. Points of the front have a
-    ring. The panels of areas are there if all areas are known.
-
-    Parameters
-    ----------
-    result
-        With totals of at least one point.
-    path
-        Its suffix is one of `FORMATS`.
-
-    Raises
-    ------
-    PlotError
-        The file cannot be written.
+    the points, where there is room. Points of the front have a ring.
     """
     spots = list(_spots(result))
     styles = {name: _style(number) for number, name in enumerate(dict.fromkeys(s.line for s in spots))}

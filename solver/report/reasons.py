@@ -25,10 +25,7 @@ INDENT = "  "
 
 
 def reason_lines(reasons: Sequence[Reason], places: Places) -> Iterator[str]:
-    """Yield the report of an infeasible search, conflict by conflict.
-
-    `places` has the text of the constraints, where it is known; other places are only named.
-    """
+    """Yield the report of an infeasible search, conflict by conflict, with the lines that `places` has."""
     for title, reason in titled(reasons):
         yield title
         for further in reason.shortfalls[1:]:
@@ -147,10 +144,7 @@ def costs_table(report: CostReport) -> ReportTable:
 def explanation_document(
     mapspace: Mapspace, reasons: tuple[Reason, ...], report: CostReport | None
 ) -> Document:
-    """Return the document of ``explain``; docs/explain.md lists the keys.
-
-    Either `reasons` say why nothing fits, or `report` has the costs of the constraints.
-    """
+    """Return the document of ``explain``: why nothing fits, or a `report` on what constraints cost."""
     baseline = None if report is None else report.baseline
     return {
         "problem": mapspace.problem.name,

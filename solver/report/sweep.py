@@ -169,10 +169,9 @@ class _Shared:
 
 
 def why_lines(result: SweepResult, places: PlacesOf) -> Iterator[str]:
-    """Yield why points have no mapping.
+    """Yield why points have no mapping, equal failures once.
 
-    Equal failures of several points are shown once. Of those with the same lines, at other values of an
-    attribute or in other Einsums, the first is shown with the lines, the others without.
+    Of those with the same lines, at other values or in other Einsums, only the first is shown with the lines.
     """
     kinds = _kinds(result)
     labels = _Labels(result)

@@ -53,8 +53,7 @@ class ReportTable(Table):
     def fitted(self, width: int) -> tuple[ReportTable, list[str]]:
         """Return the table for a terminal of some width, and the headings of the columns left out.
 
-        Optional columns go, the last one first, if breaking headings and folding texts between words does
-        not suffice. Figures are never cut off: what still does not fit is wider than the terminal.
+        Optional columns go where breaking headings and folding texts do not suffice; no figure is cut off.
         """
         if not self.show_header:
             return self, []
@@ -139,12 +138,8 @@ def _broken(heading: str, width: int) -> str:
 def plain_table(*columns: str | Column, optional: Sequence[str] = ()) -> ReportTable:
     """Return an empty table with the common look.
 
-    Parameters
-    ----------
-    columns
-        Headings; those of right-aligned figures begin with ``>``, those of long texts with ``...``.
-    optional
-        Headings of columns that a narrow terminal can do without, the most dispensable last.
+    Headings of right-aligned figures begin with ``>``, those of long texts with ``...``. A narrow terminal
+    can do without the columns in `optional`, the last one first.
     """
     table = ReportTable(
         *map(_column, columns),
@@ -177,8 +172,7 @@ def plain_grid() -> ReportTable:
 def levels_table(architecture: Architecture, evaluation: Evaluation) -> ReportTable:
     """Return a row per storage level and dataspace it keeps, and one for the arithmetic.
 
-    Tiles and accesses are words (values) of one instance, tiles times the words of the level that each
-    takes if that is not one; energies are of all instances together.
+    Tiles and accesses are words of one instance, energies are of all instances together.
     """
     headings = (">Instances", ">Tile", ">Of level", ">Reads", ">Fills", ">Updates", ">Energy", ">Of total")
     table = plain_table("Level", "Dataspace", *headings, optional=("Instances", "Of level", "Of total"))
@@ -266,10 +260,7 @@ def block_text(level: StorageLevel) -> str:
 
 
 def joined_sources(sources: Sequence[tuple[str, str]]) -> str:
-    """Return the sources of a component's figures, each with its actions unless there is only one.
-
-    Sources that differ only in the line are joined.
-    """
+    """Return the sources of a component's figures with their actions; lines of one file are joined."""
     lines: dict[str, list[int]] = {}
     actions: dict[str, list[str]] = {}
     for action, source in sources:

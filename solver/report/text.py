@@ -56,15 +56,7 @@ def print_result(
     places: Places | None = None,
     effects: Sequence[Effect] = (),
 ) -> None:
-    """Print mapping, tables, notes, reasons and the status line of a search.
-
-    Parameters
-    ----------
-    places
-        Text of the constraints, for the reasons, where it is known.
-    effects
-        Those of `solver.sensitivity`; none are not printed.
-    """
+    """Print mapping, tables, notes, reasons and the status line of a search."""
     if result.mapping is not None and result.evaluation is not None:
         _print_cost(console, mapspace, result.mapping, result.evaluation)
     if effects:
@@ -226,10 +218,10 @@ STEP = "  "
 
 
 def loop_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> tuple[str, ...]:
-    """Return the lines of the loop nest, outermost loop first.
+    """Return the lines of the loop nest, outermost loop first, without loops of bound 1.
 
-    A storage level heads its temporal loops with its name and the dataspaces it keeps; a fanout
-    heads its spatial loops. Loops of bound 1 and fanouts without loops are left out.
+    A storage level heads its temporal loops with its name and the dataspaces it keeps, a fanout
+    its spatial loops.
     """
     lines: list[str] = []
     depth = 0

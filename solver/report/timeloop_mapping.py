@@ -18,14 +18,8 @@ MAX_WIDTH = 10_000
 def mapping_targets(problem: Problem, architecture: Architecture, mapping: Mapping) -> list[Target]:
     """Return the targets of a Timeloop v4 ``mapping``, outermost node first.
 
-    A storage level gives a ``dataspace`` and a ``temporal`` target, a fanout a ``spatial`` one. All
-    dimensions are listed in ``factors`` and ``permutation`` (innermost first), so that nothing is
-    left to a reader's defaults; the first ``split`` dimensions of a fanout lie along X.
-
-    Raises
-    ------
-    ValueError
-        If a node has two loops over one dimension, which targets cannot say.
+    All dimensions are listed in ``factors`` and ``permutation`` (innermost first), so that nothing is left
+    to a reader's defaults. ``ValueError`` if a node has two loops over one dimension.
     """
     targets: list[Target] = []
     for node, chosen in zip(architecture.nodes, mapping.nodes, strict=True):

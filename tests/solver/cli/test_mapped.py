@@ -261,7 +261,9 @@ def test_what_was_left_out_is_noted_when_the_file_is_mapped_again(tmp_path, caps
     for source, target in ((DATA / "row.yaml", out), (out, again)):
         assert main(["map", str(source), "--quiet", "--mapped-spec", str(target)]) == 0
     capsys.readouterr()
-    note = "`--mapped-spec` removed constraints, which the search therefore ignores: `factors of PE (spatial)`"
+    note = (
+        "`--mapped-spec` removed constraints, which the search therefore ignores: `factors of PE (spatial)`"
+    )
     for path in (out, again):
         assert main(["map", str(path)]) == 0
         assert note in capsys.readouterr().out

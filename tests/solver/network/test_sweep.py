@@ -145,7 +145,7 @@ def test_remarks_on_energies(spec: list[Path], architecture: str, setting: str, 
     spec[1].write_text(architecture, encoding="utf-8")
     (text,) = energy_remarks(variants(spec, setting))
     name = setting.partition("=")[0]
-    assert text.startswith(f"{name}: " if remark else f"{name} changes nothing")
+    assert text.startswith(f"{name}: " if remark else f"{name} has no effect")
     assert remark in text
 
 
