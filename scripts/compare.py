@@ -1,4 +1,4 @@
-"""Compares mappers with the proven optimum over the benchmark's cases, and ends in geometric means.
+"""Compares mappers with the proven optimum over the benchmark's cases, and prints geometric means.
 
 python scripts/compare.py --only eyeriss_like/resnet18 --mappers random,greedy --budget 5 --csv out.csv
 """

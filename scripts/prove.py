@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Checks certificates: no mapping in the stated mapspace is better than the one that is claimed.
 
-Shares no code with the optimizer and believes nothing in a certificate but the problem. It prices the
-mapping itself, then asks for a better one under every choice of keeping levels and spatial factors: floors
-exclude most choices, tables over what temporal loops may iterate bound the others, and a walk through the
-nests that the tables leave open decides. docs/certificates.md has the argument.
+Shares no code with the optimizer and trusts nothing in a certificate but the problem. It prices the mapping
+itself, then looks for a better one under every choice of keeping levels and spatial factors: floors exclude
+most choices, tables over temporal loops bound the others, and an enumeration decides the nests that the
+tables leave open. docs/certificates.md explains why this is a proof.
 
-Exit codes: 2 one certificate cannot be read, else 1 one is INVALID, else 6 one cannot be checked, else 0.
+Exit codes: 2 if a certificate cannot be read; otherwise 1 if one is INVALID, 6 if one cannot be checked, 0.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""README's commands and links name things that exist; its tables and its example are true."""
+"""README's commands and links name things that exist; its tables and its example are correct."""
 
 import re
 

@@ -131,7 +131,7 @@ def _margin_text(result: AssignResult) -> str:
 
 def _policies_table(result: AssignResult) -> ReportTable:
     """Return what the naive rules cost, and how much more than the assignment that is."""
-    table = plain_table("Rule", ">Total", ">Over the assignment", ">Layers")
+    table = plain_table("Rule", ">Total", ">vs. assignment", ">Layers")
     count = count_text(len(result.network.layers))
     for policy in result.policies:
         total = "forbidden" if policy.total is None else _cost(result, policy.total)

@@ -40,7 +40,7 @@ def print_front(console: Console, mapspace: Mapspace, front: Front, places: Plac
 
 def front_table(front: Front) -> ReportTable:
     """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
-    figures = (">Cycles", ">of fastest", ">Energy", ">of least", ">EDP (pJ*cycles)", ">Utilization")
+    figures = (">Cycles", ">vs. fastest", ">Energy", ">vs. least", ">EDP (pJ*cycles)", ">Utilization")
     table = plain_table(*figures, "", optional=("EDP (pJ*cycles)", "Utilization"))
     fastest, thriftiest = front.points[0].evaluation, front.points[-1].evaluation
     best = least_edp(front)

@@ -70,7 +70,9 @@ def print_result(
 def _print_sensitivity(
     console: Console, mapspace: Mapspace, result: Result, effects: Sequence[Effect]
 ) -> None:
-    heading = f"of {', then '.join(result.objectives)} to one limit at a time, at the same prices"
+    heading = (
+        f"of {', then '.join(result.objectives)} to one limit at a time, with unchanged energies per access"
+    )
     if any(level.size_words and level.multiple_buffering != 1 for level in mapspace.architecture.levels):
         heading += "; capacities before multiple buffering"  # as slack has them after it
     console.print(_title("Sensitivity"), heading)
@@ -131,7 +133,7 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
     console.print(problem_table(mapspace.problem))
     console.print(_title("Hierarchy, outermost first"))
     console.print(hierarchy_table(mapspace))
-    console.print(_title("Energy of an access"))
+    console.print(_title("Energy per access"))
     console.print(prices_table(mapspace.architecture))
     if any(component.area_um2 is not None for component, _ in mapspace.architecture.components):
         console.print(_title("Area"))
@@ -154,7 +156,7 @@ def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluati
     if unused:
         console.print(_title("Slack"), "(of one instance; bandwidths: average over the run)")
         console.print(slack_table(unused))
-    console.print(_title("Energy of an access"))
+    console.print(_title("Energy per access"))
     console.print(prices_table(architecture))
     console.print(_title("Totals"))
     console.print(totals_table(architecture, evaluation))

@@ -1,4 +1,4 @@
-"""Hostile templates end in an error, soon and without memory."""
+"""Hostile templates end in an error, quickly and with little memory."""
 
 import math
 import os

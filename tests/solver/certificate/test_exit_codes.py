@@ -1,4 +1,4 @@
-"""The exit codes of the checker: of several verdicts the worst counts."""
+"""The exit codes of the checker: the worst of several verdicts decides."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The checker: it accepts what is true, and nothing that has been tampered with."""
+"""The checker: it accepts true certificates, and none that has been tampered with."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Arguments: what is understood, and what is refused with exit code 2."""
+"""Arguments: what is accepted, and what is refused with exit code 2."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The specs with a mapping in them: they price as the search did, and take the mapping as it is."""
+"""The specs with a mapping in them: they cost what the search found, and allow the mapping."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Conflicts are conflicts, and none of their constraints is there in vain: by complete enumeration."""
+"""Conflicts are irreducible: checked by complete enumeration."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Levers are applied to the spec's own text: the change suffices, and one step less does not."""
+"""Levers are applied to the text of the spec: the change suffices, and one step less does not."""
 
 import time
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Mappers by name, and what is wrong with a name."""
+"""Mappers by name, and errors in names."""
 
 import sys
 from importlib.metadata import EntryPoint

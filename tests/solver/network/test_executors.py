@@ -1,4 +1,4 @@
-"""Searches in processes: the answers of one process, whatever becomes of the others."""
+"""Searches in processes: the same results as in one process, even if workers are lost."""
 
 import multiprocessing
 import os

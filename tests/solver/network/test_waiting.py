@@ -1,4 +1,4 @@
-"""Tensors that wait for a later Einsum take room in the level that stores them."""
+"""Tensors that are held for a later Einsum take space in the level that stores them."""
 
 from io import StringIO
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the table of a network says of a layer."""
+"""Rows of the table of a network."""
 
 from dataclasses import replace
 from io import StringIO

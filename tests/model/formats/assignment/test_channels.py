@@ -1,4 +1,4 @@
-"""Edges that carry channels which the layer before them does not put out are noted."""
+"""Edges with other channels than the output of their source are noted."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Network files: what they say, and what is refused, at which place."""
+"""Network files: what is read, what is refused, and at which place."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""What rows of storages cost, and where components that cannot be priced are wrong."""
+"""Energies of storages, and errors of components that cannot be priced."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Strategies and tile shapes that can be worked out by hand."""
+"""Strategies and tile shapes that can be computed by hand."""
 
 from dataclasses import replace
 
