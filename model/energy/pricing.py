@@ -312,7 +312,7 @@ def _description(request: EnergyRequest, component: Component, library: Library)
 
 
 def _node_name(technology: object, component: Component) -> str:
-    """Return the technology for people; a compound class may have one of its own making."""
+    """Return the technology for people; a compound class may define its own."""
     try:
         return f"{parse_node(technology):g} nm"
     except EnergyError:

@@ -83,7 +83,7 @@ def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int)
     Raises
     ------
     StoppedError
-        The child exceeded a limit without an exception of its own, or crashed.
+        The child exceeded a limit without raising an exception, or crashed.
     OSError
         There can be no child.
     """
@@ -111,7 +111,7 @@ def _start(work: Callable[[], object], seconds: float, memory_bytes: int) -> tup
     """Return a child's process number and the file descriptor that its answer comes from."""
     with _FORKING:
         receiver, sender = os.pipe()
-        # No handler of this process may run in the child before that has limits and handlers of its own.
+        # No handler of this process may run in the child before the child has its own limits and handlers.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             child = os.fork() or _serve(work, sender, seconds, memory_bytes)  # 0 in the child

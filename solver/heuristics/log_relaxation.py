@@ -238,7 +238,7 @@ class LogModel:
         return prices
 
     def _repeats(self, level: int, place: int, outer: int) -> Variable:
-        """Logarithm of how often loops of the level `outer` deliver a dataspace anew to `level` in vain."""
+        """Logarithm of how often loops of the level `outer` redundantly deliver a dataspace to `level`."""
         positions = self._mapspace.architecture.storage_indices
         idle = [axis for axis in range(len(self._axes)) if axis not in self._relevant[place]]
         loops = self._log([positions[outer]], idle)

@@ -38,7 +38,7 @@ class Affine:
     coefficients: Mapping[str, int] = field(default_factory=dict)
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
-        """Return this plus `factor` times `other`; coefficients that come to zero are left out."""
+        """Return this plus `factor` times `other`; zero coefficients are left out."""
         total = dict(self.coefficients)
         for name, coefficient in other.coefficients.items():
             total[name] = total.get(name, 0) + factor * coefficient

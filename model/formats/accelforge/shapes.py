@@ -161,7 +161,7 @@ def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constra
 
 
 def _constraints(condition: Condition) -> tuple[Constraint, ...] | None:
-    """Return a condition as affine constraints, None where only ISL can tell what it means."""
+    """Return a condition as affine constraints, None if only ISL can interpret it."""
     is_for_isl = _ISL_NOTATION.search(condition.text) is not None
     try:
         return read_constraints(condition.text, condition.span)

@@ -151,7 +151,7 @@ def _mapped(shaped: ShapedNetwork) -> Iterator[tuple[ShapedLayer, Convolution, s
 
 @dataclass(frozen=True)
 class _Loader:
-    """Reads the architecture anew for every problem and dataflow: constraints are about a problem."""
+    """Reads the architecture again for every problem and dataflow: constraints depend on the problem."""
 
     hardware: MappingNode
     files: Sequence[Path]

@@ -218,7 +218,7 @@ class SpatialLevel:
     """A fanout."""
 
     loops: LoopConstraints
-    rules: SpatialRules  # what that comes to in the canonical mapspace
+    rules: SpatialRules  # the same in the canonical mapspace
 
 
 TilingLevel = TemporalLevel | SpatialLevel

@@ -95,7 +95,7 @@ class Context:
             self.note(note_at(next(iter(self.lacking.values())), sentence, names, hints))
 
     def _meant(self, name: str) -> str | None:
-        """Return what may be meant by an unknown dimension, None if nothing is like it."""
+        """Return a suggestion for an unknown dimension, None if no name is similar."""
         other = OUTPUT_CHANNELS.get(name)
         if other in self.problem.dims:
             return (

@@ -29,7 +29,7 @@ from model.text.limits import DEFAULT_LIMITS, Limits
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 
 _WORD = re.compile(r"[.'\"]?(?!(?<=\d)[eE][-+]?\d+\b)[A-Za-z_]\w*")
-"""A word of an expression, but no exponent; one behind a dot or a quotation mark is no name of its own."""
+"""A word of an expression, but no exponent; one after a dot or a quotation mark is not a name."""
 _OPERATORS = frozenset(("and", "else", "if", "in", "is", "not", "or"))
 """Words of expressions that name nothing."""
 _OF_NODES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.(?:attributes|spatial|get_fanout)\b")
@@ -85,7 +85,7 @@ def read_attributes(
 
 
 def _evaluated(node: Node, value: object) -> Node:
-    """Return the node of an evaluated attribute: an expression gives way to its value."""
+    """Return the node of an evaluated attribute: its value replaces an expression."""
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or value == node.text:
         return node
     if not isinstance(value, (bool, int, float, str)):
@@ -187,9 +187,9 @@ _ALTERNATIVES = "the nodes of both files are joined; `sweep --architectures` tak
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One leaf of the tree; leaves are told apart by identity."""
+    """One leaf of the tree; leaves are compared by identity."""
 
-    role: Role  # what it is to the cost model; a container is a level of its own only by its fanout
+    role: Role  # what it is to the cost model; a container is a level only if it has a fanout
     # Its name (unique) and where that is written
     name: str
     span: Span

@@ -42,7 +42,7 @@ class FoundOperator:
     # Dimension of the problem by letter: N batch, P and Q rows and columns of outputs, K output features, C
     # channels, R and S rows and columns of the filter. Missing letters have the size 1.
     dims: dict[str, str]
-    # Dimensions that index all tensors: each of their points is an operator of its own.
+    # Dimensions that index all tensors: each of their points is a separate operator.
     groups: tuple[str, ...] = ()
 
 
@@ -178,7 +178,7 @@ def _first_level(mapspace: Mapspace, dataspace: str) -> int:
 
 
 def _spread(mapspace: Mapspace, group: ParallelGroup, level_of: dict[str, int]) -> dict[str, int]:
-    """Give each dataspace of levels that stand side by side one of its own, as far as there are enough."""
+    """Give each dataspace a separate level among parallel ones, if there are enough."""
     spread = dict(level_of)
     free = list(group.levels)
     for name in (name for name, number in level_of.items() if number in group.levels):
