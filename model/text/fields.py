@@ -22,7 +22,7 @@ NO_NAMES: Names = MappingProxyType({})
 
 MAX_INTEGER = 10**15
 MAX_NAME = 200
-IDENTIFIER_HINT = "use letters, digits and `_`, and begin with no digit"
+IDENTIFIER_HINT = "use letters, digits and `_`, not beginning with a digit"
 
 
 def kind_of(node: Node) -> str:
@@ -104,17 +104,12 @@ def add_once(places: dict[Key, Span], key: Key, span: Span, message: str, first:
 
 def known_name(node: Node, known: Iterable[str], what: str) -> str:
     """Return a name that is one of `known`; `what` says what they name, in the singular."""
-    name, names = as_name(node, what), tuple(known)
-    if name not in names:
-        raise unknown(what, name, names, node.span)
-    return name
-
-
-def unknown(what: str, name: str, known: Iterable[str], span: Span) -> SpecError:
-    """Return the error for a name that is none of `known`, with a suggestion or all of these."""
+    name = as_name(node, what)
     names = tuple(known)
-    hint = did_you_mean(name, names) or f"known are {listing(names)}"
-    return SpecError(f"unknown {what} `{name}`", span, hint=hint)
+    if name in names:
+        return name
+    hint = did_you_mean(name, names) or f"choose from {listing(names)}"
+    raise SpecError(f"unknown {what} `{name}`", node.span, hint=hint)
 
 
 def value_of(node: Node, names: Names, what: str) -> int | float | str | bool:
@@ -137,7 +132,7 @@ def as_int(
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
-        hint = "leave out what has no limit" if unlimited else None
+        hint = "omit the key for no limit" if unlimited else None
         raise unfit(node, value, f"{what} must be a whole number", hint)
     number = int(value)
     if minimum is not None and number < minimum:
@@ -288,7 +283,7 @@ def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNod
     present = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
     if len(present) > 1:
         first, second = present[0][0], present[1][0]
-        message = f"`{first.text}` and `{second.text}` are two names of one thing in {what}"
+        message = f"`{first.text}` and `{second.text}` are two names for the same key in {what}"
         raise SpecError(message, second.span, ((first.span, "first given here"),))
     return present[0] if present else None
 

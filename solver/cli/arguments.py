@@ -262,7 +262,10 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
         help="time of each mapper in seconds (default: %(default)g)",
     )
     parser.add_argument(
-        "--evaluations", type=positive, metavar="N", help="most mappings that each mapper may price"
+        "--evaluations",
+        type=positive,
+        metavar="N",
+        help="maximum number of mappings that each mapper may price",
     )
 
 
@@ -398,7 +401,7 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
         "--certificate", type=file_path, metavar="OUT", help="keep the certificate in this file"
     )
     parser.add_argument(
-        "--check-time-limit", type=seconds, metavar="S", help="give up the check after S seconds"
+        "--check-time-limit", type=seconds, metavar="S", help="stop the check after S seconds"
     )
     _add_quiet(parser, "no progress; the verdict only")
     return parser
@@ -446,7 +449,7 @@ that an ONNX model leaves open."""
         "whether all are VALID",
     )
     group.add_argument(
-        "--check-time-limit", type=seconds, metavar="S", help="give up each check after S seconds"
+        "--check-time-limit", type=seconds, metavar="S", help="stop each check after S seconds"
     )
     return parser
 
@@ -482,7 +485,7 @@ def _add_searches(parser: argparse.ArgumentParser) -> None:
 
 def _add_sweep(commands: Commands) -> argparse.ArgumentParser:
     summary = "map networks on many variants of an architecture"
-    files = f"{NETWORK_FILES}: what all combinations have in common"
+    files = f"{NETWORK_FILES}: files that all combinations share"
     parser = add_spec_command(commands, "sweep", summary, specs_nargs="*", specs_help=files)
     parser.description = """\
 Map every combination of a workload, an architecture and attribute values, each

@@ -67,7 +67,7 @@ def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
     classes = {name: named_mapper(name) for name in named}
     classes |= {reference: imported_mapper(reference) for reference in arguments.own_mappers}
     if not classes:
-        raise MapperError(f"no mapper is named; known are {', '.join(known_mappers())}")
+        raise MapperError(f"no mapper is given; known mappers are {', '.join(known_mappers())}")
     options = _options_by_mapper(arguments.mapper_options, classes)
     return [(name, make_mapper(name, create, options[name])) for name, create in classes.items()]
 

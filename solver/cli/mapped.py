@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
 
-LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read names of one letter\n"
+LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read one-letter names only\n"
 """Said beside a mapping that this product reads and Timeloop does not."""
 
 

@@ -291,7 +291,7 @@ def names(text: str) -> tuple[str, ...]:
     """Read a comma-separated list of different names; an empty text is an empty list."""
     listed = [part.strip() for part in text.split(",")] if text else []
     if "" in listed or len(set(listed)) < len(listed):
-        raise _wrong(f"{text!r} is not a list of different names")
+        raise _wrong(f"{text!r} is not a list of distinct names")
     return tuple(listed)
 
 
@@ -322,7 +322,7 @@ def limit(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     known = {field.name: field.default for field in fields(Limits)}
     if name not in known:
-        raise _wrong(f"there is no limit {name!r}; known are {', '.join(known)}")
+        raise _wrong(f"there is no limit {name!r}; known limits are {', '.join(known)}")
     return name, seconds(value) if isinstance(known[name], float) else positive(value)
 
 
@@ -368,7 +368,7 @@ def _natural(text: str) -> int | None:
 def sizes(text: str) -> tuple[int, ...]:
     """Read comma-separated positive integers."""
     if re.search(r"\dx\d", text):
-        raise _wrong(f"{shown(text)} separates its numbers by `x`; use commas")
+        raise _wrong(f"{shown(text)} separates its numbers with `x`; use commas")
     return tuple(positive(part.strip()) for part in text.split(","))
 
 

@@ -148,7 +148,7 @@ def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     if not saved:
         return ()
     sentence = (
-        "Timeloop counts link transfers unless it is told not to: with them this mapping takes {} % less "
+        "Timeloop counts link transfers by default: with them this mapping takes {} % less "
         "energy, and another may be better; `evaluate --link-transfers` counts them"
     )
     return (Note(sentence, (f"{100 * saved / result.evaluation.energy:.2g}",)),)

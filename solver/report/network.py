@@ -321,7 +321,8 @@ def likewise_lines(others: Sequence[tuple[Failure, str]]) -> Iterator[str]:
 def more_line(conflicts: int) -> Iterator[str]:
     """Yield a line that says how many conflicts are left out, if any are."""
     if conflicts > MOST_CONFLICTS:
-        yield f"{counted(conflicts - MOST_CONFLICTS, 'more conflict')} of other lines; --json has them all\n"
+        more = counted(conflicts - MOST_CONFLICTS, "more conflict")
+        yield f"{more} with other lines; --json has them all\n"
 
 
 def failure_document(failure: Failure) -> dict[str, object]:

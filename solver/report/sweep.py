@@ -36,9 +36,7 @@ from solver.report.text import status_line as common_status_line
 FRONT = "*"
 """Marks the points of the front."""
 
-FRONT_NOTE = (
-    f"{FRONT} no other point of the same workload has less energy or cycles without more of the other"
-)
+FRONT_NOTE = f"{FRONT} not dominated in energy and cycles by any other point of the same workload"
 
 MOST_POINTS = 3
 """Points that are named where they have no values in common."""

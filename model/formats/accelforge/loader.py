@@ -57,7 +57,7 @@ from model.formats.timeloop.tree import NO_ATTRIBUTES, Attributes, read_variable
 from model.note import Note
 from model.problem import Term
 from model.text.composer import plain_value
-from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, given, keyed_mapping, unknown
+from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, given, keyed_mapping
 from model.text.files import is_fragment
 from model.text.limits import Limits
 from model.text.merging import join_specs
@@ -69,6 +69,7 @@ from model.text.source import (
     Span,
     SpecError,
     TakeNote,
+    did_you_mean,
     note_at,
     source_ref,
 )
@@ -153,7 +154,8 @@ def load_workload(
             hint = "a workload file holds `workload`, `renames` and `variables`"
             raise SpecError(f"the section `{key.text}` of AccelForge is not read here", key.span, hint=hint)
         if key.text not in SECTIONS:
-            raise unknown("top-level key", key.text, SECTIONS, key.span)
+            hint = did_you_mean(key.text, SECTIONS) or f"known keys are {listing(SECTIONS)}"
+            raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
     return read_workload(text, ignore_sparse)
 
 

@@ -67,7 +67,7 @@ def find_shape(
             include_roots(spec_files, {}, allow_include).check(path)
             return _shape_in_file(path, limits)
     known = sorted(path.stem for path in _SHIPPED_SHAPES.glob("*.yaml"))
-    hint = did_you_mean(name, known) or f"shipped are {listing(known)}"
+    hint = did_you_mean(name, known) or f"shipped shapes are {listing(known)}"
     raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
 
 
@@ -102,7 +102,7 @@ def _read_instance(section: MappingNode) -> MappingNode:
     node = section.require("instance", "`problem`")
     if isinstance(node, ScalarNode) and "<" in node.text:
         hint = "write `{DIMENSION: BOUND}`; cascades with such conditions are read as AccelForge workloads"
-        raise SpecError("`instance` has conditions, as LoopTree's has", node.span, hint=hint)
+        raise SpecError("`instance` has conditions, as in LoopTree", node.span, hint=hint)
     return as_mapping(node, "`instance`")
 
 
@@ -125,12 +125,10 @@ def _instance_fields(
         notes.append(_respelling_note(key, name, fields[name]))
         fields[name] = value
     if derived:
-        sentence = "instance {} not part of the shape: {} from the others, unused"
-        shown = listing(derived)
-        words = (
-            (f"key {shown} is", "it follows") if len(derived) == 1 else (f"keys {shown} are", "they follow")
-        )
-        notes.append(note_at(None, sentence, *words))
+        names, one = listing(derived), len(derived) == 1
+        keys = f"key {names} is" if one else f"keys {names} are"
+        follow = "it follows from the others and is" if one else "they follow from the others and are"
+        notes.append(note_at(None, "instance {} not part of the shape: {} not used", keys, follow))
     return fields
 
 
