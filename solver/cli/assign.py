@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,19 +15,18 @@ from model.objective import ADDITIVE
 from model.text.reader import parse_assignments
 from model.text.source import SpecError
 from solver.cli.network import run_searches
-from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
-    STDOUT,
     OutputError,
     Step,
     check_outputs,
     deliver,
+    document_steps,
+    plot_steps,
     report_steps,
-    say_undrawn,
     write_output,
 )
 from solver.cli.progress import interruptible
-from solver.cli.running import load_options
+from solver.cli.running import EXIT_OF_STATUS, load_options
 from solver.criteria import TOTAL
 from solver.report.pictures import FORMATS
 
@@ -45,7 +45,7 @@ def assign_command(arguments: argparse.Namespace) -> int:
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
     _check_matplotlib(pictures)
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
-    deliver(_steps(solved, arguments, silent=arguments.quiet or STDOUT in outputs))
+    deliver(_steps(solved, arguments, outputs))
     return EXIT_OF_STATUS[solved.result.status]
 
 
@@ -151,26 +151,20 @@ def _is_picture(path: Path) -> bool:
     return path.suffix.lower() in FORMATS
 
 
-def _steps(solved: _Solved, arguments: argparse.Namespace, silent: bool) -> Iterator[Step]:
+def _steps(solved: _Solved, arguments: argparse.Namespace, outputs: Sequence[Path | None]) -> Iterator[Step]:
     """Yield the steps that print, write and draw an assignment."""
     from solver.report.assignment import assignment_document, print_assignment
 
-    result = solved.result
+    result, found = solved.result, (solved.result, solved.array, solved.mapped)
     yield from report_steps(
-        lambda console: print_assignment(
-            console, result, solved.array, solved.mapped, arguments.decomposition
-        ),
-        lambda: assignment_document(result, solved.array, solved.mapped),
-        arguments.json,
-        silent,
+        lambda console: print_assignment(console, *found, arguments.decomposition), arguments, *outputs
     )
-    choice = None if result.best is None else result.best.choice
+    yield from document_steps(lambda: assignment_document(*found), arguments)
     if arguments.show_graph is not None:
-        yield lambda: _write_graph(result.network, None, arguments.show_graph)
-    if arguments.plot is not None and choice is None:
-        yield lambda: say_undrawn(arguments.plot, "assignment")
-    elif arguments.plot is not None:
-        yield lambda: _write_graph(result.network, choice, arguments.plot)
+        yield partial(_write_graph, result.network, None, arguments.show_graph)
+    choice = None if result.best is None else result.best.choice
+    draw = partial(_write_graph, result.network, choice, arguments.plot)
+    yield from plot_steps(arguments.plot, draw, "" if choice is not None else "assignment")
 
 
 def _write_graph(network: CostedNetwork, choice: Sequence[int] | None, path: Path) -> None:

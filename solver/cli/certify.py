@@ -17,10 +17,10 @@ from model.mapspace import Mapspace
 from model.text.files import is_file
 from model.text.source import places_of
 from model.wording import printable
-from solver.cli.options import DEFAULTS, EXIT_OF_STATUS
+from solver.cli.arguments import DEFAULTS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.progress import interruptible
-from solver.cli.running import load_unmapped, search
+from solver.cli.running import EXIT_OF_STATUS, load_unmapped, search
 from solver.exit_codes import EXIT_UNCHECKED
 from solver.result import Result, Status, Termination
 

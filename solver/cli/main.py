@@ -14,14 +14,7 @@ from solver.exit_codes import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.report.pictures import PlotError
 from solver.result import TooLargeError
 
-MODULES = {
-    "compare": "compare",
-    "tile": "tile",
-    "assign": "assign",
-    "prove": "certify",
-    "network": "network",
-    "sweep": "network",
-}
+MODULES = {"assign": "assign", "prove": "certify", "network": "network", "sweep": "network"}
 """Modules of `solver.cli` with commands; those of all other commands are in ``commands``."""
 
 

@@ -20,8 +20,6 @@ from model.text.source import Places, places_of
 from model.wording import printable
 from solver.cli.arguments import SETTING
 from solver.cli.certify import checked, write_certificate
-from solver.cli.mapped import LONG_NAMES
-from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -29,16 +27,17 @@ from solver.cli.output import (
     check_directory,
     check_outputs,
     deliver,
+    document_steps,
+    plot_steps,
     report_steps,
-    say_undrawn,
     write_output,
     write_stderr,
     write_stdout,
 )
 from solver.cli.progress import interruptible, logged, status_text
-from solver.cli.running import load_options, search_options
+from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, load_options, search_options
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
-from solver.report.pictures import check_plot
+from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status
 
 if TYPE_CHECKING:
@@ -71,22 +70,17 @@ def network_command(arguments: argparse.Namespace) -> int:
     from solver.report.network import network_document, print_network
 
     places = places_of(*loaded.documents) if result.status is Status.INFEASIBLE else {}
-    silent = arguments.quiet or arguments.json == STDOUT
     files: dict[Path, str] = {}
     with _certificate_directory(arguments) as directory:
         deliver(
             [
-                *report_steps(
-                    lambda console: print_network(console, result, places),
-                    lambda: network_document(result),
-                    arguments.json,
-                    silent,
-                ),
+                *report_steps(lambda console: print_network(console, result, places), arguments),
+                *document_steps(lambda: network_document(result), arguments),
                 *_mapping_steps(result, arguments.mappings),
                 *_certificate_steps(result, directory, files, arguments),
             ]
         )
-        code = _check(files, interrupted, arguments, silent) if arguments.check else EXIT_OPTIMAL
+        code = _check(files, interrupted, arguments) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
 
 
@@ -167,7 +161,7 @@ def _uncertifiable(outcome: LayerResult) -> str:
     return "" if proves else "nothing is proven"
 
 
-def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namespace, silent: bool) -> int:
+def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namespace) -> int:
     """Have certificates checked, print the verdicts, and return the exit code."""
     if interrupted:
         write_stderr(f"note: {UNCHECKED}\n")
@@ -179,7 +173,7 @@ def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namesp
             printed = printed.replace(f": {path}: ", f": {printable(name)}: ", 1)
         valid = sum(line.startswith("VALID: ") for line in printed.splitlines())
         verdicts = f"{printed}{valid} of {len(files)} certificates are VALID\n"
-    if not silent:
+    if not arguments.quiet and arguments.json != STDOUT:
         write_stdout(verdicts)
     return code
 
@@ -229,22 +223,13 @@ def _sweep_steps(
     """Yield the steps that print and write a sweep."""
     from solver.report.sweep import print_sweep, sweep_csv, sweep_document
 
-    yield from report_steps(
-        lambda console: print_sweep(console, result, places),
-        lambda: sweep_document(result),
-        arguments.json,
-        silent=arguments.quiet or STDOUT in (arguments.json, arguments.csv),
-    )
+    yield from report_steps(lambda console: print_sweep(console, result, places), arguments, arguments.csv)
+    yield from document_steps(lambda: sweep_document(result), arguments)
     if arguments.csv is not None:
         yield lambda: write_output(arguments.csv, sweep_csv(result))
-    if arguments.plot is None:
-        return
-    if all(point.costs is None for point in result.points):
-        yield lambda: say_undrawn(arguments.plot, "point")
-        return
-    from solver.report.pictures import draw_sweep
-
-    yield lambda: draw_sweep(result, arguments.plot)
+    is_drawable = any(point.costs is not None for point in result.points)
+    draw = partial(draw_sweep, result, arguments.plot)
+    yield from plot_steps(arguments.plot, draw, "" if is_drawable else "point")
 
 
 def run_searches(
