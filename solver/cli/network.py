@@ -221,7 +221,7 @@ def _sweep_steps(
     result: SweepResult, arguments: argparse.Namespace, places: Callable[[Variant], Places]
 ) -> Iterator[Step]:
     """Yield the steps that print and write a sweep."""
-    from solver.report.sweep import print_sweep, sweep_csv, sweep_document
+    from solver.report.network import print_sweep, sweep_csv, sweep_document
 
     yield from report_steps(lambda console: print_sweep(console, result, places), arguments, arguments.csv)
     yield from document_steps(lambda: sweep_document(result), arguments)

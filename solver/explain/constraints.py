@@ -173,6 +173,7 @@ class TemporalOrder(_Written):
 Constraint = (
     FactorLimit | SpatialOrder | Split | Keeping | Whole | Capacity | Utilization | Mesh | Parallelism
 )
+Constraints = Collection[Constraint]
 
 
 def constraints_of(mapspace: Mapspace) -> tuple[Constraint, ...]:
@@ -299,7 +300,7 @@ def _present(*sources: SourceRef | None) -> tuple[SourceRef, ...]:
 
 
 def without(
-    mapspace: Mapspace, dropped: Collection[Constraint], orders: Collection[TemporalOrder] = ()
+    mapspace: Mapspace, dropped: Constraints, orders: Collection[TemporalOrder] = ()
 ) -> tuple[Mapspace, ...]:
     """Return mapspaces that together allow what `mapspace` allows without `dropped` and `orders`.
 
@@ -324,7 +325,7 @@ def without(
     )
 
 
-def _without_limits(mapspace: Mapspace, dropped: Collection[Constraint]) -> Mapspace:
+def _without_limits(mapspace: Mapspace, dropped: Constraints) -> Mapspace:
     """Lift capacities, meshes and the least parallelism."""
     nodes: list[Node] = list(mapspace.architecture.nodes)
     for level, position in enumerate(mapspace.architecture.storage_indices):
@@ -367,7 +368,7 @@ def _wider(node: Node, mesh: Mesh, children: int) -> Node:
 
 
 def _factors(
-    rules: TemporalRules | SpatialRules, position: int, dropped: Collection[Constraint]
+    rules: TemporalRules | SpatialRules, position: int, dropped: Constraints
 ) -> tuple[FactorRule, ...]:
     freed = _freed(dropped)
     return tuple(
@@ -377,13 +378,13 @@ def _factors(
     )
 
 
-def _freed(dropped: Collection[Constraint]) -> set[str]:
+def _freed(dropped: Constraints) -> set[str]:
     """Return the dataspaces that no inner level has to store as a whole any longer."""
     return {constraint.dataspace for constraint in dropped if isinstance(constraint, Whole)}
 
 
 def _spatial_variants(
-    mapspace: Mapspace, position: int, rules: SpatialRules, dropped: Collection[Constraint]
+    mapspace: Mapspace, position: int, rules: SpatialRules, dropped: Constraints
 ) -> Iterator[SpatialRules]:
     counted = [dim for dim in mapspace.problem.dims if dim not in rules.uncounted]
     of_fanout = [c for c in dropped if isinstance(c, SpatialOrder | Split) and c.node == position]
@@ -422,7 +423,7 @@ def _placed(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:
     return replace(rules, inner=(*along_x, *rules.inner), outer=(*rules.outer, *along_y), split=split)
 
 
-def _keep_variants(mapspace: Mapspace, dropped: Collection[Constraint]) -> Iterator[tuple[KeepRules, ...]]:
+def _keep_variants(mapspace: Mapspace, dropped: Constraints) -> Iterator[tuple[KeepRules, ...]]:
     choices: list[list[KeepRules]] = []
     for level, rules in enumerate(mapspace.keep):
         of_level = [c for c in dropped if isinstance(c, Keeping) and c.level == level]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise, product
@@ -23,6 +23,7 @@ from solver.cpsat import Answer as Values
 from solver.explain.constraints import (
     Capacity,
     Constraint,
+    Constraints,
     FactorLimit,
     Keeping,
     Mesh,
@@ -496,7 +497,7 @@ class Feasibility:
         self._oversize: dict[int, list[tuple[Tile, list[Literal]]]] = {}
         self._applied: dict[Capacity, int] = {}
 
-    def alone(self, constraints: Collection[Constraint]) -> Feasibility:
+    def alone(self, constraints: Constraints) -> Feasibility:
         """Return a new model of these constraints only, with another seed."""
         limit = self._encoding.largest_limit
         return Feasibility(self.mapspace, constraints, self._stop, self._seed + 1, limit)
@@ -507,7 +508,7 @@ class Feasibility:
         other._stop = stop
         return other
 
-    def decide(self, asked: Collection[Constraint]) -> Decision:
+    def decide(self, asked: Constraints) -> Decision:
         """Return whether a mapping satisfies all of `asked`.
 
         The plain cost model checks every answer of CP-SAT. One that exceeds a limit that is left out of it

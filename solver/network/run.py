@@ -188,9 +188,7 @@ def explained(results: Sequence[NetworkResult], options: Options, run: Run) -> t
 
 
 def map_networks(
-    networks: Sequence[Network],
-    options: Options = Options(),
-    run: Run = Run(),
+    networks: Sequence[Network], options: Options = Options(), run: Run = Run()
 ) -> tuple[NetworkResult, ...]:
     """Map several networks as `map_network` does, identical layers once for all; without reasons."""
     start = time.monotonic()

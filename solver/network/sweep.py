@@ -96,11 +96,7 @@ def undominated_places(points: Sequence[PlacedCosts]) -> Iterator[int]:
             yield place
 
 
-def sweep(
-    variants: Sequence[Variant],
-    options: Options = Options(),
-    run: Run = Run(),
-) -> SweepResult:
+def sweep(variants: Sequence[Variant], options: Options = Options(), run: Run = Run()) -> SweepResult:
     """Map the networks of all variants as `map_network` does; searches that several of them need run once."""
     start = time.monotonic()
     networks = [variant.network for variant in variants]

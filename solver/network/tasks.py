@@ -26,8 +26,7 @@ class Renaming:
     def inverse(self) -> Renaming:
         """The way back."""
         return Renaming(
-            {new: old for old, new in self.dims.items()},
-            {new: old for old, new in self.dataspaces.items()},
+            {new: old for old, new in self.dims.items()}, {new: old for old, new in self.dataspaces.items()}
         )
 
     def mapping(self, mapping: LoopNest) -> LoopNest:
