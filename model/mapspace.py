@@ -20,12 +20,8 @@ class FactorRule:
 
     Parameters
     ----------
-    dim
-        A dimension of the problem.
     relation, value
         What the bound of the node's loop over `dim` is compared with; the bound is 1 without a loop.
-    source
-        Where the rule is written.
     stored
         The dataspace for whose sake the rule is there: see ``KeepRules.whole``. None for any other rule.
     """
@@ -49,13 +45,9 @@ class TemporalRules:
 
     Parameters
     ----------
-    factors
-        Rules on the bounds.
-    inner
-        Dimensions that are innermost, in that order (innermost first).
-    outer
-        Those that are outermost, in order, the last one being the outermost loop. Loops over the
-        dimensions in neither list lie between them in any order. Loops of bound 1 do not count.
+    inner, outer
+        Dimensions that are innermost, innermost first, and outermost, the last one being the outermost loop.
+        Loops over all others lie between them in any order. Loops of bound 1 do not count.
     source
         Where the order is written.
     """
@@ -75,10 +67,6 @@ class SpatialRules:
 
     Parameters
     ----------
-    factors
-        Rules on the bounds.
-    inner, outer
-        First and last dimensions of the order.
     uncounted
         Dimensions that are unlisted and fixed to 1; they take no place in the order.
     split
@@ -104,11 +92,9 @@ class KeepRules:
     Parameters
     ----------
     keep, bypass
-        Names. A name in both leaves no mapping.
-    source
-        Where the constraint is written.
-    sources
-        Pairs of a dataspace and the place that asks for it, where there are any.
+        A name in both leaves no mapping.
+    source, sources
+        Where the constraint is written, and pairs of a dataspace and the place that asks for it.
     settled
         Those that a ``!Parallel`` has to settle one way or the other: no mapspace leaves them free.
     whole
@@ -128,27 +114,15 @@ class KeepRules:
 class ParallelGroup:
     """Storage levels that are branches of one ``!Parallel``: a dataspace is kept in at most one.
 
-    Parameters
-    ----------
-    levels
-        Positions in ``Architecture.levels``.
-    may_skip
-        Whether a dataspace may pass by all of them (the group has a ``!Nothing`` branch); otherwise each
-        is kept in exactly one.
+    `levels` are positions in ``Architecture.levels``. Without `may_skip`, which a ``!Nothing`` branch
+    gives, a dataspace is kept in exactly one.
     """
 
     levels: tuple[int, ...]
     may_skip: bool = False
 
     def allows(self, kept: frozenset[int]) -> bool:
-        """Whether a dataspace may be kept in some storage levels, as far as the branches matter.
-
-        Parameters
-        ----------
-        kept
-            All levels that keep it, as positions in ``Architecture.levels``; those outside of the group do
-            not count.
-        """
+        """Whether exactly the levels `kept` may keep a dataspace, as far as the branches matter."""
         count = len(kept.intersection(self.levels))
         return count == 1 or (count == 0 and self.may_skip)
 
@@ -159,22 +133,12 @@ class Mapspace:
 
     Parameters
     ----------
-    problem, architecture
-        What is computed, and on what.
-    temporal, keep
-        Rules of the storage levels, along ``architecture.levels``.
-    spatial
-        Rules of the fanouts, along ``architecture.fanouts``.
-    parallel
-        Groups of levels that exclude each other.
+    temporal, keep, spatial
+        Rules along ``architecture.levels``, and those of the fanouts along ``architecture.fanouts``.
     min_parallelism
         Least number of arithmetic units in use.
     objectives
         Out of `model.objective.OBJECTIVES`; each decides among mappings that are equal in those before.
-    notes
-        Remarks for people from the reading of the spec.
-    min_parallelism_source
-        Where `min_parallelism` is written.
     max_temporal_loops
         Most temporal loops with a bound above 1 in all levels together; None for no limit. Searches do
         not know it: their results are checked (`solver.result.within_loop_limit`).

@@ -14,24 +14,12 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, Spati
 
 @dataclass(frozen=True, slots=True)
 class MapspaceSize:
-    """The numbers of choices of each kind; capacities and meshes are not looked at.
+    """The numbers of choices of each kind; capacities and meshes are not looked at."""
 
-    Parameters
-    ----------
-    factorizations
-        Ways to split every bound into one factor per node, within the factor rules.
-    orders
-        Orders of the temporal loops if every loop that may exceed 1 does.
-    splits
-        Ways to lay spatial loops along X or Y, in fanouts that have both.
-    keep_masks
-        Choices of the dataspaces that each storage level keeps.
-    """
-
-    factorizations: int
-    orders: int
-    splits: int
-    keep_masks: int
+    factorizations: int  # of all bounds, one factor per node
+    orders: int  # of the temporal loops if every loop that may exceed 1 does
+    splits: int  # of spatial loops between X and Y, in fanouts that have both
+    keep_masks: int  # of the dataspaces that each level keeps
 
     @property
     def mappings(self) -> int:
@@ -40,10 +28,7 @@ class MapspaceSize:
 
 
 def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
-    """Count the choices that `mapspace` leaves; ``min_parallelism`` is not looked at either.
-
-    ``factorizations`` and ``keep_masks`` are 0 where rules leave no factors, or contradict each other.
-    """
+    """Count the choices of a mapspace, 0 where rules conflict; ``min_parallelism`` is not looked at."""
     problem, architecture = mapspace.problem, mapspace.architecture
     slots = list(_factor_rules(mapspace))
     bounds = list(zip(problem.dims, problem.bounds, strict=True))

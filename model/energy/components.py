@@ -127,30 +127,15 @@ class CompoundClass:
 
 @dataclass(frozen=True)
 class CompoundClasses:
-    """The compound classes of a spec by name.
-
-    ``built`` counts the components that pricing expands them to, over all components of the spec.
-    """
+    """The compound classes of a spec by name."""
 
     by_name: Mapping[str, CompoundClass] = field(default_factory=dict)
+    # The components that pricing expands them to
     built: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
 
 def load_compound_classes(nodes: Iterable[Node], note: TakeNote) -> CompoundClasses:
-    """Read compound classes; of two with one name the later counts, as in Accelergy.
-
-    Parameters
-    ----------
-    nodes
-        The values of the top-level keys ``components`` and ``compound_components``.
-    note
-        Takes a note for each class that is defined again.
-
-    Raises
-    ------
-    SpecError
-        A malformed class, or two subcomponents or actions of one name.
-    """
+    """Read the sections of components; of two classes with one name the later counts, as in Accelergy."""
     classes: dict[str, CompoundClass] = {}
     for compound in map(_load_class, _class_nodes(nodes)):
         earlier = classes.get(compound.name)
@@ -338,16 +323,12 @@ class PlaceholderComponent:
 
 @dataclass(frozen=True)
 class CompoundComponent:
-    """A component of a compound class.
-
-    `names` are its attributes and the spec's variables, evaluated: what the class's expressions may use.
-    `library` has the classes of its subcomponents; `nesting` counts the compound components around it.
-    """
+    """A component of a compound class."""
 
     compound: CompoundClass
-    names: Mapping[str, object]
-    library: Library
-    nesting: int
+    names: Mapping[str, object]  # its attributes and the spec's variables, evaluated
+    library: Library  # of the classes of its subcomponents
+    nesting: int  # compound components around it
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -548,10 +529,7 @@ def _number(node: ScalarNode, names: Mapping[str, object]) -> float:
 
 
 def _evaluated(node: Node, names: Mapping[str, object]) -> object:
-    """Value of an attribute: an expression, or a word that names nothing and stands for itself.
-
-    Lists and mappings hold such values.
-    """
+    """Value of an attribute, also in lists and mappings: an expression, or a word that names nothing."""
     if isinstance(node, SequenceNode):
         return [_evaluated(item, names) for item in node.items]
     if isinstance(node, MappingNode):

@@ -51,11 +51,7 @@ def exact_decimal(node: Node, what: str) -> Decimal:
 
 
 def rounded(value: float, finest: Decimal | None = None) -> Decimal:
-    """Round an estimate to the digits that are worth showing.
-
-    Digits below `finest` are dropped too where that leaves four: the fewer a price has, the farther exact
-    sums of prices reach.
-    """
+    """Round an estimate to six digits; those below `finest` are dropped too where that leaves four."""
     if not abs(value) <= LARGEST_FIGURE:
         raise EnergyError(f"the estimate is out of range: {value:g}")
     figure = Decimal(f"{value:.{SIGNIFICANT_DIGITS}g}")
@@ -108,18 +104,7 @@ def exact_units(values_pj: Iterable[Decimal]) -> int:
 
 
 def energy_units(values_pj: Iterable[Decimal]) -> int:
-    """`exact_units`, or as many as leave the largest value `MOST_DIGITS`.
-
-    Parameters
-    ----------
-    values_pj
-        Finite, not negative, less than 1e31.
-
-    Raises
-    ------
-    SpreadError
-        The least value above zero would have less than `LEAST_DIGITS` then, and has more digits.
-    """
+    """`exact_units`, or as many as leave the largest value `MOST_DIGITS`; SpreadError for too far apart."""
     values = [value for value in values_pj if value]
     if not values:
         return 1

@@ -41,27 +41,11 @@ def read_given(
 ) -> Given:
     """Read what a user wrote about energy and area, on the component or among its attributes.
 
-    Energies are in picojoule per vector access, per operation (``compute``) or per cycle
-    (``leak``), areas in square micrometres. Understood are ``energy: {read: 2.5, write: 3}``; for
-    a compute component also ``energy: 0.5``; ``actions: [{name: read, energy: 2.5}]``;
-    ``vector_access_energy: 2.5`` for every access of a storage; ``energy_per_op: 0.5``; and
-    ``area: 1200``. A figure is a number, kept exactly, or an expression over `names`, see
-    `model.text.arithmetic.calculated`.
-
-    Parameters
-    ----------
-    kind
-        Of the component: which actions it has.
-    component, attributes
-        The component, and its ``attributes``, if it has any; keys but `GIVEN_KEYS` are passed over.
-    names
-        Values of variables and attributes, for expressions.
-
-    Raises
-    ------
-    SpecError
-        A figure that is no finite, non-negative number, an unknown action, a key that does not
-        fit `kind`, or one figure given twice.
+    Energies are in picojoule per vector access, per operation (``compute``) or per cycle (``leak``), areas
+    in square micrometres: ``energy: {read: 2.5, write: 3}``; ``energy: 0.5`` of a compute component;
+    ``actions: [{name: read, energy: 2.5}]``; ``vector_access_energy: 2.5`` for every access of a storage;
+    ``energy_per_op: 0.5``; ``area: 1200``. A figure is a number, kept exactly, or an expression over `names`.
+    Keys other than `GIVEN_KEYS` are passed over.
     """
     entries = component.entries if attributes is None else (*component.entries, *attributes.entries)
     figures: dict[str | None, Figure] = {}
@@ -162,28 +146,12 @@ class EnergyTables:
 
 
 def component_name(table_name: str) -> str:
-    """Return the component that a table is about.
-
-    Tables are named by the path to the component with its instances, as in
-    ``system_top_level.shared_glb[1..1]``; component names are unique, so the last part is enough.
-    """
+    """Return the component that a table like ``system_top_level.shared_glb[1..1]`` is about."""
     return _INSTANCES.sub("", table_name).rsplit(".", 1)[-1].strip()
 
 
 def load_tables(ert_node: Node | None, art_node: Node | None) -> EnergyTables:
-    """Read Accelergy's tables.
-
-    Parameters
-    ----------
-    ert_node, art_node
-        The values of the top-level keys ``ERT`` and ``ART``; either may be missing.
-
-    Raises
-    ------
-    SpecError
-        A malformed table, two tables of one component, or a figure that is no finite,
-        non-negative number.
-    """
+    """Read Accelergy's tables, the values of ``ERT`` and ``ART``, either of which may be missing."""
     energies = {
         name: EnergyTable(span, _table_actions(actions))
         for name, span, actions in _tables(ert_node, "ERT", _ENERGY_KEYS, "actions")

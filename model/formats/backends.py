@@ -26,23 +26,7 @@ _STRATEGY_NAMES = tuple(strategy.value for strategy in Strategy)
 
 
 def load_backend(name_or_file: str) -> Backend:
-    """Read the backend of a name, or that of a file.
-
-    Parameters
-    ----------
-    name_or_file
-        What has a suffix is a file.
-
-    Returns
-    -------
-    Backend
-        An alignment of 0 is 1 here: both pad nothing.
-
-    Raises
-    ------
-    SpecError
-        If there is none, or its text is wrong.
-    """
+    """Read the backend of a name, or that of a file, which has a suffix; SpecError if there is none."""
     path = Path(name_or_file)
     if not path.suffix:
         path = _shipped(name_or_file)

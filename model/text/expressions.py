@@ -68,29 +68,13 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
 
 
 def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
-    """Return the value of an expression.
+    """Return the value of an expression; SpecError at the part that is wrong.
 
     Expressions consist of numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
     ``a if c else b``, ``in``, lists, indices and keys (``sizes[0]``, ``sizes["glb"]``), and calls of
     `model.text.arithmetic.FUNCTIONS`. A name with dots is looked up as a whole first, then from mapping to
-    mapping. ``node.get_fanout()`` is the number of instances in the mesh of a node.
-
-    Parameters
-    ----------
-    text_or_node : str or ScalarNode
-        A node whose value is not text is returned unchanged. Quoted text is evaluated, too.
-    names : mapping
-        The values of names, looked up when they are used. They take precedence over `pi` and `inf`.
-
-    Returns
-    -------
-    int, float, str or bool
-        A float is infinite only if an operand is; a text has at most `LONGEST` characters.
-
-    Raises
-    ------
-    SpecError
-        At the part that is wrong; for an empty scalar, and if the value is a list or a mapping.
+    mapping; `names` take precedence over `pi` and `inf`. ``node.get_fanout()`` is the number of instances in
+    the mesh of a node. A node whose value is not text is returned unchanged; quoted text is evaluated, too.
     """
     if isinstance(text_or_node, ScalarNode):
         return _evaluate_node(text_or_node, names)
@@ -106,13 +90,7 @@ def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float
 
 
 def evaluate_any(node: ScalarNode, names: Mapping[str, object]) -> object:
-    """Return the value of an expression as `evaluate` does, which may be a list or a mapping as well.
-
-    Raises
-    ------
-    SpecError
-        As of `evaluate`, and for a list of more than `LONGEST` items.
-    """
+    """Return the value of an expression as `evaluate` does, which may be a list or a mapping as well."""
     if not isinstance(node.value, str):
         return node.value
     evaluator = Evaluator(node.value, node.span, names)
@@ -367,10 +345,7 @@ def part_of(span: Span | None, text: str, start: int, end: int | None = None) ->
 
 
 def _part_of_lines(span: Span, text: str, start: int, end: int | None) -> Span:
-    """Return the place of a part of a text of several lines, such as a block or a folded text.
-
-    The file must have the same characters in the same order, apart from blanks.
-    """
+    """Return the place of a part of a text that the file has in several lines, apart from blanks as it is."""
     if span.source is None or len(text) > LONGEST:
         return span
     wanted = [(place, character) for place, character in enumerate(text) if not character.isspace()]

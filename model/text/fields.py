@@ -66,13 +66,7 @@ def as_scalar(node: Node, what: str) -> ScalarNode:
 
 
 def as_name(node: Node, what: str) -> str:
-    """Return the text of a scalar that names something, as written: ``N`` and ``1`` are names.
-
-    Raises
-    ------
-    SpecError
-        It is no scalar, empty, not printable, or longer than `MAX_NAME`.
-    """
+    """Return the text of a scalar that names something, as written: ``N`` and ``1`` are names."""
     text = as_scalar(node, what).text.strip()
     if not text:
         raise SpecError(f"{what} must not be empty", node.span)
@@ -90,10 +84,7 @@ def given(node: MappingNode, key: str) -> Node | None:
 
 
 def known_name(node: Node, known: Iterable[str], what: str) -> str:
-    """Return a name that is one of `known`; SpecError with a suggestion otherwise.
-
-    `what` says what they name, in the singular.
-    """
+    """Return a name that is one of `known`; `what` says what they name, in the singular."""
     name = as_name(node, what)
     names = tuple(known)
     if name in names:
@@ -118,13 +109,7 @@ def as_int(
     minimum: int | None = None,
     maximum: int = MAX_INTEGER,
 ) -> int:
-    """Return a whole number, also from an expression over `names` or a float with a whole value.
-
-    Raises
-    ------
-    SpecError
-        It is anything else, a boolean included, or not from `minimum` to `maximum`.
-    """
+    """Return a whole number, also from an expression over `names` or a float with a whole value."""
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
@@ -160,13 +145,7 @@ def _is_whole(value: float) -> bool:
 
 
 def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
-    """Return a number exactly as written; a computed float counts as its shortest decimal form.
-
-    Raises
-    ------
-    SpecError
-        It is anything else, or neither zero nor from 1e-15 to 1e15 in magnitude.
-    """
+    """Return a number exactly as written; a computed float counts as its shortest decimal form."""
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
         return _exact(scalar.text, node, what)
@@ -192,15 +171,7 @@ def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
 
 
 def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
-    """Return the names in a list, or a single name, with their places, in the order of the list.
-
-    ``*`` stands for all that are known, at the place of `node`; `what` says what they name, in the singular.
-
-    Raises
-    ------
-    SpecError
-        An entry is no name, unknown, or given twice.
-    """
+    """Return the names in a list, or a single name, with their places; ``*`` stands for all, at its place."""
     names = tuple(known)
     items = node.items if isinstance(node, SequenceNode) else (as_scalar(node, f"list of {what}s"),)
     if any(as_name(item, what) == "*" for item in items):
@@ -278,10 +249,7 @@ def _unknown_key(key: ScalarNode, known: Sequence[str], what: str, missing: Sequ
 
 
 def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNode, Node] | None:
-    """Return the entry whose key is one of several synonyms, or None; SpecError if there are two.
-
-    The value may be empty; `what` names the mapping.
-    """
+    """Return the entry whose key is one of several synonyms, or None; SpecError if there are two."""
     present = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
     if len(present) > 1:
         first, second = present[0][0], present[1][0]
@@ -297,10 +265,7 @@ def check_count(items: Sequence[object], most: int, what: str, span: Span) -> No
 
 
 def check_points(count: int, limits: Limits, what: str, span: Span) -> None:
-    """Check that a number of computes, words or instances is within `Limits.points`.
-
-    `what` begins the message, such as ``the computes are``.
-    """
+    """Check that a number is within `Limits.points`; `what` begins the message: ``the computes are``."""
     if count > limits.points:
         message = f"{what} about 1e{math.floor(math.log10(count))}; at most {float(limits.points):g} are read"
         raise SpecError(message, span)

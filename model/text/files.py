@@ -18,14 +18,10 @@ SPEC_SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
 
 @dataclass(frozen=True, slots=True)
 class IncludeRoots:
-    """The directory trees that specs may include files from, resolved.
-
-    From `collections`, only shared fragments may be included: spec files whose name, or a folder's in the
-    tree, begins with an underscore.
-    """
+    """The directory trees that specs may include files from, resolved."""
 
     directories: tuple[Path, ...]
-    collections: tuple[Path, ...] = ()
+    collections: tuple[Path, ...] = ()  # of which only files that are marked as shared may be included
 
     def permits(self, path: Path) -> bool:
         """Whether a file may be included: its resolved path lies in one of the trees."""
@@ -50,10 +46,7 @@ def _may_share(target: Path, tree: Path) -> bool:
 
 
 def is_fragment(path: Path, levels_above: int) -> bool:
-    """Whether a file is part of others: its name, or a folder's in its collection, is marked as shared.
-
-    The collection begins so many directories above the file's own, as for `include_roots`.
-    """
+    """Whether a file is part of others: its name, or a folder's in its collection, is marked as shared."""
     return _is_marked(resolved(path).parts[-levels_above - 1 :])
 
 
@@ -165,13 +158,7 @@ def files_of(directory: Path) -> list[Path]:
 
 
 def read_text(path: Path, limits: Limits) -> str:
-    """Return the text of a spec file, without a byte order mark.
-
-    Raises
-    ------
-    SpecError
-        It is missing, a directory or device, unreadable, too large, empty, or not UTF-8.
-    """
+    """Return the text of a spec file, without a byte order mark; SpecError for what is none."""
     name = display_name(path)
     try:
         content = _read_bytes(path, name, limits)

@@ -50,15 +50,10 @@ _FOREIGN_STATEMENTS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Exte
 
 
 class StoppedError(Exception):
-    """The child process ended before its work was done.
+    """The child process ended before its work was done, by a signal (0 for none).
 
-    Parameters
-    ----------
-    number
-        The signal that ended it, 0 for none.
-    frames
-        Escaped names and lines of the templates that it was rendering, innermost first; known only for
-        SIGPROF, which ends it when its processor time is used up.
+    `frames` are escaped names and lines of the templates that it was rendering, innermost first; known only
+    for SIGPROF, which ends it when its processor time is used up.
     """
 
     def __init__(self, number: int, frames: tuple[tuple[str, int], ...]) -> None:
@@ -70,17 +65,15 @@ class StoppedError(Exception):
 def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int) -> tuple[_Result, float]:
     """Run `work` in a child process that can take no more than some time and memory.
 
-    What it changes is lost with the child; exceptions come back without their traceback, which is a note of
-    all but `SpecError`. On systems without ``fork`` it runs in this process, without limits.
+    What it changes is lost with the child; its result, or its exception without a traceback, is pickled. On
+    systems without ``fork`` it runs in this process, without limits.
 
     Parameters
     ----------
     work
-        Its result or exception is pickled. It finds all modules loaded and only its own thread alive.
-    seconds
-        Processor time, more than 0.
-    memory_bytes
-        Address space on top of what this process has; not limited where there is no ``/proc``.
+        It finds all modules loaded and only its own thread alive.
+    seconds, memory_bytes
+        Processor time, more than 0; address space on top of what this process has, where there is ``/proc``.
 
     Returns
     -------
@@ -187,10 +180,7 @@ def _limit(sender: int, seconds: float, memory_bytes: int) -> None:
 
 
 class SpecEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja2's sandbox with the arithmetic and the functions of expressions, and the statement ``assert``.
-
-    Time and memory are the child process's to limit. Compiled templates have the lines of the template.
-    """
+    """Jinja2's sandbox with the arithmetic and functions of expressions, and the statement ``assert``."""
 
     intercepted_binops = OPERATORS
 

@@ -62,13 +62,7 @@ class TemplateEngine:
         self._trees = IncludedTrees()
 
     def render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
-        """Return the rendered document, and the resolver of the included trees, which are tags in it.
-
-        Raises
-        ------
-        SpecError
-            For template errors, files that cannot be included, and more than the limits allow.
-        """
+        """Return the rendered document, and the resolver of the included trees, which are tags in it."""
         session, source = self._session, SourceText.of(display_name(scope.path), text)
         if session.confined:  # what it includes is rendered in the same child
             return self._document(text, scope), self._trees.resolve
@@ -202,11 +196,7 @@ def _undefined_hint(message: str, given: tuple[str, ...], known: tuple[str, ...]
 
 
 class TemplateFunctions:
-    """What a template can call, bound to the file that contains it.
-
-    `load` and `splice` return the tree and the rendered text of an included file. ``add_to_path`` and
-    ``setenv`` change the scope of later calls.
-    """
+    """What a template can call, bound to the file that contains it."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class LogModel:
     """Exponents of the primes of all factors, and what the levels, meshes and rules say of them.
 
     What is left out: sums of tiles (each dataspace has a share of a level, one of a few, and one of the
-    words that are demanded of it), the words that sliding windows share, and orders but for which
+    words that are demanded of it), the words that sliding windows share, and orders, except for which
     dataspace rests innermost in each level.
     """
 
@@ -309,11 +309,9 @@ class LogRelaxation:
 
     Parameters
     ----------
-    utilization
-        Weight of the filled buffers.
-    compute
-        Weight of the cycles, and ``1 - compute`` that of the words moved; None takes what suits the
-        objective.
+    utilization, compute
+        Weights of the filled buffers and of the cycles (None: by objective); ``1 - compute`` is that of the
+        words moved.
     seconds
         Time limit of CP-SAT, where the budget has none below it.
     """

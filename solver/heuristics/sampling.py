@@ -19,14 +19,9 @@ from solver.heuristics.rules import Rules
 class Sampler:
     """Draws factors, orders and kept dataspaces within the rules; meshes and capacities are not looked at.
 
-    Parameters
-    ----------
-    rules
-        What the mapspace allows.
-    inward
-        How readily factors go inwards: a factor f is ``f ** inward`` times as likely at a node as its
-        place among the storage levels is farther in, from the outermost (0) to the innermost (1). With 0
-        all ordered factorizations are equally likely; negative values favour small inner tiles.
+    A factor f is ``f ** inward`` times as likely at a node as its place among the storage levels is farther
+    in, from the outermost (0) to the innermost (1). With 0 all ordered factorizations are equally likely;
+    negative values favour small inner tiles.
     """
 
     def __init__(self, rules: Rules, inward: float = 0.0) -> None:
@@ -44,13 +39,7 @@ class Sampler:
         return no_factors or any(len(options) == 0 for options in self._rules.keep_options)
 
     def draw(self, random: np.random.Generator, count: int) -> MappingBatch:
-        """Draw `count` mappings, each kind of choice on its own.
-
-        Raises
-        ------
-        ValueError
-            If the space is `empty`.
-        """
+        """Draw `count` mappings, each kind of choice on its own; ValueError if the space is `empty`."""
         if self.empty:
             raise ValueError("the rules of the mapspace leave no mapping")
         factors = np.stack([split.draw(random, count) for split in self._splits], axis=2)
@@ -157,14 +146,8 @@ def valid_starts(
 ) -> MappingBatch:
     """Draw `count` mappings that are allowed and fit, from ever smaller inner tiles if need be.
 
-    Where such mappings are rare, fewer of them are repeated.
-
-    Raises
-    ------
-    BudgetSpent
-        If the budget is spent before.
-    MapperError
-        If the rules leave none for certain, or without a budget none of very many fits.
+    Where such mappings are rare, fewer of them are repeated. BudgetSpent if the budget is spent before;
+    MapperError if the rules leave none for certain, or without a budget none of very many fits.
     """
     samplers = [Sampler(pricing.rules, inward) for inward in INWARD]
     if samplers[0].empty:

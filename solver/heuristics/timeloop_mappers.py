@@ -26,14 +26,8 @@ class RandomSearch:
     """Draws mappings uniformly until the budget or a stop condition ends it.
 
     The stop conditions mean what they mean in Timeloop's mapper, and end the search after exactly the
-    mapping that fulfils them. They are off by default, as a budget is always set.
-
-    Parameters
-    ----------
-    victory_condition
-        Stop after so many valid mappings in a row that are not better than the best before; 0 is never.
-    timeout
-        Stop after so many invalid mappings in a row; 0 is never.
+    mapping that fulfils them; 0 turns them off. They are `victory_condition` valid mappings in a row that are
+    not better than the best before, and `timeout` invalid ones in a row.
     """
 
     def __init__(self, victory_condition: int = 0, timeout: int = 0) -> None:
@@ -84,13 +78,8 @@ class LinearPruned:
     Factors that break a rule or find no room on a mesh are dropped with all their orders and kept
     dataspaces, and those that overflow a level with all their orders. Only loops that iterate are put in
     different orders, and those of the innermost storage level are not: no reuse depends on them. It ends
-    with an optimum once all is seen.
-
-    Parameters
-    ----------
-    largest
-        Mapspaces with more mappings (counted before anything is left out) are refused: the part that can
-        be seen in time says nothing about the rest.
+    with an optimum once all is seen. Mapspaces with more than `largest` mappings are refused: the part that
+    can be seen in time says nothing about the rest.
     """
 
     def __init__(self, largest: int = 100_000_000) -> None:

@@ -77,10 +77,9 @@ def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
 
 
 def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
-    """Check that all accesses of a tensor agree on its ranks and their sizes.
+    """Check that all accesses of a tensor agree on its ranks (by name, else by position) and their sizes.
 
-    Ranks are compared by name, or by position where the names differ. Sizes are those given in
-    `rank_sizes`; where there is none, accesses by single rank variables must have equal ranges.
+    Where no size is given, accesses by single rank variables must have equal ranges.
     """
     first: dict[str, _Accessed] = {}
     for einsum, access in _accesses(einsums):
@@ -156,10 +155,7 @@ def variable_of(index: WrittenIndex) -> str | None:
 
 
 def check_words(einsums: Sequence[WrittenEinsum], constants: Collection[str]) -> None:
-    """Check that no tensor of an Einsum's text lacks its indices.
-
-    Words between the tensors name functions, or constants.
-    """
+    """Check that no tensor of an Einsum's text lacks its indices; other words name functions or constants."""
     tensors = {access.tensor: access.span for einsum in einsums for access in einsum.accesses}
     for einsum in einsums:
         with within(einsum.name):

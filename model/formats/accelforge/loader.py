@@ -143,26 +143,11 @@ def load_workload(
     allow_include: Iterable[str | Path] = (),
     ignore_sparse: bool = False,
 ) -> LoadedWorkload:
-    """Read a workload from files that are joined by top-level key.
+    """Read a workload from YAML files and Jinja2 templates, joined by top-level key.
 
-    Parameters
-    ----------
-    paths
-        YAML files and Jinja2 templates. They may include spec files from the directory of the file and
-        from two directories above.
-    variables
-        Template variables.
-    limits
-        Bounds on the text that is read.
-    allow_include
-        Further directories that may be included from.
-    ignore_sparse
-        Take all data as dense instead of refusing densities.
-
-    Raises
-    ------
-    SpecError
-        For every kind of bad input, with its place.
+    They may include spec files from the directory of the file and from two directories above. With
+    `ignore_sparse` all data is taken as dense; otherwise densities are refused. Raises SpecError, with its
+    place, for every kind of bad input.
     """
     text = read_workload_text(paths, variables, limits, allow_include)
     for key, _ in text.top.entries:
@@ -181,13 +166,7 @@ def read_workload_text(
     limits: Limits | None = None,
     allow_include: Iterable[str | Path] = (),
 ) -> WorkloadText:
-    """Read the files of a workload; parameters as for `load_workload`.
-
-    Raises
-    ------
-    SpecError
-        For files that cannot be read or joined.
-    """
+    """Read the files of a workload; parameters and errors as for `load_workload`."""
     files = [Path(path) for path in paths]
     tops = read_each(files, variables, limits, allow_include, LEVELS_ABOVE)
     main = [path for path, top in zip(files, tops, strict=True) if "workload" in top] or files
@@ -196,20 +175,7 @@ def read_workload_text(
 
 
 def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWorkload:
-    """Read the sections ``workload``, ``renames`` and ``variables`` of a joined spec.
-
-    Parameters
-    ----------
-    text
-        Other sections in it are passed over.
-    ignore_sparse
-        Take all data as dense instead of refusing densities.
-
-    Raises
-    ------
-    SpecError
-        For every kind of bad input, with its place.
-    """
+    """Read the sections of a workload in a joined spec; others are passed over. See `load_workload`."""
     sections = (entry for entry in text.top.entries if entry[0].text in SECTIONS)
     top = MappingNode(tuple((key, _settled(value)) for key, value in sections), text.top.span)
     notes: list[Note] = []

@@ -40,10 +40,7 @@ _OPERATORS: dict[type[ast.operator], str] = {
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """A set of tensors or of rank variables; `kind` is None for the empty set of either.
-
-    Sets are equal if their members are: the empty set of tensors is ``Nothing``.
-    """
+    """A set of tensors or of rank variables, equal by members; `kind` is None for an empty set of either."""
 
     members: frozenset[str]
     kind: Kind | None = field(default=None, compare=False)
@@ -81,13 +78,7 @@ class SetNames(Protocol):
         """Return all tensors or all rank variables of the Einsum."""
 
     def attribute(self, value: SetValue, name: str) -> object:
-        """Return an attribute of a set.
-
-        Raises
-        ------
-        TypeError
-            There is none; evaluation turns it into an error of the spec.
-        """
+        """Return an attribute of a set; TypeError if there is none: evaluation makes it a SpecError."""
 
 
 def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
@@ -222,10 +213,7 @@ def _rename(key: Node, source: Node, expected: Node | None, kind: Kind | None) -
 
 
 def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Renames]:
-    """Read the top-level section ``renames``.
-
-    Several entries for one Einsum, as files that are joined may bring them, count together.
-    """
+    """Read the top-level section ``renames``; several entries for one Einsum count together."""
     if node is None:
         return {}
     section = as_mapping(node, "`renames`")

@@ -121,10 +121,7 @@ def _condition(node: Node, known: frozenset[str], key: ScalarNode | None) -> Con
 def find_shape(
     einsum: WrittenEinsum, sizes: Mapping[str, RankSize], conditions: tuple[Condition, ...]
 ) -> Shape:
-    """Return the ranges of an Einsum's rank variables.
-
-    Every access to a rank with a size limits its index to the rank; what lies beyond is skipped.
-    """
+    """Return the ranges of an Einsum's rank variables; what lies beyond the size of a rank is skipped."""
     indices = [index for access in einsum.accesses for index in access.indices]
     limits = [limit for index in indices for limit in _limits(index, sizes)]
     affine: list[Constraint] = []

@@ -64,10 +64,6 @@ def load_method_network(
         Files with ``network`` make up the network: layers with shapes; all others the architecture.
     methods
         File with ``methods``.
-    variables
-        Template variables, the same for all files.
-    options
-        How to read them.
 
     Raises
     ------

@@ -70,18 +70,7 @@ def load_assignment(
     allow_include: Iterable[str | Path] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> LoadedAssignment:
-    """Read network files.
-
-    Parameters
-    ----------
-    paths
-        YAML files and Jinja2 templates, joined by top-level key.
-    variables
-        Template variables.
-    allow_include
-        Further directories that templates and includes may read from.
-    limits
-        Bounds on the text that is read.
+    """Read network files, YAML and Jinja2 templates, joined by top-level key.
 
     Raises
     ------
@@ -481,10 +470,7 @@ def _with_winograd(model: SystolicModel, node: MappingNode) -> SystolicModel:
 def channel_notes(
     named: Sequence[NamedEdge], edges: Sequence[ShapedEdge], layers: Sequence[ShapedLayer]
 ) -> list[Note]:
-    """Return a note for each edge that takes all channels of the next layer, which the one before lacks.
-
-    An edge with ``channels`` says what it carries, and is believed.
-    """
+    """Note each edge without ``channels`` whose next layer takes in more than the one before puts out."""
     notes = (
         _channel_note(own.span, layers[edge.source], layers[edge.target])
         for own, edge in zip(named, edges, strict=True)

@@ -118,16 +118,11 @@ def word_rows(level: StorageLevel, bits: Mapping[str, int]) -> Fraction:
 
 
 def in_values(architecture: Architecture, bits: Mapping[str, int]) -> Architecture:
-    """Return an architecture that counts in values of these sizes.
+    """Return an architecture that counts in values of these sizes (docs/network.md).
 
     A row of a level holds as many whole values as its bits allow; a value wider than a row takes
     several rows, each of which is accessed. Bandwidths keep their bits per cycle. Where all values
-    have one size a word is a value, and a level whose words have this size stays as it is; else a
-    word is what `word_rows` says.
-
-    Notes
-    -----
-    docs/network.md.
+    have one size a word is a value, else it is what `word_rows` says.
     """
     nodes = tuple(
         _level_in_values(node, bits) if isinstance(node, StorageLevel) else node
@@ -186,7 +181,7 @@ def _with_words(level: StorageLevel, bits: Mapping[str, int], word_bits: Fractio
 def _capacity(level: StorageLevel, size_words: int, bits: Mapping[str, int]) -> int:
     """Return how many words a level holds: whole rows of them, and those of a last, short row.
 
-    This counts with its share of a row's bits, or as what the values fill of it that fill it least,
+    That counts with its share of a row's bits, or as what the values fill of it that fill it least,
     if that is more: neither is more than any of them finds room for.
     """
     full, rest = divmod(size_words, level.block_size)

@@ -84,10 +84,6 @@ def read_network(
         workload. A file with `problem` is one layer in Timeloop's form, or several where that is a list; a
         directory stands for its spec files, in the order of their names, and they may include what lies
         beside the directory. All other files make up the architecture.
-    variables
-        Template variables, the same for all files.
-    options
-        How to read them.
     names
         The variables that mean something here are added to it; without it, others are noted.
 
@@ -278,10 +274,7 @@ def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return the files' names without suffixes, with as many directories as tell them apart.
-
-    Files that are given again, or differ in their suffixes only, have their places as well.
-    """
+    """Return the files' names without suffixes, with as many directories (or places) as tell them apart."""
     resolved = [path.absolute() for path in paths]
     stems = [(*path.parts[1:-1], path.name.split(".")[0]) for path in resolved]
     depth, most = 1, max(map(len, stems))
@@ -302,10 +295,7 @@ MOST_VARIANTS = 10_000
 
 @dataclass(frozen=True)
 class LoadedVariant(Variant):
-    """A variant with the documents that it was read from, the values of the attributes included.
-
-    `model.text.source` finds the places of the mapspaces in them.
-    """
+    """A variant with the documents that it was read from, the values of the attributes included."""
 
     documents: tuple[Node, ...] = ()
 
@@ -322,20 +312,13 @@ def load_variants(
 
     Parameters
     ----------
-    shared
-        Spec files of all combinations, as `load_network` takes them.
+    shared, variables, options
+        Spec files of all combinations, and how to read them, as for `load_network`.
     workloads, architectures
         Alternatives, each a file or a directory; none if they are among the shared files. What is
         named again is left out, with a note.
     settings
-        For each attribute, its values.
-    variables, options
-        As `load_network` takes them.
-
-    Returns
-    -------
-    tuple of LoadedVariant
-        The values of the last attribute change fastest, workloads slowest.
+        For each attribute, its values; those of the last attribute change fastest, workloads slowest.
 
     Raises
     ------

@@ -58,18 +58,15 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
     Parameters
     ----------
     path
-        The file. Weights in files beside it are not read.
+        The file, of ``limits.total_bytes`` at most. Weights in files beside it are not read.
     variables
         Sizes that the model leaves open, by the name of the size (``batch``) or of the axis (``x[0]``);
         inputs of a single integer or truth value; and `BITS`. Others are ignored.
-    limits
-        Of which ``total_bytes`` bounds the size of the file.
 
     Raises
     ------
     SpecError
-        The extra is not installed, the file is no model, a node's shapes do not fit each other, a value is
-        written twice, or read before it is written, shapes would take too long, or nothing can be mapped.
+        The extra is not installed, the model is malformed, or nothing can be mapped.
     """
     onnx = _library(path)
     model = _read(onnx, path, limits)

@@ -338,11 +338,7 @@ def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Con
 
 
 def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]:
-    """Return the loop constraints of all nodes, outermost first; a fanout lies above its component.
-
-    One of 1 x 1 is none, unless it is asked for more: then no mapping satisfies the constraints, as
-    with any other mesh that is too small.
-    """
+    """Return the loop constraints of all nodes, outermost first; a fanout lies above its component."""
     constraints: list[LoopConstraints] = []
     for leaf in context.tree.leaves:
         if leaf.role == "nothing":
@@ -398,10 +394,7 @@ def node_of(level: TilingLevel) -> StorageLevel | Fanout:
 def min_parallelism(
     clauses: Sequence[Clause], assembly: Assembly, context: Context
 ) -> tuple[Fraction, Span | None]:
-    """Return the least number of compute units in use that the constraints ask for, and where.
-
-    They give it as a share of all units, on the innermost storage level or the compute component.
-    """
+    """Return the least number of compute units in use that the constraints ask for, and where."""
     innermost = (assembly.storages[-1].loops.leaf, assembly.compute)
     least: tuple[Fraction, Span] | None = None
     for clause in clauses:

@@ -63,10 +63,7 @@ class Factor:
 
 
 def read_factors(node: Node, context: Context, names: Names) -> tuple[Factor, ...]:
-    """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor.
-
-    A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
-    """
+    """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor."""
     factors = (
         _checked(_spelt_out(text, part, names), part, context, names) for text, part in factor_texts(node)
     )
@@ -106,10 +103,7 @@ def _close(text: str) -> str:
 
 
 def split_factor(text: str) -> tuple[str, str, str]:
-    """Split ``P<=4`` or ``P4`` into name, operator and value; what is missing is empty.
-
-    Without an operator all digits at the end are the value, even where they belong to the name.
-    """
+    """Split ``P<=4`` or ``P4`` into name, operator and value; what is missing is empty."""
     match = _OPERATOR.search(text)
     if match:
         return text[: match.start()].strip(), match.group(1), text[match.end() :].strip()
@@ -455,10 +449,7 @@ def _find(target: Node, kind: Kind, context: Context) -> Leaf:
 
 
 def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
-    """Return the one fanout between a storage level and the next one.
-
-    A mapping of Timeloop's older versions names the storage level above a fanout.
-    """
+    """Return the fanout below a storage level, which mappings of Timeloop's older versions name instead."""
     leaves = context.tree.leaves
     between: list[Leaf] = []
     for leaf in leaves[leaves.index(storage) + 1 :]:

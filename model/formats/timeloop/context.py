@@ -70,10 +70,7 @@ class Context:
         return {name: leaf.as_value() for name, leaf in self.leaves.items()}
 
     def is_dimension(self, name: str, span: Span, asks_for_loop: bool = False) -> bool:
-        """Whether the problem has a dimension; one that it lacks is remembered for a note.
-
-        Constraints that were written for another kind of layer name some: they have no loop here.
-        """
+        """Whether the problem has a dimension; one of another kind of layer is remembered for a note."""
         if name in self.problem.dims:
             return True
         folded = {dim.casefold() for dim in self.problem.dims}
@@ -107,11 +104,7 @@ class Context:
         return did_you_mean(name, self.problem.dims)
 
     def names_at(self, leaf: Leaf) -> Names:
-        """Names that expressions in the constraints of a node may use.
-
-        Its attributes come before the variables, and these before the nodes. Attributes also go by
-        ``attributes.NAME``, and `INSTANCE` is the list of the instance's keys.
-        """
+        """Names in the constraints of a node: its attributes, then the variables, then the nodes."""
         attributes = values_of(leaf.attributes)
         dotted = {f"attributes.{name}": value for name, value in attributes.items()}
         instance = {INSTANCE: list(self.loaded.instance_keys)}

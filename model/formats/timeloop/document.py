@@ -170,10 +170,7 @@ _FLATTENED_MARK = "dumped_by_timeloop_front_end"
 
 
 def section_name(key: str) -> str:
-    """Return the section that a top-level key is read as, or the key itself where it is none.
-
-    Timeloop's front end knows some sections by a part of their key, and tries them in this order.
-    """
+    """Return the section that a key is read as, or itself; Timeloop knows some by a part of their key."""
     if key in SECTIONS:
         return key
     by_part = (ANCHOR_MARK, "components", "constraints", "mapping", "globals")
@@ -320,13 +317,10 @@ _MOST_LOOPS = "max_temporal_loops_in_a_mapping"
 
 @dataclass(frozen=True)
 class MapperSection:
-    """What the ``mapper`` section asks for.
-
-    ``most_loops`` is the most temporal loops of a mapping with its place, None without a limit.
-    """
+    """What the ``mapper`` section asks for."""
 
     objectives: tuple[str, ...] = ("edp",)
-    most_loops: tuple[int, Span] | None = None
+    most_loops: tuple[int, Span] | None = None  # the most temporal loops of a mapping, with its place
 
 
 def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSection:

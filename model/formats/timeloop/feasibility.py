@@ -22,11 +22,7 @@ Part = TypeVar("Part")
 
 
 def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool]) -> list[Part]:
-    """Return parts that still conflict, of which none can be left out.
-
-    Halves are tried before single parts (Junker's QuickXplain), so that few of many parts are found
-    with few trials.
-    """
+    """Return parts that still conflict, of which none can be left out, by Junker's QuickXplain."""
     all_parts = list(parts)
     needed = _needed([], False, all_parts, conflict)
     return [part for part in all_parts if any(part is other for other in needed)]
@@ -118,10 +114,7 @@ def _check_factors(constraints: LoopConstraints, context: Context) -> None:
 
 
 def _check_attainable(factor: Factor, bounds: Bounds) -> None:
-    """Check that some factor of its dimension's bound satisfies a rule.
-
-    Constraints that serve several layers may be right but for the bound of one.
-    """
+    """Check that some factor of its dimension's bound satisfies a rule."""
     bound = bounds.bound[factor.dim]
     related = ((bounds.spans[factor.dim], f"{factor.dim} is {bound} here"),)
     if factor.relation != "<=" and factor.value > bound:

@@ -62,71 +62,31 @@ SEVERAL = "where these are several layers, the command `network` maps them"
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How specs are read.
+    """How specs are read."""
 
-    Parameters
-    ----------
-    ignore_sparse
-        Leave out sparse features instead of refusing them.
-    timeloop_padding
-        Complete spatial permutations as Timeloop's front end does.
-    require_mapping
-        Refuse specs without the key ``mapping``.
-    skip_mapping
-        Do not look at what is under the key ``mapping``.
-    refuse_infeasible
-        Refuse constraints that conflict plainly; otherwise the mapspace is empty.
-    limits
-        Bounds on the text that is read.
-    allow_include
-        Further directories that templates and includes may read from.
-    settings
-        Attributes of the architecture that are given other values than the files say.
-    mapping_file
-        One more file, whose ``mapping`` takes the place of any that the others give.
-    objectives
-        What is minimized, where that is known: for latency alone energies may be unknown. None takes the
-        spec's own.
-    """
-
-    ignore_sparse: bool = False
-    timeloop_padding: bool = False
-    require_mapping: bool = False
-    skip_mapping: bool = False
-    refuse_infeasible: bool = True
+    ignore_sparse: bool = False  # leave out sparse features instead of refusing them
+    timeloop_padding: bool = False  # complete spatial permutations as Timeloop's front end does
+    require_mapping: bool = False  # refuse specs without the key ``mapping``
+    skip_mapping: bool = False  # do not look at what is under that key
+    refuse_infeasible: bool = True  # constraints that conflict plainly; otherwise the mapspace is empty
     limits: Limits = field(default_factory=Limits)
-    allow_include: tuple[Path, ...] = ()
-    settings: tuple[AttributeSetting, ...] = ()
-    mapping_file: Path | None = None
+    allow_include: tuple[Path, ...] = ()  # further directories that templates and includes may read from
+    settings: tuple[AttributeSetting, ...] = ()  # attributes with other values than the files give
+    mapping_file: Path | None = None  # its ``mapping`` takes the place of any that the others give
+    # For latency alone energies may be unknown; None: the spec's own
     objectives: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class LoadedSpec:
-    """What the spec files say.
-
-    Parameters
-    ----------
-    mapspace
-        The canonical problem; its notes are those below.
-    mapping
-        The mapping under the key ``mapping``, if there is one and it was not skipped.
-    notes
-        What the user should know about the reading.
-    files
-        The files that were named.
-    document
-        The joined text as nodes; `model.text.source` finds the places of the mapspace in it.
-    problem
-        The section of that name as it was understood; see `LoadedProblem.section`.
-    """
+    """What the spec files say."""
 
     mapspace: Mapspace
-    mapping: LoopNest | None
-    notes: tuple[Note, ...]
+    mapping: LoopNest | None  # that under the key ``mapping``, if there is one and it was not skipped
+    notes: tuple[Note, ...]  # those of the mapspace as well
     files: tuple[Path, ...]
-    document: MappingNode
-    problem: MappingNode | None
+    document: MappingNode  # the joined text: `model.text.source` finds the places of the mapspace in it
+    problem: MappingNode | None  # the section as it was understood, see `LoadedProblem.section`
 
     @property
     def has_mapping(self) -> bool:
@@ -146,16 +106,12 @@ def load_timeloop(
 ) -> LoadedSpec:
     """Read Timeloop v4 specs, joined by top-level key.
 
-    A top-level key that contains ``ignore`` only holds anchors.
-
     Parameters
     ----------
     paths
         YAML files and Jinja2 templates.
     variables
         Template variables.
-    options
-        How to read them.
 
     Raises
     ------
@@ -192,19 +148,10 @@ def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note
 def load_node(
     top: MappingNode, files: Sequence[Path], options: LoadOptions, problem: LoadedProblem | None = None
 ) -> LoadedSpec:
-    """Read a joined spec; see `load_timeloop`.
+    """Read a joined spec; see `load_timeloop`. Shapes are looked for beside `files`.
 
-    Parameters
-    ----------
-    top
-        The spec, to which the settings of `options` are still to be applied.
-    files
-        The files it was read from: where shapes are looked for.
-    options
-        How to read it.
-    problem
-        Goes in the place of the section of that name. It may lack dataspaces that the architecture has
-        levels for, so a level may keep nothing.
+    A `problem` takes the place of the section of that name. It may lack dataspaces that the architecture has
+    levels for, so a level may keep nothing.
     """
     notes: list[Note] = []
     top = with_settings(top, options.settings)

@@ -147,10 +147,7 @@ def _values(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
 
 
 def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
-    """Return the rules of ``factors`` and of the macros that come down to factors.
-
-    A dimension that is left free is named for ``factors_only``, and has no rule.
-    """
+    """Return the rules of ``factors`` and of macros; a dimension that is left free has none."""
     factors = [f for key in ("factors", "factors_only") for f in _written_factors(nodes, key, names, context)]
     for node in nodes:
         if given(node, "factors_only") is None:
@@ -193,10 +190,7 @@ def _dims_of(dataspaces: Iterable[str], context: Context) -> frozenset[str]:
 
 
 def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: Context) -> list[Factor]:
-    """Apply ``default_max_factor`` and ``default_min_factor`` to the dimensions without such a rule.
-
-    A minimum above a dimension's bound asks for the bound.
-    """
+    """Apply ``default_max_factor`` and ``default_min_factor`` to the dimensions without such a rule."""
     added: list[Factor] = []
     highest, lowest = given(node, "default_max_factor"), given(node, "default_min_factor")
     if highest is not None:
@@ -343,10 +337,7 @@ def _fixed_dims(loops: LoopConstraints, context: Context) -> frozenset[str]:
 
 
 def _padded_dims(loops: LoopConstraints, context: Context) -> tuple[str, ...]:
-    """Unlisted dimensions that Timeloop's front end puts in front of a permutation, in its order.
-
-    It looks at the written factors, whatever their relation, and not at the defaults.
-    """
+    """Unlisted dimensions that Timeloop's front end puts in front of a permutation: a written factor is 1."""
     order = loops.permutation
     listed = () if order is None else order.listed
     named = [factor.dim for factor in loops.factors if factor.value == 1 and not factor.default]
@@ -451,10 +442,7 @@ def asks_for_children(loops: LoopConstraints) -> bool:
 
 
 def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
-    """Note spatial constraints of a node whose fanout is 1, which only ask for 1.
-
-    Containers share defaults for all fanouts, so that one without a mesh has them too.
-    """
+    """Note spatial constraints of a node whose fanout is 1: containers share defaults for all fanouts."""
     leaf = loops.leaf
     if leaf.node.get("constraints") is not None and _says_something(loops):
         sentence = "the mesh of `{}` is 1 x 1, so its spatial constraints have no effect"
@@ -548,10 +536,7 @@ def _largest(
     constraints: LoopConstraints,
     context: Context,
 ) -> dict[str, int]:
-    """Return the factors of a group with the largest product that fits beside what is asked for.
-
-    Reachable are pairs of products along the two axes; temporal loops have one axis of the capacity.
-    """
+    """Return the factors of a group with the largest product that fits, by products along the two axes."""
     spatial = constraints.kind == "spatial"
     mesh = (constraints.leaf.mesh_x, constraints.leaf.mesh_y) if spatial else (capacity, 1)
     rules = spatial_rules(constraints, context) if spatial else None

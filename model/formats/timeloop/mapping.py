@@ -84,11 +84,7 @@ def _check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[st
 def _check_axes(
     asked: LoopConstraints, rules: SpatialRules, loops: Iterable[SpatialLoop], span: Span, context: Context
 ) -> None:
-    """Check the axes of a mapping's spatial loops at one node against the constraints.
-
-    The order of the loops along one axis is left alone: only link transfers depend on it, and they are
-    counted for the order that the mapping gives.
-    """
+    """Check the axes of a mapping's spatial loops against the constraints; orders along an axis are free."""
     for loop in loops:
         axis = axis_of(rules, loop.dim, context)
         if axis in (None, loop.axis):
@@ -235,11 +231,7 @@ def _along_x(
     span: Span,
     context: Context,
 ) -> frozenset[str]:
-    """Return the dimensions along X: the first `split` of the full order.
-
-    Without a split of the mapping that of the constraints decides if it can; then a mesh with one axis, and
-    else all loops lie along X if they fit.
-    """
+    """Return the dimensions along X, by the mapping's split, else the constraints', else all that fit."""
     if loops.split is None:
         leaf = loops.leaf
         if leaf.mesh_x == 1 or not order:

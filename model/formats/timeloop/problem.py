@@ -52,11 +52,7 @@ def _shape_directory() -> Path:
 def find_shape(
     name: str, span: Span, spec_files: Sequence[Path], limits: Limits, allow_include: Iterable[Path] = ()
 ) -> MappingNode:
-    """Return the ``shape`` of a name.
-
-    ``NAME.yaml`` is looked for among the shipped shapes, then in ``problem-shapes`` next to each spec
-    file, then next to the file itself.
-    """
+    """Return the shape in ``NAME.yaml``: shipped, in ``problem-shapes`` beside a spec file, or beside it."""
     if name.endswith(SPEC_SUFFIXES):
         stem = PurePath(name).name.partition(".")[0]
         hint = f"write `shape: {stem}`: it is looked for as a shipped shape, and as a file beside the spec"

@@ -257,10 +257,7 @@ def _is_dram(leaf: Leaf) -> bool:
 
 
 def _lacking(leaf: Leaf, names: Sequence[str], remark: str) -> SpecError:
-    """Return the error for a missing attribute: at an empty one, or the first unknown one.
-
-    Any of `names` would do; messages name the first.
-    """
+    """Return the error for a missing attribute, any of `names`: at an empty one, or the first unknown one."""
     spellings = (word for name in names for word in SYNONYMS.get(name, (name,)))
     empty = next((word for word in spellings if word in leaf.attributes), None)
     if empty is not None:

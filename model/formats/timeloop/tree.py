@@ -63,17 +63,13 @@ def read_attributes(
     visible: Attributes | None = None,
     nodes: Names = NO_NAMES,
 ) -> dict[str, Attribute]:
-    """Evaluate the attributes of a node over those it inherits.
+    """Evaluate the attributes of a node over those it inherits, which come first.
 
     A plain scalar that reads as an expression over the node's own attributes, the visible ones (the
     inherited ones where none are given) and `variables` (in that order of precedence) is replaced by
-    its value, whatever the order in which the attributes are written. Quoted text stays text, as does
-    plain text that is no expression over known names (``45nm``, ``LPDDR4``).
-
-    Expressions may name what is `visible` besides (the inherited attributes where that is None), and `nodes`
-    by ``buffer.attributes["width"]``, ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
-    ``buffer.get_fanout()`` alone, as texts may well be the name of another node. Inherited attributes come
-    first.
+    its value. Quoted text stays text, as does plain text that is no expression over known names (``45nm``).
+    Expressions name `nodes` by ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
+    ``buffer.get_fanout()`` alone, as texts may well be the name of another node.
     """
     attributes = dict(inherited)
     if node is None:
@@ -258,17 +254,13 @@ class Tree:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What a leaf finds around it.
+    """What a leaf finds around it."""
 
-    Attributes that it inherits, attributes that its expressions see, and the nodes above by name, which are
-    added as they are read.
-    """
-
-    attributes: Attributes
-    visible: Attributes
+    attributes: Attributes  # that it inherits
+    visible: Attributes  # attributes that its expressions see
     variables: Names
     limits: Limits
-    nodes: dict[str, object] = field(default_factory=dict)
+    nodes: dict[str, object] = field(default_factory=dict)  # those above by name, added as they are read
     gate: str | None = None
     parallel: Span | None = None
 

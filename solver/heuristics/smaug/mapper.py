@@ -86,10 +86,7 @@ def _inputs_of_product(operands: Sequence[Dataspace]) -> Dataspace:
 def _shared_dims(
     problem: Problem, inputs: Dataspace, weights: Dataspace, outputs: Dataspace
 ) -> dict[str, str]:
-    """Return batch, features and channels: the dimensions of exactly two tensors outside of windows.
-
-    Dimensions of bound 1 are in nobody's way, and those of all three are groups.
-    """
+    """Return batch, features and channels: the dimensions of exactly two tensors outside of windows."""
     groups = inputs.dims & weights.dims & outputs.dims
     of_inputs, of_weights, of_outputs = (
         {dim for dim in space.dims - groups if problem.bound[dim] > 1} for space in (inputs, weights, outputs)
@@ -244,11 +241,7 @@ class TiledMapspace:
 def tiling_mapping(
     tiling: Tiling, found: FoundOperator, mapspace: Mapspace, scratchpads: Scratchpads
 ) -> TiledMapspace:
-    """Return the mapping of `mapspace` that comes nearest to `tiling`.
-
-    Rules of the mapspace beyond which level keeps what are not looked at; whether the mapping is allowed
-    is for the cost model to say.
-    """
+    """Return the nearest mapping to `tiling`, whether the rules of the mapspace allow it or not."""
     wanted = _wanted(tiling)
     bounds = {letter: mapspace.problem.bound[dim] for letter, dim in found.dims.items()}
     tiles = _nested_tiles(wanted, bounds, found, scratchpads)
@@ -347,10 +340,7 @@ def _nodes(
 def _spatial(
     left: Sizes, found: FoundOperator, mapspace: Mapspace, above: int
 ) -> dict[int, tuple[SpatialLoop, ...]]:
-    """Fill the fanouts below the node at `above`, and take the factors out of what is `left` of a tile.
-
-    Features go to the outermost fanout, channels to the next; a single one gets both.
-    """
+    """Fill the fanouts below `above` from what is `left` of a tile: features outermost, then channels."""
     positions = [position for position in mapspace.architecture.fanout_indices if position > above]
     letters = ("KC",) if len(positions) == 1 else ("K", "C")
     loops: dict[int, tuple[SpatialLoop, ...]] = {}
@@ -396,14 +386,8 @@ class SmaugTiling:
     """Fills scratchpads with SMAUG's tiles, and loops over them in SMAUG's order.
 
     It maps convolutions and matrix products onto architectures whose on-chip levels that are not below a
-    fanout can keep all tensors. The tiles are chosen for the size of these scratchpads, without padding.
-
-    Parameters
-    ----------
-    num_pes
-        Step and minimum of output features in a tile.
-    num_maccs_per_pe
-        Step and minimum of channels in a tile.
+    fanout can keep all tensors. The tiles are chosen for the size of these scratchpads, without padding;
+    `num_pes` and `num_maccs_per_pe` are step and minimum of their output features and of their channels.
     """
 
     def __init__(self, num_pes: int = 8, num_maccs_per_pe: int = 32) -> None:
@@ -420,13 +404,7 @@ class SmaugTiling:
         return tiled.mapping
 
     def tile(self, mapspace: Mapspace) -> TiledMapspace:
-        """Tile the problem for the architecture's scratchpads, and represent the tiling as a mapping.
-
-        Raises
-        ------
-        MapperError
-            If problem or architecture are not of the kind, or the problem cannot be tiled.
-        """
+        """Tile the problem for the architecture's scratchpads; MapperError if that cannot be done."""
         found = find_operator(mapspace.problem)
         scratchpads = find_scratchpads(mapspace)
         backend = Backend(

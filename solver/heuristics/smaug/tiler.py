@@ -380,19 +380,7 @@ def tile_softmax(operator: Softmax, backend: Backend) -> Tiling:
 
 
 def tile(operator: Operator, backend: Backend) -> Tiling:
-    """Choose strategies and tile shapes, and cut the tensors.
-
-    Parameters
-    ----------
-    operator
-        What is computed, with the shapes of its tensors.
-    backend
-        The accelerator.
-
-    Returns
-    -------
-    Tiling
-        Every tile fits into a scratchpad of ``backend.capacity`` elements.
+    """Choose strategies and tile shapes, and cut the tensors into tiles that fit into a scratchpad each.
 
     Raises
     ------
