@@ -82,19 +82,24 @@ def prove_command(arguments: argparse.Namespace) -> int:
 
 def is_certificate(path: Path) -> bool:
     """Whether a file is a certificate, going by its content."""
+    content = _beginning(path, MOST_BYTES)
+    return content.startswith(b"{") and CERTIFICATE_MARK in content
+
+
+def _beginning(path: Path, most_bytes: int) -> bytes:
+    """Return how a file begins, without blanks; nothing if it cannot be read: the reader of specs says so."""
     if not is_file(path):
-        return False
+        return b""
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES)
-    except OSError:  # the reader of specs reports it
-        return False
-    return content.lstrip().startswith(b"{") and CERTIFICATE_MARK in content
+            return file.read(most_bytes).lstrip()
+    except OSError:
+        return b""
 
 
 def known_output(path: Path) -> str:
     """Return a message on a file that is an output of Tilewright and no spec; nothing for other files."""
-    head = _head(path)
+    head = _beginning(path, HEAD_BYTES)
     name = printable(str(path))
     if head.startswith(b"{") and is_certificate(path):
         return (
@@ -106,16 +111,6 @@ def known_output(path: Path) -> str:
             "help: --mapping and --mapped-spec write files that can be read again\n"
         )
     return ""
-
-
-def _head(path: Path) -> bytes:
-    if not is_file(path):
-        return b""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(HEAD_BYTES).lstrip()
-    except OSError:
-        return b""
 
 
 def _check_again(arguments: argparse.Namespace) -> int:

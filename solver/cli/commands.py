@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -282,21 +282,12 @@ def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
     classes |= {reference: imported_mapper(reference) for reference in arguments.own_mappers}
     if not classes:
         raise MapperError(f"no mapper is named; known are {', '.join(known_mappers())}")
-    options = _options_by_mapper(arguments.mapper_options, classes)
-    return [(name, make_mapper(name, create, options[name])) for name, create in classes.items()]
-
-
-def _options_by_mapper(
-    options: Sequence[tuple[str, str, OptionValue]], mappers: Mapping[str, object]
-) -> dict[str, dict[str, OptionValue]]:
-    from solver.heuristics.interface import MapperError
-
-    by_mapper: dict[str, dict[str, OptionValue]] = {name: {} for name in mappers}
-    for mapper, name, value in options:
-        if mapper not in by_mapper:
+    options: dict[str, dict[str, OptionValue]] = {name: {} for name in classes}
+    for mapper, name, value in arguments.mapper_options:
+        if mapper not in options:
             raise MapperError(f"option {mapper}.{name}: no mapper {mapper!r} runs")
-        by_mapper[mapper][name] = value
-    return by_mapper
+        options[mapper][name] = value
+    return [(name, make_mapper(name, create, options[name])) for name, create in classes.items()]
 
 
 def _compare(

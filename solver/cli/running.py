@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import Mapspace
@@ -58,19 +58,17 @@ def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
 
 def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
     """Load a spec for a command that ignores the spec's own mapping; a note says so."""
-    options = replace(load_options(arguments), skip_mapping=True, refuse_infeasible=refuse_infeasible)
-    return _noted(_load(arguments, options))
+    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=refuse_infeasible))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
     """Load the mapspace of a spec; a mapping in it must satisfy the constraints."""
-    return _noted(_load(arguments, load_options(arguments))).mapspace
+    return _noted(_load(arguments)).mapspace
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
     """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
-    options = replace(load_options(arguments), require_mapping=True, mapping_file=arguments.mapping)
-    return _load(arguments, options)
+    return _load(arguments, require_mapping=True, mapping_file=arguments.mapping)
 
 
 def load_empty(arguments: argparse.Namespace) -> Mapspace:
@@ -78,7 +76,8 @@ def load_empty(arguments: argparse.Namespace) -> Mapspace:
     return load_unmapped(arguments, refuse_infeasible=False).mapspace
 
 
-def _load(arguments: argparse.Namespace, options: LoadOptions) -> LoadedSpec:
+def _load(arguments: argparse.Namespace, **changes: Any) -> LoadedSpec:
+    options = replace(load_options(arguments), **changes)
     return load_timeloop(arguments.specs, parse_assignments(arguments.variables), options)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Literal, assert_never
+from typing import Literal
 
 from model.architecture import Fanout, Node, StorageLevel
 from model.choices import allowed_factors
@@ -27,19 +27,12 @@ KeepVerb = Literal["keep", "bypass"]
 class _Written:
     """A constraint that is written in the text, or follows from what is not."""
 
+    source: SourceRef | None
+
     @property
     def sources(self) -> tuple[SourceRef, ...]:
         """Where it is written."""
         return _present(*self._places())
-
-    def _places(self) -> tuple[SourceRef | None, ...]:
-        raise NotImplementedError
-
-
-class _WrittenOnce(_Written):
-    """A constraint with one source, if any."""
-
-    source: SourceRef | None
 
     def _places(self) -> tuple[SourceRef | None, ...]:
         return (self.source,)
@@ -72,7 +65,7 @@ class SpatialOrder(_Written):
 
 
 @dataclass(frozen=True)
-class Split(_WrittenOnce):
+class Split(_Written):
     """The number of a fanout's dimensions that lie along X."""
 
     node: int
@@ -81,7 +74,7 @@ class Split(_WrittenOnce):
 
 
 @dataclass(frozen=True)
-class Keeping(_WrittenOnce):
+class Keeping(_Written):
     """A dataspace that a storage level (0 is the outermost) must keep, or must bypass."""
 
     level: int
@@ -137,7 +130,7 @@ class Utilization(_Written):
 
 
 @dataclass(frozen=True)
-class Mesh(_WrittenOnce):
+class Mesh(_Written):
     """The number of children of a fanout along one axis; an axis of a single child cannot be dropped."""
 
     node: int
@@ -147,7 +140,7 @@ class Mesh(_WrittenOnce):
 
 
 @dataclass(frozen=True)
-class Parallelism(_WrittenOnce):
+class Parallelism(_Written):
     """The least number of arithmetic units in use."""
 
     units: Fraction
@@ -192,15 +185,9 @@ def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
 
 def droppable(constraint: Constraint) -> bool:
     """Whether the user could drop `constraint`: not an axis of a single child, nor what is settled."""
-    match constraint:
-        case Keeping(settled=settled):
-            return not settled
-        case Mesh(size=size):
-            return size > 1
-        case FactorLimit() | SpatialOrder() | Split() | Whole() | Capacity() | Utilization() | Parallelism():
-            return True
-        case _:
-            assert_never(constraint)
+    if isinstance(constraint, Keeping):
+        return not constraint.settled
+    return not isinstance(constraint, Mesh) or constraint.size > 1
 
 
 def written_together(one: Constraint, other: Constraint) -> bool:
@@ -222,10 +209,8 @@ def _key_at_place(constraint: Constraint) -> Hashable:
             return dataspace
         case Whole():
             return constraint
-        case SpatialOrder() | Split() | Capacity() | Utilization() | Parallelism():
-            return None
         case _:
-            assert_never(constraint)
+            return None
 
 
 def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[Constraint]:

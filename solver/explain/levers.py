@@ -128,10 +128,8 @@ def _scale(constraint: Constraint) -> _Scale | None:
         case FactorLimit(node, rule) if rule.relation != "=":
             upper = rule.relation == "<="
             return _Scale(rule.value, upper, lambda witness: witness.factor(node, rule.dim), at)
-        case FactorLimit() | Split() | SpatialOrder() | Keeping() | Whole():
-            return None
         case _:
-            assert_never(constraint)
+            return None
 
 
 def _scale_of_words(constraint: Capacity | Utilization) -> _Scale:
@@ -161,12 +159,8 @@ def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Cons
             fanout = mapspace.architecture.fanout_indices.index(node)
             places = len(mapspace.problem.dims) - len(mapspace.spatial[fanout].uncounted)
             yield from sorted(set(range(places + 1)) - {count}, key=lambda v: abs(v - count))
-        case FactorLimit() | Mesh() | Parallelism() | Capacity() | Utilization():
-            return  # monotone: bisected
-        case SpatialOrder() | Keeping() | Whole():
-            return  # without a value
         case _:
-            assert_never(constraint)
+            return  # monotone and bisected, or without a value
 
 
 def _is_held_at_one(mapspace: Mapspace, constraint: Constraint) -> bool:

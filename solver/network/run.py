@@ -17,7 +17,7 @@ from solver.explain.constraints import constraints_of
 from solver.explain.explanation import NOT_FOUND
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
-from solver.network.tasks import Plan, Task, naming_of, plan
+from solver.network.tasks import Plan, Task, by_position, plan
 from solver.result import (
     Lever,
     Options,
@@ -285,7 +285,7 @@ def _renamed(result: Result, layer: Layer) -> Result:
     if result.mapping is None:
         return result
     problem, architecture = layer.mapspace.problem, layer.mapspace.architecture
-    mapping = naming_of(layer).inverse.mapping(result.mapping)
+    mapping = by_position(problem).inverse.mapping(result.mapping)
     return replace(result, mapping=mapping, evaluation=evaluate(problem, architecture, mapping))
 
 
@@ -319,13 +319,8 @@ def _unexplained(layers: Sequence[LayerResult]) -> Iterator[int]:
     """Yield the positions of the INFEASIBLE layers, of identical ones that of the first."""
     seen: set[str] = set()
     for position, answer in enumerate(layers):
-        if (
-            answer.result is None
-            or answer.result.status is not Status.INFEASIBLE
-            or answer.searched_as in seen
-        ):
-            continue
-        if answer.layer.overfull:
+        infeasible = answer.result is not None and answer.result.status is Status.INFEASIBLE
+        if not infeasible or answer.searched_as in seen or answer.layer.overfull:
             continue
         seen.add(answer.searched_as)
         yield position
