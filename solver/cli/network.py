@@ -54,6 +54,7 @@ LONGEST_NAME = 100
 """Characters of a file's name; file systems allow some 250 bytes."""
 
 UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those that are written"
+KEEP = "cannot keep results in"
 OTHER = "--cache DIR names another directory"
 
 
@@ -93,7 +94,7 @@ def _check_directories(arguments: argparse.Namespace) -> None:
     for directory in filter(None, (arguments.certificates, arguments.mappings)):
         if os.path.realpath(directory) in inputs:
             raise OutputError(f"cannot write to {directory}: it holds inputs; name another directory")
-        check_directory(directory)
+        check_directory(directory, "cannot write to")
 
 
 def _mapping_steps(result: NetworkResult, directory: Path | None) -> Iterator[Step]:
@@ -247,7 +248,7 @@ def run_searches(
     except ExecutorError as error:
         raise OutputError(str(error)) from error
     if cache is not None and cache.failure is not None:
-        _warn(_unwritable(cache.directory, cache.failure))
+        _warn(OutputError(f"{KEEP} {cache.directory}: {cache.failure.strerror}; {OTHER}"))
     return outcome, stop.is_set()
 
 
@@ -262,7 +263,7 @@ def _opened_cache(arguments: argparse.Namespace) -> ResultCache | None:
         return None
     try:
         place = directory or _default_cache()
-        _check_cache(place)
+        check_directory(place, KEEP, f"; {OTHER}")
     except OutputError as error:
         if directory is not None:
             raise
@@ -282,19 +283,6 @@ def _default_cache() -> Path:
         raise OutputError(message) from None
 
 
-def _check_cache(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(directory, error) from error
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot keep results in {directory}: permission denied; {OTHER}")
-
-
-def _unwritable(directory: Path, error: OSError) -> OutputError:
-    return OutputError(f"cannot keep results in {directory}: {error.strerror}; {OTHER}")
-
-
 def _warn(error: OutputError) -> None:
     write_stderr(f"warning: {printable(str(error))}\n")
 
@@ -307,20 +295,6 @@ def _executor(arguments: argparse.Namespace) -> Executor:
         silence_logs()
         return Cluster(arguments.cluster)
     return Processes(arguments.jobs) if arguments.jobs > 1 else Serial()
-
-
-class _NetworkLine:
-    """How many searches are done, and the latest report of one."""
-
-    def __init__(self) -> None:
-        self._latest: NetworkProgress | None = None
-
-    def update(self, progress: NetworkProgress) -> None:
-        self._latest = progress
-
-    def __str__(self) -> str:
-        latest = self._latest
-        return "starting" if latest is None else f"{latest.done}/{latest.searches}  {_layer_text(latest)}"
 
 
 def _layer_text(progress: NetworkProgress) -> str:
@@ -338,9 +312,14 @@ def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
         yield None
         return
     if not sys.stderr.isatty():
-        line = _NetworkLine()
-        with logged(line.__str__):
-            yield line.update
+        line = "starting"
+
+        def hear(progress: NetworkProgress) -> None:
+            nonlocal line
+            line = f"{progress.done}/{progress.searches}  {_layer_text(progress)}"
+
+        with logged(lambda: line):
+            yield hear
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

@@ -91,14 +91,14 @@ def _raise_last(failures: Sequence[Exception]) -> None:
         raise failures[-1]
 
 
-def check_directory(path: Path) -> None:
-    """Make a directory for outputs unless it exists; `OutputError` if it cannot be made or written."""
+def check_directory(path: Path, failing: str, hint: str = "") -> None:
+    """Make a directory unless it exists; `OutputError`, with what is `failing`, if that fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot write to {path}: {error.strerror}") from error
+        raise OutputError(f"{failing} {path}: {error.strerror}{hint}") from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write to {path}: permission denied")
+        raise OutputError(f"{failing} {path}: permission denied{hint}")
 
 
 def write_output(path: Path, text: str) -> None:

@@ -284,20 +284,19 @@ def _present(*sources: SourceRef | None) -> tuple[SourceRef, ...]:
     return tuple(source for source in sources if source is not None)
 
 
-def without(
-    mapspace: Mapspace, dropped: Constraints, orders: Collection[TemporalOrder] = ()
-) -> tuple[Mapspace, ...]:
-    """Return mapspaces that together allow what `mapspace` allows without `dropped` and `orders`.
+def without(mapspace: Mapspace, parts: Collection[Constraint | TemporalOrder]) -> tuple[Mapspace, ...]:
+    """Return mapspaces that together allow what `mapspace` allows without some of its parts.
 
     Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or bypasses
     a dataspace, and a dimension that took no place in a fanout's order takes one, or lies along X or Y.
     """
+    dropped = [part for part in parts if not isinstance(part, TemporalOrder)]
     limits = _without_limits(mapspace, dropped)
     temporal = [
         replace(rules, factors=_factors(rules, position, dropped))
         for position, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
     ]
-    for order in orders:
+    for order in (part for part in parts if isinstance(part, TemporalOrder)):
         temporal[order.level] = replace(temporal[order.level], inner=(), outer=())
     fanouts = [
         list(_spatial_variants(limits, position, rules, dropped))

@@ -92,7 +92,7 @@ def diagnose(
         return Diagnosis(answer.verdict)
     clock = Clock(max(LEAST_TIME_S, time_limit_s - clock.seconds), should_stop)
     feasibility = feasibility.until(clock.stop)
-    conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS)
+    conflicts = tuple(find_conflicts(feasibility, constraints, MOST_CONFLICTS))
     reasons = tuple(_reasons(feasibility, constraints, conflicts, clock))
     return Diagnosis(answer.verdict, reasons or (NOT_FOUND,))
 
@@ -265,25 +265,18 @@ def _filtered(
     return needed, irreducible
 
 
-def find_conflicts(feasibility: Feasibility, constraints: Constraints, most: int) -> tuple[Conflict, ...]:
-    """Return up to `most` conflicts that share no constraint and no place in the text."""
-    return tuple(_disjoint_conflicts(feasibility, list(constraints), most))
-
-
-def _disjoint_conflicts(
-    feasibility: Feasibility, constraints: list[Constraint], most: int
-) -> Iterator[Conflict]:
+def find_conflicts(feasibility: Feasibility, constraints: Constraints, most: int) -> Iterator[Conflict]:
+    """Yield up to `most` conflicts that share no constraint and no place in the text."""
     for _ in range(most):
         conflict = find_conflict(feasibility, constraints)
         if conflict is None:
             return
         yield conflict
-        places = {source for c in conflict.constraints for source in c.sources}
-        constraints = [
-            c for c in constraints if c not in conflict.constraints and places.isdisjoint(c.sources)
-        ]
         if not conflict.constraints:
             return
+        found = conflict.constraints
+        places = {source for c in found for source in c.sources}
+        constraints = [c for c in constraints if c not in found and places.isdisjoint(c.sources)]
 
 
 def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:

@@ -262,7 +262,12 @@ def assignment_document(
         "assignment": _methods(result, best),
         "layers": None if best is None else _layers(result, best),
         "edges": None if best is None else _edges(result, best),
-        "runner_up": None if second is None else _runner_up(result, second),
+        "runner_up": second
+        and {
+            "total": _number(result, second.total),
+            "is_proven": result.margin is not None,
+            "assignment": _methods(result, second),
+        },
         "margin": _number(result, result.margin),
         "margin_exact": _exact(result, result.margin),
         "policies": [
@@ -319,15 +324,8 @@ def _layers(result: AssignResult, best: Assignment) -> list[Document]:
     network = result.network
     others = (None,) * len(network.layers) if result.runner_up is None else result.runner_up.methods(network)
     instead = alternatives(result) or (None,) * len(network.layers)
-    rows = zip(
-        network.layers,
-        best.methods(network),
-        best.execution,
-        best.incoming(network),
-        others,
-        instead,
-        strict=True,
-    )
+    costs = best.methods(network), best.execution, best.incoming(network)
+    rows = zip(network.layers, *costs, others, instead, strict=True)
     return [
         {
             "name": layer.name,
@@ -352,14 +350,6 @@ def _edges(result: AssignResult, best: Assignment) -> list[Document]:
         }
         for edge, steps in zip(result.network.edges, best.transition, strict=True)
     ]
-
-
-def _runner_up(result: AssignResult, second: Assignment) -> Document:
-    return {
-        "total": _number(result, second.total),
-        "is_proven": result.margin is not None,
-        "assignment": _methods(result, second),
-    }
 
 
 def _decomposition(decomposition: Decomposition) -> Document:

@@ -92,7 +92,7 @@ def _milestone_headings() -> list[str]:
 def _value_texts(comparison: Comparison, value: int | None) -> tuple[str, str]:
     ratio = comparison.ratio(value)
     result = comparison.result
-    shown = NOTHING if value is None else objective_text(result.objective, value, result.units_per_pj)
+    shown = objective_text(result.objective, value, result.units_per_pj)
     return shown, NOTHING if ratio is None else f"{ratio:.4f}"
 
 

@@ -149,7 +149,7 @@ def _copy_figures(outcome: LayerResult) -> tuple[str, ...]:
 
 
 def _shown(result: Result, quantity: int | None) -> str:
-    return NOTHING if quantity is None else objective_text(result.objective, quantity, result.units_per_pj)
+    return objective_text(result.objective, quantity, result.units_per_pj)
 
 
 def _origin(outcome: LayerResult) -> str:
