@@ -52,7 +52,9 @@ RESULT_KEYS = (
 def prove_command(arguments: argparse.Namespace) -> int:
     """Map, certify and check; or only check certificates that are named."""
     check_outputs((arguments.certificate,), arguments.specs)
-    _refuse_pipe(arguments.certificate)
+    path = arguments.certificate
+    if path is not None and (path == STDOUT or (path.exists() and not path.is_file())):
+        raise OutputError("--certificate must name a file, which the checker reads")
     if any(map(is_certificate, arguments.specs)):
         return _check_again(arguments)
     loaded = load_unmapped(arguments, refuse_infeasible=False)
@@ -123,12 +125,6 @@ def _check_again(arguments: argparse.Namespace) -> int:
     code, verdicts = checked(arguments.specs, arguments.check_time_limit)
     write_stdout(verdicts)
     return code
-
-
-def _refuse_pipe(path: Path | None) -> None:
-    """Refuse to write a certificate where it could not be read again."""
-    if path is not None and (path == STDOUT or (path.exists() and not path.is_file())):
-        raise OutputError("--certificate must name a file, which the checker reads")
 
 
 def checked(paths: Sequence[Path], time_limit_s: float | None) -> tuple[int, str]:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from solver.network.cache import ResultCache
     from solver.network.executors import Executor
     from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
-    from solver.network.sweep import SweepResult
     from solver.result import Options
 
 Outcome = TypeVar("Outcome")
@@ -184,14 +183,10 @@ def file_names(names: Iterable[str]) -> Iterator[str]:
     taken: set[str] = set()
     for name in names:
         plain = re.sub(r"[^\w.+=-]+", "_", name)[:LONGEST_NAME].strip("._-") or "einsum"
-        file_name = next(candidate for candidate in _numbered(plain) if candidate.casefold() not in taken)
+        candidates = chain([plain], (f"{plain}_{number}" for number in count(2)))
+        file_name = next(candidate for candidate in candidates if candidate.casefold() not in taken)
         taken.add(file_name.casefold())
         yield file_name
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    yield from (f"{name}_{number}" for number in count(2))
 
 
 def sweep_command(arguments: argparse.Namespace) -> int:
@@ -213,24 +208,23 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     from solver.network.sweep import sweep
 
     result, _ = run_searches(arguments, partial(sweep, variants))
-    documents = {variant.point: variant.documents for variant in variants}
-    deliver(_sweep_steps(result, arguments, lambda variant: places_of(*documents[variant.point])))
-    return EXIT_OF_STATUS[result.status]
-
-
-def _sweep_steps(
-    result: SweepResult, arguments: argparse.Namespace, places: Callable[[Variant], Places]
-) -> Iterator[Step]:
-    """Yield the steps that print and write a sweep."""
     from solver.report.network import print_sweep, sweep_csv, sweep_document
 
-    yield from report_steps(lambda console: print_sweep(console, result, places), arguments, arguments.csv)
-    yield from document_steps(lambda: sweep_document(result), arguments)
+    documents = {variant.point: variant.documents for variant in variants}
+
+    def places(variant: Variant) -> Places:
+        return places_of(*documents[variant.point])
+
+    steps = [
+        *report_steps(lambda console: print_sweep(console, result, places), arguments, arguments.csv),
+        *document_steps(lambda: sweep_document(result), arguments),
+    ]
     if arguments.csv is not None:
-        yield lambda: write_output(arguments.csv, sweep_csv(result))
-    is_drawable = any(point.costs is not None for point in result.points)
-    draw = partial(draw_sweep, result, arguments.plot)
-    yield from plot_steps(arguments.plot, draw, "" if is_drawable else "point")
+        steps.append(lambda: write_output(arguments.csv, sweep_csv(result)))
+    lack = "" if any(point.costs is not None for point in result.points) else "point"
+    plot = plot_steps(arguments.plot, partial(draw_sweep, result, arguments.plot), lack)
+    deliver([*steps, *plot])
+    return EXIT_OF_STATUS[result.status]
 
 
 def run_searches(

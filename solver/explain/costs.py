@@ -28,7 +28,7 @@ from solver.result import (
     Statement,
     Status,
     StopCallback,
-    Termination,
+    bounded,
 )
 from solver.search.branching.skeleton import Priced
 
@@ -92,23 +92,19 @@ def constraint_costs(
             known = _best(baseline, results)
             results.append(search(space, options, report, should_stop, known))
         answers.append((_statement(clause, mapspace), results))
-    baseline = _bounded(baseline, [results for _, results in answers])
+    baseline = _with_best_bound(baseline, [results for _, results in answers])
     costs = [_cost(statement, baseline, results) for statement, results in answers]
     names = baseline.objectives
     costs.sort(key=lambda cost: [-cost.share if name == cost.objective else 0.0 for name in names])
     return CostReport(baseline, tuple(costs), tuple(left_out))
 
 
-def _bounded(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
+def _with_best_bound(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
     """Return the baseline with the best bound: a bound without a constraint also holds with it."""
     if baseline.status is Status.OPTIMAL or baseline.value is None:
         return baseline
     floors = [_floor(_feasible(results), ()) or 0 for results in answers if results]
-    bound = int(min(baseline.value, max((*floors, baseline.bound or 0))))
-    bounded = replace(baseline, bound=bound)
-    if bound < baseline.value or len(baseline.objectives) > 1:
-        return bounded
-    return replace(bounded, status=Status.OPTIMAL, termination=Termination.PROVEN)
+    return bounded(baseline, int(min(baseline.value, max((*floors, baseline.bound or 0)))))
 
 
 def _best(baseline: Result, results: Iterable[Result]) -> Priced:

@@ -233,7 +233,9 @@ def find_conflict(feasibility: Feasibility, constraints: Constraints) -> Conflic
     passed_on = any(level.no_coalesce for level in feasibility.mapspace.architecture.levels)
     if not (needed or passed_on or any(isinstance(c, Keeping) for c in given)):
         raise ContradictionError("no mapping was found for a mapspace without constraints")
-    _verify(feasibility, given, needed)
+    fresh = feasibility.alone([*given, *needed])
+    if fresh.decide([*given, *needed]).verdict is Verdict.FEASIBLE:
+        raise ContradictionError("a second solve does not confirm a conflict between constraints")
     return Conflict(tuple(c for c in constraints if c in needed), irreducible and is_exact)
 
 
@@ -285,10 +287,3 @@ def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
     in_order = sorted(constraints, key=lambda c: isinstance(c, Keeping) and c.verb == "keep")
     blocks = [[c for c in in_order if isinstance(c, kind)] for kind in DROPPED_FIRST]
     return [block for block in blocks if block]
-
-
-def _verify(feasibility: Feasibility, given: list[Constraint], conflict: list[Constraint]) -> None:
-    """Decide a conflict once more, by a new model with another seed."""
-    fresh = feasibility.alone([*given, *conflict])
-    if fresh.decide([*given, *conflict]).verdict is Verdict.FEASIBLE:
-        raise ContradictionError("a second solve does not confirm a conflict between constraints")

@@ -1,4 +1,8 @@
-"""Whether constraints can hold together: a CP-SAT model decides, and a mapping is the witness if they can."""
+"""Whether constraints can hold together: a CP-SAT model decides, and a mapping is the witness if they can.
+
+Factors are vectors of prime exponents, so that perfect factorization is a set of sums; tiles and meshes
+are products of them. A limit too large to count up to is left out; answers that exceed it are cut off.
+"""
 
 from __future__ import annotations
 

@@ -118,9 +118,8 @@ class NetworkResult:
     @property
     def too_large(self) -> tuple[str, ...]:
         """Names of the layers with more words than a search can count."""
-        results = [(answer.layer.name, answer.result) for answer in self.layers]
-        ended = [(name, result.termination) for name, result in results if result is not None]
-        return tuple(name for name, termination in ended if termination is Termination.TOO_LARGE)
+        results = ((answer.layer.name, answer.result) for answer in self.layers)
+        return tuple(name for name, own in results if own and own.termination is Termination.TOO_LARGE)
 
     @property
     def status(self) -> Status:
@@ -150,10 +149,6 @@ class NetworkProgress:
 ProgressCallback = Callable[[NetworkProgress], None]
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Run:
     """How the searches of networks are run, which does not affect their results."""
@@ -161,7 +156,7 @@ class Run:
     cache: ResultCache | None = None  # where proven results are kept as they are found
     resume: bool = False  # whether results that are kept already are used
     on_progress: ProgressCallback | None = None
-    should_stop: StopCallback = _never  # once true, running searches end, and no other one begins
+    should_stop: StopCallback = lambda: False  # once true, running searches end, and no other one begins
     executor: Executor = field(default_factory=Serial)
 
 
@@ -292,14 +287,12 @@ def _renamed(result: Result, layer: Layer) -> Result:
 MOST_SECONDS = 60.0
 """Time for the reasons of all layers together; those of later layers are marked as not examined."""
 
-LayerListener = Callable[[LayerResult], None]
-
 
 def with_reasons(
     results: Sequence[NetworkResult],
     should_stop: StopCallback,
     time_limit_s: float | None = None,
-    on_layer: LayerListener | None = None,
+    on_layer: Callable[[LayerResult], None] | None = None,
 ) -> tuple[NetworkResult, ...]:
     """Return `results` with the reasons of their INFEASIBLE layers, of identical ones the first.
 

@@ -176,10 +176,8 @@ def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
     yield "Energy", NOTHING if energy is None else energy_text(energy / units), ""
     yield "Cycles", NOTHING if cycles is None else count_text(cycles), ""
     yield "EDP", NOTHING if edp is None else significant(edp / units), f"{UNITS[EDP]}, of the totals"
-    layers, searched = (
-        len(result.network.layers),
-        sum(outcome.origin == "searched" for outcome in result.layers),
-    )
+    layers = len(result.network.layers)
+    searched = sum(outcome.origin == "searched" for outcome in result.layers)
     share = percent(result.proven / layers) if layers else NOTHING
     yield "Proven", f"{result.proven}/{layers}", share
     yield "Searched", f"{searched}/{layers}", seconds_text(result.seconds)
