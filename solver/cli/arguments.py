@@ -527,7 +527,6 @@ def _add_compare(commands: Commands) -> argparse.ArgumentParser:
     add_mapper_options(parser)
     add_json(parser)
     add_csv_and_plot(parser, "best value against time")
-    parser.set_defaults(quiet=False)
     return parser
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from solver.explain import CostReport
     from solver.heuristics.interface import Budget
     from solver.heuristics.registry import Mapper, OptionValue
-    from solver.pareto import Front
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
 
@@ -118,7 +117,10 @@ def _pareto(arguments: argparse.Namespace) -> int:
         document = document_steps(lambda: _refused_front(arguments), arguments)
         return refuse(conflict, [*document, *plot_steps(arguments.plot, lambda: None, "point")])
     mapspace = loaded.mapspace
-    front = search_front(mapspace, arguments)
+    from solver.fallback import front_or_explain
+
+    with watched(mapspace, arguments.quiet) as callbacks:
+        front = front_or_explain(mapspace, search_options(arguments), *callbacks)
     from solver.report.front import front_document, print_front
 
     places = places_of(loaded.document) if front.reasons else {}
@@ -138,14 +140,6 @@ def _refused_front(arguments: argparse.Namespace) -> Document:
     mapspace, result = refused_result(arguments)
     front = Front(result.status, result.termination, result.units_per_pj, reasons=result.reasons)
     return front_document(mapspace, front)
-
-
-def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
-    """Find the energy-latency front with live progress; an interrupt ends the search early."""
-    from solver.fallback import front_or_explain
-
-    with watched(mapspace, arguments.quiet) as callbacks:
-        return front_or_explain(mapspace, search_options(arguments), *callbacks)
 
 
 def evaluate_command(arguments: argparse.Namespace) -> int:
@@ -247,7 +241,11 @@ def compare_command(arguments: argparse.Namespace) -> int:
         mappers = chosen_mappers(arguments)
     except MapperError as error:
         raise OutputError(str(error)) from error
-    comparison = _compare(mapspace, mappers, arguments)
+    from solver.comparison import compare
+
+    options, budget = search_options(arguments), _budget(arguments)
+    with watched(mapspace) as callbacks:
+        comparison = compare(mapspace, mappers, options, budget, *callbacks, _case(arguments))
     if comparison.result.status is Status.INFEASIBLE and arguments.json is not None:
         reasons = refused_reasons(mapspace, arguments.time_limit)
         comparison = replace(comparison, result=replace(comparison.result, reasons=reasons))
@@ -288,17 +286,6 @@ def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
             raise MapperError(f"option {mapper}.{name}: no mapper {mapper!r} runs")
         options[mapper][name] = value
     return [(name, make_mapper(name, create, options[name])) for name, create in classes.items()]
-
-
-def _compare(
-    mapspace: Mapspace, mappers: Sequence[tuple[str, Mapper]], arguments: argparse.Namespace
-) -> Comparison:
-    """Compare with live progress; an interrupt ends it early."""
-    from solver.comparison import compare
-
-    options, budget = search_options(arguments), _budget(arguments)
-    with watched(mapspace, arguments.quiet) as callbacks:
-        return compare(mapspace, mappers, options, budget, *callbacks, _case(arguments))
 
 
 def _refused_comparison(arguments: argparse.Namespace) -> Comparison:

@@ -38,6 +38,7 @@ from solver.explain.constraints import (
     Whole,
     constraints_of,
 )
+from solver.result import StopCallback
 
 Exponents = tuple[Variable, ...]
 """A factor of a bound: the exponent of each prime of the bound, primes ascending."""
@@ -425,9 +426,6 @@ def _ranks(space: Dataspace, extents: dict[str, Variable]) -> list[Expression]:
     ]
 
 
-Stop = Callable[[], bool]
-
-
 class Verdict(Enum):
     """What is known about a set of constraints."""
 
@@ -489,7 +487,7 @@ class Feasibility:
         self,
         mapspace: Mapspace,
         constraints: Iterable[Constraint] | None = None,
-        stop: Stop = lambda: False,
+        stop: StopCallback = lambda: False,
         seed: int = 0,
         largest_limit: int = LARGEST_LIMIT,
     ) -> None:
@@ -506,7 +504,7 @@ class Feasibility:
         limit = self._encoding.largest_limit
         return Feasibility(self.mapspace, constraints, self._stop, self._seed + 1, limit)
 
-    def until(self, stop: Stop) -> Feasibility:
+    def until(self, stop: StopCallback) -> Feasibility:
         """Return the same model, with all that it has learnt, and another `stop`."""
         other = copy.copy(self)
         other._stop = stop

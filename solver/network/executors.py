@@ -137,7 +137,7 @@ class Processes:
         """Yield the results of one pool, and take their tasks out of `left`."""
         tasks = tuple(left.values())
         count = min(self._processes, len(tasks))
-        shared = _Shared.of(len(tasks))
+        shared = _Shared(len(tasks))
         with _workers(count, shared) as workers:
             futures = _submitted(workers, tasks, replace(options, jobs=max(1, self._processes // count)))
             report(tasks[0], None)
@@ -146,17 +146,12 @@ class Processes:
                 yield task, result
 
 
-@dataclass(frozen=True)
 class _Shared:
     """What worker processes share with their parent, without locks: a lost process could hold one."""
 
-    stop: c_bool
-    begun: Any  # per task, whether its search has begun
-
-    @classmethod
-    def of(cls, count: int) -> _Shared:
-        """Return it for a number of tasks."""
-        return cls(multiprocessing.RawValue(c_bool, False), multiprocessing.RawArray(c_bool, count))
+    def __init__(self, count: int) -> None:
+        self.stop = multiprocessing.RawValue(c_bool, False)
+        self.begun = multiprocessing.RawArray(c_bool, count)  # per task, whether its search has begun
 
 
 @contextmanager

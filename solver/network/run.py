@@ -17,7 +17,7 @@ from solver.explain.constraints import constraints_of
 from solver.explain.explanation import NOT_FOUND
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
-from solver.network.tasks import Plan, Task, by_position, plan
+from solver.network.tasks import Task, by_position, plan
 from solver.result import (
     Lever,
     Options,
@@ -189,7 +189,10 @@ def map_networks(
     start = time.monotonic()
     cache = run.cache
     work = plan(networks, options)
-    kept = _kept(work, cache) if cache is not None and run.resume else {}
+    kept: dict[str, Result] = {}
+    if cache is not None and run.resume:
+        found = ((key, cache.find(key, task.mapspace)) for key, task in work.tasks.items())
+        kept = {key: result for key, result in found if result is not None}
     known = dict(kept)
     pending = [task for key, task in work.tasks.items() if key not in kept]
 
@@ -207,11 +210,6 @@ def map_networks(
         NetworkResult(network, tuple(answers.layers(network, keys)), seconds)
         for network, keys in zip(networks, work.keys, strict=True)
     )
-
-
-def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
-    looked_up = ((key, cache.find(key, task.mapspace)) for key, task in work.tasks.items())
-    return {key: result for key, result in looked_up if result is not None}
 
 
 class _Answers:
