@@ -78,9 +78,8 @@ class SweepResult:
         known = {point.result.status for point in self.points}
         if known == {Status.INFEASIBLE}:
             return Status.INFEASIBLE
-        return next(
-            (status for status in (Status.UNKNOWN, Status.FEASIBLE) if status in known), Status.OPTIMAL
-        )
+        order = (Status.UNKNOWN, Status.FEASIBLE)
+        return next((status for status in order if status in known), Status.OPTIMAL)
 
 
 PlacedCosts = tuple[tuple[float, int], int]

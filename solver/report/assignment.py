@@ -278,8 +278,17 @@ def assignment_document(
             }
             for policy in result.policies
         ],
-        "decomposition": _decomposition(result.decomposition),
-        "array": None if array is None else _array(array),
+        "decomposition": {
+            "structure": result.decomposition.structure,
+            "rules": {rule: result.decomposition.count(rule) for rule in RULES},
+            **picked(result.decomposition, "steps", "kernels"),
+        },
+        "array": array
+        and {
+            **picked(array, "rows", "columns", "criterion"),
+            "value": float(array.result.network.in_unit(array.value)),
+            **picked(array, "arrays", "assigned"),
+        },
         "seconds": result.seconds,
         "notes": plain(network.notes),
         "reasons": list(map(reason_document, result.reasons)),
@@ -350,22 +359,6 @@ def _edges(result: AssignResult, best: Assignment) -> list[Document]:
         }
         for edge, steps in zip(result.network.edges, best.transition, strict=True)
     ]
-
-
-def _decomposition(decomposition: Decomposition) -> Document:
-    return {
-        "structure": decomposition.structure,
-        "rules": {rule: decomposition.count(rule) for rule in RULES},
-        **picked(decomposition, "steps", "kernels"),
-    }
-
-
-def _array(array: ArrayChoice) -> Document:
-    return {
-        **picked(array, "rows", "columns", "criterion"),
-        "value": float(array.result.network.in_unit(array.value)),
-        **picked(array, "arrays", "assigned"),
-    }
 
 
 def _mapped_document(mapped: MappedAssignment) -> Document:

@@ -43,7 +43,7 @@ from solver.report.figures import (
 from solver.report.reasons import INDENT, reason_lines
 from solver.report.tables import ReportTable, plain_grid, plain_table
 from solver.report.text import ENDINGS, brief_notes, print_notes, status_line, violation_text
-from solver.result import Reason, Result, Status, Termination
+from solver.result import Reason, Status, Termination
 
 ARITHMETIC = "arithmetic"
 
@@ -122,15 +122,16 @@ def _layer_figures(outcome: LayerResult) -> tuple[str, ...]:
     result = outcome.result
     if result is None:
         return _copy_figures(outcome)
-    bound = "" if result.bound == result.value else _shown(result, result.bound)
+    units = result.units_per_pj
+    bound = "" if result.bound == result.value else objective_text(result.objective, result.bound, units)
     seconds = seconds_text(result.statistics.seconds) if outcome.origin == "searched" else NOTHING
     evaluation = result.evaluation
     if evaluation is None or outcome.energy is None or outcome.cycles is None:
         return (NOTHING, bound, NOTHING, NOTHING, NOTHING, NOTHING, seconds)
     return (
-        _shown(result, result.value),
+        objective_text(result.objective, result.value, units),
         bound,
-        energy_text(outcome.energy / result.units_per_pj),
+        energy_text(outcome.energy / units),
         count_text(outcome.cycles),
         bottleneck(evaluation),
         percent(evaluation.utilization),
@@ -146,10 +147,6 @@ def _copy_figures(outcome: LayerResult) -> tuple[str, ...]:
         return (NOTHING, "", *(NOTHING,) * 5)
     spent = energy_text(outcome.energy / units), count_text(outcome.cycles)
     return (NOTHING, "", *spent, transfer.limited_by or NOTHING, NOTHING, NOTHING)
-
-
-def _shown(result: Result, quantity: int | None) -> str:
-    return objective_text(result.objective, quantity, result.units_per_pj)
 
 
 def _origin(outcome: LayerResult) -> str:

@@ -338,15 +338,17 @@ def hierarchy_table(mapspace: Mapspace) -> ReportTable:
     temporal, spatial = iter(zip(mapspace.temporal, mapspace.keep, strict=True)), iter(mapspace.spatial)
     for position, node in enumerate(architecture.nodes):
         if isinstance(node, Fanout):
-            size = count_text(architecture.instances_above(position) * node.size)
+            children = count_text(architecture.instances_above(position) * node.size)
             kind = f"fanout {node.mesh_x} x {node.mesh_y}"
             constraints = _joined((*_loops_text(next(spatial)), *_flags_text(node)))
-            table.add_row(node.name, kind, size, *(NOTHING,) * 3, constraints)
+            table.add_row(node.name, kind, children, *(NOTHING,) * 3, constraints)
             continue
         loops, keep = next(temporal)
         instances = count_text(architecture.instances_above(position))
         parts = (*_keep_text(keep), *_loops_text(loops), *_flags_text(node), *_utilization_text(node))
-        table.add_row(node.name, "storage", instances, *_storage_columns(node), _joined(parts))
+        words = "unlimited" if node.usable_words is None else count_text(node.usable_words)
+        size = (words, str(node.word_bits), block_text(node))
+        table.add_row(node.name, "storage", instances, *size, _joined(parts))
     units = count_text(architecture.compute_instances)
     least = math.ceil(mapspace.min_parallelism)
     parallelism = f"at least {count_text(least)} in use" if least > 1 else NOTHING
@@ -364,11 +366,6 @@ def size_table(mapspace: Mapspace) -> ReportTable:
     table.add_row("Keep masks", large_count_text(size.keep_masks))
     table.add_row("Mappings", f"{large_count_text(size.mappings)} at most, capacities aside")
     return table
-
-
-def _storage_columns(level: StorageLevel) -> tuple[str, str, str]:
-    words = "unlimited" if level.usable_words is None else count_text(level.usable_words)
-    return words, str(level.word_bits), block_text(level)
 
 
 def _joined(parts: Iterable[str]) -> str:

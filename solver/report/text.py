@@ -92,12 +92,8 @@ def status_parts(result: Result) -> tuple[str, ...]:
 
 def work_text(statistics: Statistics) -> str:
     """Return how much work a search was."""
-    work = [
-        counted(statistics.states, "state"),
-        f"{counted(statistics.mappings_priced, 'mapping')} priced",
-        seconds_text(statistics.seconds),
-    ]
-    return ", ".join(work)
+    priced = f"{counted(statistics.mappings_priced, 'mapping')} priced"
+    return f"{counted(statistics.states, 'state')}, {priced}, {seconds_text(statistics.seconds)}"
 
 
 def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
