@@ -89,7 +89,7 @@ class Options:
         """Check the ranges; ``ValueError`` says which option is wrong."""
         unknown = [name for name in self.objectives or () if name not in OBJECTIVES]
         if unknown:
-            raise ValueError(f"unknown objective {unknown[0]!r}; known are {', '.join(OBJECTIVES)}")
+            raise ValueError(f"unknown objective {unknown[0]!r}; choose from {', '.join(OBJECTIVES)}")
         if self.objectives is not None and len(set(self.objectives)) != max(1, len(self.objectives)):
             raise ValueError("objectives must be named once each, and at least one of them")
         if self.time_limit_s is not None and self.time_limit_s < 0:

@@ -440,7 +440,7 @@ class Library:
         suggestion = dram_hint(component_class) or did_you_mean(component_class, known)
         listing = (
             f"known classes: {', '.join(known)}; a compound one needs the file that defines it. Figures may "
-            "be given instead: `energy` on the component, or an ERT; `technology: -1` stands for any"
+            "be given instead: `energy` on the component, or an ERT; `technology: -1` allows any class"
         )
         raise EnergyError(
             f"unknown component class `{component_class}`",

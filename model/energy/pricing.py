@@ -145,7 +145,7 @@ def _idle_arithmetic(request: EnergyRequest, tables: EnergyTables) -> tuple[str,
     energy, where = request.given.get("leak") or listed.get("leak") or (Decimal(0), "")
     if request.kind != "compute" or not energy:
         return ()
-    return (f"the leakage of `{request.name}` ({where}) does not count: that of arithmetic is not modelled",)
+    return (f"the leakage of `{request.name}` ({where}) is ignored: leakage of arithmetic is not modelled",)
 
 
 def _figures_not_given(

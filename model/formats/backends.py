@@ -60,7 +60,7 @@ def _shipped(name: str) -> Path:
     known = sorted(path.stem for path in backend_directory().glob("*.yaml"))
     if name in known:
         return backend_directory() / f"{name}.yaml"
-    hint = did_you_mean(name, known) or f"shipped are {listing(known)}; a file is named with its suffix"
+    hint = did_you_mean(name, known) or f"shipped backends are {listing(known)}; give a file with its suffix"
     raise SpecError(f"unknown backend `{name}`", hint=hint)
 
 

@@ -27,7 +27,7 @@ from model.text.source import ScalarNode, SourceText, Span, SpecError, did_you_m
 LONGEST = 2_000
 """Characters of an expression."""
 
-_FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
+_FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping on separate lines"
 _WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
 _MESH = re.compile(r"\d+ ?[xX] ?\d+")
 UNITS_HINT = (
@@ -304,7 +304,7 @@ class ExpressionText:
         followed = _WITH_UNIT.fullmatch(self.text)
         if _MESH.fullmatch(self.text):
             product = re.sub(" ?[xX] ?", " * ", self.text)
-            problem, hint = "it is two numbers", f"their product is written `{product}`"
+            problem, hint = "these are two numbers", f"their product is written `{product}`"
         elif followed:
             problem, hint = f"a number is followed by `{followed[1]}`", UNITS_HINT
         elif _IN_GROUPS.fullmatch(self.text):

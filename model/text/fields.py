@@ -20,7 +20,7 @@ NO_NAMES: Names = MappingProxyType({})
 
 MAX_INTEGER = 10**15
 MAX_NAME = 200
-IDENTIFIER_HINT = "use letters, digits and `_`, and begin with no digit"
+IDENTIFIER_HINT = "use letters, digits and `_`, not beginning with a digit"
 
 
 def kind_of(node: Node) -> str:
@@ -89,7 +89,7 @@ def known_name(node: Node, known: Iterable[str], what: str) -> str:
     names = tuple(known)
     if name in names:
         return name
-    hint = did_you_mean(name, names) or f"known are {listing(names)}"
+    hint = did_you_mean(name, names) or f"choose from {listing(names)}"
     raise SpecError(f"unknown {what} `{name}`", node.span, hint=hint)
 
 
@@ -113,7 +113,7 @@ def as_int(
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
-        hint = "leave out what has no limit" if unlimited else None
+        hint = "omit the key for no limit" if unlimited else None
         raise unfit(node, value, f"{what} must be a whole number", hint)
     number = int(value)
     if minimum is not None and number < minimum:
@@ -253,7 +253,7 @@ def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNod
     present = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
     if len(present) > 1:
         first, second = present[0][0], present[1][0]
-        message = f"`{first.text}` and `{second.text}` are two names of one thing in {what}"
+        message = f"`{first.text}` and `{second.text}` are two names for the same key in {what}"
         raise SpecError(message, second.span, ((first.span, "first given here"),))
     return present[0] if present else None
 

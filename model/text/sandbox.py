@@ -229,7 +229,7 @@ class AssertStatement(Extension):
         """Turn the statement into a condition whose failure raises the message."""
         line = next(parser.stream).lineno
         condition = parser.parse_expression()
-        message: nodes.Expr = nodes.Const("an assertion does not hold")
+        message: nodes.Expr = nodes.Const("an assertion failed")
         if parser.stream.skip_if("comma"):
             message = parser.parse_expression()
         call = nodes.Call(nodes.EnvironmentAttribute("fail"), [message], [], None, None)

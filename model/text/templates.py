@@ -191,7 +191,7 @@ def _undefined_hint(message: str, given: tuple[str, ...], known: tuple[str, ...]
     name = match.group(1)
     slip = did_you_mean(name, given)
     if slip is not None:
-        return f"{slip} that variable has a value"
+        return f"{slip} that is the variable that was set"
     return did_you_mean(name, known) or f"give it a value with `--set {name}=VALUE`"
 
 

@@ -104,7 +104,7 @@ def assign_mapped(
         As `solver.assignment.assign` takes them, for each assignment that is solved.
     """
     if objective not in ADDITIVE:
-        raise ValueError(f"{objective} does not add up over layers; known are {', '.join(ADDITIVE)}")
+        raise ValueError(f"{objective} does not add up over layers; choose from {', '.join(ADDITIVE)}")
     costs = {pair: _cost(results.get(pair), objective) for pair in problem.mapspaces}
     network = _network(problem, objective, {pair: cost.value for pair, cost in costs.items()})
     solve = partial(assign, options=options, should_stop=should_stop)

@@ -267,7 +267,7 @@ def names(text: str) -> tuple[str, ...]:
     """Read a comma-separated list of different names; an empty text is an empty list."""
     listed = [part.strip() for part in text.split(",")] if text else []
     if "" in listed or len(set(listed)) < len(listed):
-        raise _wrong(f"{text!r} is not a list of different names")
+        raise _wrong(f"{text!r} is not a list of distinct names")
     return tuple(listed)
 
 
@@ -298,7 +298,7 @@ def limit(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     known = {field.name: field.default for field in fields(Limits)}
     if name not in known:
-        raise _wrong(f"there is no limit {name!r}; known are {', '.join(known)}")
+        raise _wrong(f"there is no limit {name!r}; known limits are {', '.join(known)}")
     return name, seconds(value) if isinstance(known[name], float) else positive(value)
 
 
@@ -344,7 +344,7 @@ def _natural(text: str) -> int | None:
 def sizes(text: str) -> tuple[int, ...]:
     """Read comma-separated positive integers."""
     if re.search(r"\dx\d", text):
-        raise _wrong(f"{shown(text)} separates its numbers by `x`; use commas")
+        raise _wrong(f"{shown(text)} separates its numbers with `x`; use commas")
     return tuple(positive(part.strip()) for part in text.split(","))
 
 
@@ -561,7 +561,10 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
         help="time of each mapper in seconds (default: %(default)g)",
     )
     parser.add_argument(
-        "--evaluations", type=positive, metavar="N", help="most mappings that each mapper may price"
+        "--evaluations",
+        type=positive,
+        metavar="N",
+        help="maximum number of mappings that each mapper may price",
     )
 
 
@@ -695,7 +698,7 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
     add_search_options(parser)
     _add_path(parser, "--certificate", "keep the certificate in this file")
     parser.add_argument(
-        "--check-time-limit", type=seconds, metavar="S", help="give up the check after S seconds"
+        "--check-time-limit", type=seconds, metavar="S", help="stop the check after S seconds"
     )
     _add_flag(parser, "--quiet", "no progress; the verdict only")
     return parser
@@ -738,7 +741,7 @@ that an ONNX model leaves open."""
         "whether all are VALID",
     )
     group.add_argument(
-        "--check-time-limit", type=seconds, metavar="S", help="give up each check after S seconds"
+        "--check-time-limit", type=seconds, metavar="S", help="stop each check after S seconds"
     )
     return parser
 
@@ -772,7 +775,7 @@ def _add_searches(parser: argparse.ArgumentParser) -> None:
 
 def _add_sweep(commands: Commands) -> argparse.ArgumentParser:
     summary = "map networks on many variants of an architecture"
-    files = f"{NETWORK_FILES}: what all combinations have in common"
+    files = f"{NETWORK_FILES}: files that all combinations share"
     parser = add_spec_command(commands, "sweep", summary, specs_nargs="*", specs_help=files)
     parser.description = """\
 Map every combination of a workload, an architecture and attribute values, each

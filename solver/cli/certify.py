@@ -121,7 +121,7 @@ def _check_again(arguments: argparse.Namespace) -> int:
     if others:
         raise OutputError(f"{others[0]} is not a certificate; certificates are checked without specs")
     if arguments.certificate is not None:
-        raise OutputError("--certificate needs specs: certificates that are named are only checked")
+        raise OutputError("--certificate needs specs: certificates given as arguments are only checked")
     code, verdicts = checked(arguments.specs, arguments.check_time_limit)
     write_stdout(verdicts)
     return code

@@ -279,7 +279,7 @@ def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
     classes = {name: named_mapper(name) for name in named}
     classes |= {reference: imported_mapper(reference) for reference in arguments.own_mappers}
     if not classes:
-        raise MapperError(f"no mapper is named; known are {', '.join(known_mappers())}")
+        raise MapperError(f"no mapper is given; known mappers are {', '.join(known_mappers())}")
     options: dict[str, dict[str, OptionValue]] = {name: {} for name in classes}
     for mapper, name, value in arguments.mapper_options:
         if mapper not in options:
@@ -390,7 +390,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     given = [option for option in (*SHAPES, "operator", "input") if getattr(arguments, option) is not None]
     if arguments.specs is not None:
         if given:
-            refuse(f"--{given[0]} has no meaning with --onto")
+            refuse(f"--{given[0]} does not apply with --onto")
         return
     if name is None or arguments.input is None:
         refuse("give either --operator and --input, or --onto")
@@ -405,7 +405,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
             refuse(f"{name} needs --{option}")
     for option in SHAPES:
         if option in given and option not in (*OPERATORS[name], *OPTIONAL.get(name, ())):
-            refuse(f"--{option} has no meaning for {name}")
+            refuse(f"--{option} does not apply to {name}")
     if name == "pooling" and arguments.padding == "same":
         refuse("pooling has no padding: its windows lie within the inputs")
 

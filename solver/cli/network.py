@@ -52,7 +52,7 @@ Outcome = TypeVar("Outcome")
 LONGEST_NAME = 100
 """Characters of a file's name; file systems allow some 250 bytes."""
 
-UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those that are written"
+UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those already written"
 KEEP = "cannot keep results in"
 OTHER = "--cache DIR names another directory"
 
@@ -155,7 +155,7 @@ def _certify(outcome: LayerResult, path: Path, files: dict[Path, str], arguments
 def _uncertifiable(outcome: LayerResult) -> str:
     """Say why there can be no certificate of an Einsum that needs a mapping; nothing if there can be."""
     if outcome.origin == "no room":
-        return "the room that other tensors take is not part of its mapspace"
+        return "the space that other tensors take is not part of its mapspace"
     found = outcome.result
     proves = found is None or found.bound is not None or found.status is Status.INFEASIBLE
     return "" if proves else "nothing is proven"

@@ -157,13 +157,13 @@ def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     if not saved:
         return ()
     sentence = (
-        "Timeloop counts link transfers unless it is told not to: with them this mapping takes {} % less "
+        "Timeloop counts link transfers by default: with them this mapping takes {} % less "
         "energy, and another may be better; `evaluate --link-transfers` counts them"
     )
     return (Note(sentence, (f"{100 * saved / result.evaluation.energy:.2g}",)),)
 
 
-LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read names of one letter\n"
+LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read one-letter names only\n"
 """Said beside a mapping that this product reads and Timeloop does not."""
 
 

@@ -89,7 +89,7 @@ class Pricing:
         self._should_stop = should_stop
         self._evaluator = _evaluator(mapspace)
         if self._evaluator is None:
-            self.note("counts beyond 64 bits, so mappings are priced one by one")
+            self.note("counts exceed 64 bits, so mappings are priced one by one")
         self._start = time.perf_counter()
 
     @property

@@ -85,7 +85,7 @@ def named_mapper(name: str) -> MapperClass:
         if point.name == name:
             return _registered_class(point)
     close = difflib.get_close_matches(name, known_mappers(), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known_mappers())}"
+    hint = f"did you mean {close[0]!r}?" if close else f"known mappers are {', '.join(known_mappers())}"
     raise MapperError(f"unknown mapper {name!r}; {hint}")
 
 

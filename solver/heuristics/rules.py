@@ -112,11 +112,11 @@ class Rules:
         yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
         in_use = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
         least = math.ceil(self.mapspace.min_parallelism)
-        yield "the least number of arithmetic units in use", in_use >= least
+        yield "the minimum number of arithmetic units in use", in_use >= least
         most = self.mapspace.max_temporal_loops
         if most is not None:
             temporal = batch.factors[:, list(architecture.storage_indices)]
-            yield "the most temporal loops", (temporal > 1).sum(axis=(1, 2)) <= most
+            yield "the maximum number of temporal loops", (temporal > 1).sum(axis=(1, 2)) <= most
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +192,7 @@ def _sets_along_x(rules: SpatialRules, dims: Sequence[str], bounds: Sequence[int
 
 def _check_choices(free: int, what: str) -> None:
     if free > MOST_FREE:
-        raise MapperError(f"{free} {what}; heuristics look at every choice, of {MOST_FREE} at most")
+        raise MapperError(f"{free} {what}; heuristics enumerate all choices, for at most {MOST_FREE}")
 
 
 def _keep_options(mapspace: Mapspace, dataspace: str) -> Booleans:

@@ -182,17 +182,17 @@ def _remark(name: str, effects: _Effects | None) -> str:
     if effects is None:
         return ""
     if not effects.matters:
-        return f"{name} changes nothing in the model of the architecture"
+        return f"{name} has no effect on the model of the architecture"
     node, _, attribute = name.rpartition(".")
     if attribute in MESHES and not effects.moved:
         return ""
     given = [action for action in effects.given if action[0] == node or node not in effects.components]
     parts = []
     if effects.moved:
-        parts.append(f"the energies of {_listed(effects.moved)} are derived for each value")
+        parts.append(f"the energies of {_listed(effects.moved)} are estimated for each value")
     if given:
-        parts.append(f"the energies of {_listed(given)} are given, and do not change")
-    return f"{name}: {'; '.join(parts) or 'no energy of an access depends on it'}"
+        parts.append(f"the energies of {_listed(given)} are given and do not change")
+    return f"{name}: {'; '.join(parts) or 'no energy per access depends on it'}"
 
 
 def _listed(actions: Iterable[_Action]) -> str:

@@ -125,7 +125,7 @@ def _margin_text(result: AssignResult) -> str:
     if result.margin is None:
         return "not proven to be the second best"
     if result.margin == 0:
-        return "as good: the best assignment is not unique"
+        return "equally good: the best assignment is not unique"
     return f"margin {_cost(result, result.margin)}"
 
 
@@ -208,7 +208,7 @@ def _print_costs(console: Console, mapped: MappedAssignment) -> None:
     console.print(_costs_table(mapped))
     if mapped.unproven:
         searches = counted(mapped.unproven, "search", "searches")
-        console.print(f"{searches} ended unproven (*), or without any mapping (?)")
+        console.print(f"{searches} ended without a proof (*) or without any mapping (?)")
     console.print()
 
 

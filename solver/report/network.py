@@ -328,7 +328,8 @@ def likewise_lines(others: Sequence[tuple[Failure, str]]) -> Iterator[str]:
 def more_line(conflicts: int) -> Iterator[str]:
     """Yield a line that says how many conflicts are left out, if any are."""
     if conflicts > MOST_CONFLICTS:
-        yield f"{counted(conflicts - MOST_CONFLICTS, 'more conflict')} of other lines; --json has them all\n"
+        more = counted(conflicts - MOST_CONFLICTS, "more conflict")
+        yield f"{more} with other lines; --json has them all\n"
 
 
 def failure_document(failure: Failure) -> dict[str, object]:
@@ -343,9 +344,7 @@ def failure_document(failure: Failure) -> dict[str, object]:
 FRONT = "*"
 """Marks the points of the front."""
 
-FRONT_NOTE = (
-    f"{FRONT} no other point of the same workload has less energy or cycles without more of the other"
-)
+FRONT_NOTE = f"{FRONT} not dominated in energy and cycles by any other point of the same workload"
 
 MOST_POINTS = 3
 """Points that are named where they have no values in common."""

@@ -299,7 +299,7 @@ def _slowest(evaluation: Evaluation) -> str:
     slowest = max(evaluation.levels, key=lambda level: level.cycles)
     if slowest.cycles <= evaluation.compute_cycles:
         return "the arithmetic"
-    return f"the bandwidth of {slowest.name} ({count_text(evaluation.compute_cycles)} without)"
+    return f"the bandwidth of {slowest.name} ({count_text(evaluation.compute_cycles)} without it)"
 
 
 def _used(used: int, instances: int) -> str:
@@ -364,7 +364,7 @@ def size_table(mapspace: Mapspace) -> ReportTable:
     table.add_row("Loop orders", f"{large_count_text(size.orders)} at most")
     table.add_row("Spatial splits", f"{large_count_text(size.splits)} at most")
     table.add_row("Keep masks", large_count_text(size.keep_masks))
-    table.add_row("Mappings", f"{large_count_text(size.mappings)} at most, capacities aside")
+    table.add_row("Mappings", f"{large_count_text(size.mappings)} at most, ignoring capacities")
     return table
 
 

@@ -243,7 +243,7 @@ def check_densities(
         if key.text in ("density", "densities"):
             check_density(key, value, ignore_sparse, note)
         else:
-            note(note_at(key.span, "`{}` has no effect: all data is dense, or taken as dense", key.text))
+            note(note_at(key.span, "`{}` has no effect: all data is dense, or treated as dense", key.text))
 
 
 def _entries(workload: MappingNode, einsums: Sequence[WrittenEinsum]) -> Iterator[tuple[ScalarNode, Node]]:
@@ -321,7 +321,7 @@ def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
     for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
         if node is not None:
             operation = as_name(node, f"`{key}`")
-            yield note_at(node.span, "`{}: {}` changes nothing: all operations cost the same", key, operation)
+            yield note_at(node.span, "`{}: {}` has no effect: all operations cost the same", key, operation)
 
 
 def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
@@ -339,7 +339,7 @@ def version_notes(*sections: Node | None) -> Iterator[Note]:
     for section in sections:
         version = section.get("version") if isinstance(section, MappingNode) else None
         if version is not None:
-            sentence = "`version` changes nothing: sections of all versions are read alike"
+            sentence = "`version` has no effect: sections of all versions are read in the same way"
             yield note_at(version.span, sentence)
 
 

@@ -221,7 +221,7 @@ def _read_text(node: ScalarNode) -> tuple[tuple[WrittenAccess, ...], tuple[BareW
         raise SpecError(message, place)
     stray = _BRACKET.search(rest)
     if stray:
-        hint = "a bracket follows the name of its tensor directly, as in `A[m, k]`"
+        hint = "a bracket must directly follow the name of its tensor, as in `A[m, k]`"
         place = part_of(node.span, text, stray.start())
         raise SpecError(f"`{stray.group()}` does not belong to a tensor", place, hint=hint)
     outputs = list(_TENSOR.finditer(output_text))

@@ -155,7 +155,7 @@ def load_workload(
             hint = "a workload file holds `workload`, `renames` and `variables`"
             raise SpecError(f"the section `{key.text}` of AccelForge is not read here", key.span, hint=hint)
         if key.text not in SECTIONS:
-            hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+            hint = did_you_mean(key.text, SECTIONS) or f"known keys are {listing(SECTIONS)}"
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
     return read_workload(text, ignore_sparse)
 

@@ -310,7 +310,7 @@ class EinsumNames:
     def unknown(self) -> str:
         """Return a hint that names the Einsum: what is written once may lack a rename in one of them."""
         renames = f"the renames {listing(self.renames)}" if self.renames else "no renames"
-        return f"this is worked out for Einsum `{self.einsum.name}`, which has {renames}"
+        return f"this is evaluated for Einsum `{self.einsum.name}`, which has {renames}"
 
     def everything(self, kind: Kind | None) -> SetValue:
         """Return all tensors or all rank variables of the Einsum."""
@@ -395,11 +395,14 @@ class EinsumNames:
         place, shown = rename.source.span, (self._matches(rename, value), count)
         if len(value) < count:
             self._unmet.add(rename.name)
-            sentence = "{}, but expected_count is {}: what feeds the Einsum is not in this file"
+            sentence = "{}, but expected_count is {}: the producers of its inputs are not in this file"
             self.on_unmet(note_at(place, sentence, *shown))
             return value
         # Which of them is meant, only the tensors that are missing elsewhere would tell.
-        sentence = "{}, but expected_count is {}: it names nothing, as what it leaves out is not in this file"
+        sentence = (
+            "{}, but expected_count is {}: it is taken as empty, since the tensors that it excludes are not "
+            "in this file"
+        )
         self.on_unmet(note_at(place, sentence, *shown))
         return NOTHING
 
@@ -484,10 +487,10 @@ class EinsumNames:
         """Return a value, worked out at the first call; SpecError where it needs itself."""
         if key in self._open:
             chain = " -> ".join((*self._open[self._open.index(key) :], key))
-            raise SpecError(f"set expressions need each other's values: {chain}", place)
+            raise SpecError(f"set expressions depend on each other: {chain}", place)
         if len(self._open) >= _LONGEST_CHAIN:
             raise SpecError(
-                f"set expressions need each other in a chain of more than {_LONGEST_CHAIN}", place
+                f"set expressions depend on each other in a chain of more than {_LONGEST_CHAIN}", place
             )
         if key not in self._known:
             self._open.append(key)
@@ -515,8 +518,8 @@ def names_of_part(
         handed_on = sorted(fed & {access.tensor for access in einsum.accesses})
         if handed_on:
             sentence = (
-                "{} counts as an intermediate in Einsum `{}`: nothing in this fragment writes it, but it has "
-                "a rank that all has that is written here"
+                "{} counts as an intermediate in Einsum `{}`: nothing in this fragment writes it, but it "
+                "shares a rank with everything that is written here"
             )
             note(note_at(einsum.span, sentence, listing(handed_on), einsum.name))
         return names

@@ -91,7 +91,7 @@ def load_method_network(
     hardware = read_files(architectures, variables, options.limits, options.allow_include)
     if PROBLEM in hardware:
         raise SpecError(
-            "the layers come from `network`, so `problem` has no place", hardware.key(PROBLEM).span
+            "the layers come from `network`, so `problem` does not belong here", hardware.key(PROBLEM).span
         )
     if MAPPER in hardware:
         sentence = "`mapper` does not choose the objective of an assignment"
@@ -200,7 +200,7 @@ class _Loader:
         try:
             return run_outermost(loaded.mapspace, lowered.outermost)
         except ValueError as error:
-            message = f"method `{name}` cannot run its products in turn: {error}"
+            message = f"method `{name}` cannot run its products one after the other: {error}"
             raise SpecError(message, self.offered.places[name]) from error
 
     def _constrained(self, dataflow: str) -> MappingNode:

@@ -425,7 +425,7 @@ def _read_hardware(node: MappingNode) -> Hardware:
     model = _read_model(node)
     sides = [key for key in ("rows", "columns") if key in node]
     if budget is not None and sides:
-        message = f"`dsp_budget` chooses the array, so `{sides[0]}` has no place"
+        message = f"`dsp_budget` chooses the array, so `{sides[0]}` does not belong here"
         raise SpecError(message, node.key(sides[0]).span)
     if budget is not None:
         return Hardware(model, None, as_int(budget, "`dsp_budget`", minimum=1, maximum=LARGEST_BUDGET))
@@ -498,6 +498,6 @@ def _channels_agree(source: ShapedLayer, target: ShapedLayer) -> bool:
 def _channel_note(span: Span, source: ShapedLayer, target: ShapedLayer) -> Note:
     sentence = (
         "without `channels` the edge carries all {:,} channels that layer `{}` takes in, "
-        "but layer `{}` puts out {:,}"
+        "but layer `{}` has {:,} output channels"
     )
     return note_at(span, sentence, target.channels, target.name, source.name, source.out_channels)

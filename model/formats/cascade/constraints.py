@@ -246,7 +246,7 @@ class Resolver:
         if tensors is not None:
             return tensors
         names = self.naming.known_tensor_names
-        hint = did_you_mean(scalar.text, names) or f"known are {listing(names)}"
+        hint = did_you_mean(scalar.text, names) or f"known names are {listing(names)}"
         if scalar.text in CONVENTIONAL:
             rename = CONVENTIONAL[scalar.text]
             hint = (

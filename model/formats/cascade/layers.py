@@ -308,7 +308,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
             meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(loaded.einsum.name)
     for (tensor, level), names in meanwhile.items():
         verb = "runs" if len(names) == 1 else "run"
-        sentence = "{} waits at `{}`, and takes space there, while {} {}"
+        sentence = "{} is held at `{}`, and takes space there, while {} {}"
         yield note_at(None, sentence, tensor, level, listing(names), verb)
 
 
@@ -344,7 +344,7 @@ class _Taken:
     def what(self) -> str:
         """Return it for people."""
         names = listing(wait.tensor for wait in self.waiting)
-        parts = ["persistent tensors"] * bool(self.always) + [f"tensors that wait ({names})"] * bool(
+        parts = ["persistent tensors"] * bool(self.always) + [f"tensors held for later ({names})"] * bool(
             self.waiting
         )
         return " and ".join(parts)

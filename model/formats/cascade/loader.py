@@ -255,7 +255,7 @@ def _check_keys(top: MappingNode) -> None:
         name = section_name(key.text)
         if name in (*known, ANCHOR_MARK):
             continue
-        hint = did_you_mean(name, known) or f"known are {listing(known)}"
+        hint = did_you_mean(name, known) or f"known keys are {listing(known)}"
         if name == ASSIGNED:
             hint = ASSIGNED_HINT
         if name in FOREIGN_SECTIONS:
@@ -363,7 +363,7 @@ def _once(paths: Sequence[str | Path], what: str, notes: list[Note]) -> list[str
     for path in paths:
         place = os.path.abspath(path)  # noqa: PTH100 (a link counts as another name)
         if place in by_place:
-            sentence = "the {} {} is given more than once and counts once"
+            sentence = "the {} {} is given more than once; the repetition is ignored"
             notes.append(note_at(None, sentence, what, display_name(Path(path))))
         by_place.setdefault(place, path)
     return list(by_place.values())

@@ -84,7 +84,7 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
     known = (*dict.fromkeys(name for axis in axes for name in axis.names), *scalars, BITS)
     sizes = (axis.suggested for axis in axes if axis.dim.dim_value <= 0)
     size_hint = _hint("the model leaves open", sizes)
-    branch_hint = _hint("this may decide it", (name for name in scalars if name not in variables))
+    branch_hint = _hint("this may determine it", (name for name in scalars if name not in variables))
     walk = _Walk(onnx, path, size_hint, branch_hint)
     # The model's word counts where nothing is inferred.
     bits = _bits(onnx, types | _types(model.graph), variables)
@@ -107,7 +107,7 @@ def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
         if path.exists() and not path.is_file():
             raise SpecError(f"{display_name(path)} is not a regular file")
         if path.stat().st_size > limits.total_bytes:
-            hint = "`--limit total_bytes=N` lets more through; weights may also lie in files beside it"
+            hint = "`--limit total_bytes=N` raises the limit; weights may also be kept in separate files"
             raise SpecError(f"{display_name(path)} is larger than {limits.total_bytes} bytes", hint=hint)
         return onnx.load(str(path), load_external_data=False)
     except OSError as error:

@@ -149,7 +149,7 @@ def _group(
     if lost or barred or unsaid:
         hint = "keep it in one branch, or in a `!Nothing` branch if it bypasses all of them"
         if unsaid:
-            hint += "; only where every branch is a single level is this left to the search"
+            hint += "; only where every branch is a single level is this choice left to the search"
         shown = listing(dict.fromkeys((*lost, *barred, *unsaid)))
         raise SpecError(f"no branch of this `!Parallel` keeps {shown}", parallel.span, hint=hint)
     for leaf in inside if choice else ():
@@ -264,7 +264,9 @@ def _check_fanouts(fanouts: Sequence[Leaf], outermost: Leaf, context: Context) -
     if fanouts and leaves.index(fanouts[0]) <= leaves.index(outermost):
         related = ((outermost.span, "the outermost storage"),)
         message = f"fanout `{fanouts[0].name}` has no storage above it"
-        hint = "the outermost storage is one: give it the bandwidth and the size of all its copies"
+        hint = (
+            "there must be a single outermost storage: give it the bandwidth and size of all copies together"
+        )
         raise SpecError(message, fanouts[0].span, related, hint=hint if fanouts[0] is outermost else None)
     inside = ((leaf, parallel) for parallel in parallels for leaf in fanouts if parallel.holds(leaf))
     for leaf, parallel in inside:
@@ -417,9 +419,11 @@ def min_parallelism(
 
 
 def _share(value: Node, context: Context) -> Fraction:
-    share = as_fraction(value, "the least parallelism", context.variables)
+    share = as_fraction(value, "the minimum parallelism", context.variables)
     if not 0 <= share <= 1:
-        raise SpecError("the least parallelism is a share of all compute units, between 0 and 1", value.span)
+        raise SpecError(
+            "the minimum parallelism is a share of all compute units, between 0 and 1", value.span
+        )
     return share
 
 

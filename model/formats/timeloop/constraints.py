@@ -125,7 +125,7 @@ def _checked(text: str, node: Node, context: Context, names: Names) -> Factor | 
     _refuse_several(text, node)
     dim, operator, value_text = _split(text, node, context.problem.dims)
     if operator in ("<", ">"):
-        hint = f"`{operator}` is silently dropped by Timeloop; write `{dim}{operator}={value_text}` or so"
+        hint = f"`{operator}` is silently ignored by Timeloop; write `{dim}{operator}={value_text}` or so"
         raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
     value = _value(value_text, text, node, names)
     relation: Relation = "<=" if operator == "<=" else ">=" if operator == ">=" else "="
@@ -244,7 +244,7 @@ def _split_text(node: ScalarNode, known: tuple[str, ...]) -> tuple[list[Node], l
     unknown = next((c for c in characters if c not in known and c != "_" and not c.isupper()), None)
     if len(text) > 1 and (unknown or not set(characters).intersection(known)):
         unknown = unknown or characters[0]
-        hint = f"known are {listing(known)}; names of several letters need a list or commas"
+        hint = f"the problem has {listing(known)}; names of several letters need a list or commas"
         raise SpecError(f"unknown dimension `{unknown}` in permutation `{text}`", node.span, hint=hint)
     return _part([_word(character, node) for character in characters])
 
@@ -375,7 +375,7 @@ def _kind_of(node: Node) -> Kind:
     if name == UPPER_UTILIZATION:
         raise no_upper_utilization(node.span)
     if name not in KINDS:
-        hint = did_you_mean(name, KINDS) or f"known are {listing(KINDS)}"
+        hint = did_you_mean(name, KINDS) or f"known types are {listing(KINDS)}"
         raise SpecError(f"unknown constraint type `{name}`", node.span, hint=hint)
     return KINDS[name]
 

@@ -75,7 +75,7 @@ class Context:
             return True
         folded = {dim.casefold() for dim in self.problem.dims}
         if asks_for_loop or name.casefold() in folded or folded.issuperset(name.casefold()):
-            known = f"known are {listing(self.problem.dims)}"
+            known = f"the problem has {listing(self.problem.dims)}"
             hint = self._meant(name) or known
             raise SpecError(f"unknown dimension `{name}`", span, hint=hint)
         self.lacking.setdefault(name, span)

@@ -46,7 +46,7 @@ def check_version(node: MappingNode) -> None:
     except ArithmeticError:
         number = Decimal(-1)
     if number != VERSION:
-        raise SpecError(f"version `{text}` is not supported", version.span, hint="version 0.4 is")
+        raise SpecError(f"version `{text}` is not supported", version.span, hint="version 0.4 is supported")
 
 
 NODE_TAGS = ("!Component", "!Container", "!Nothing", "!Hierarchical", "!Parallel")
@@ -79,7 +79,7 @@ def refused_tag(node: Node) -> SpecError:
     if tag in _EXTENSIONS:
         what, hint = _EXTENSIONS[tag]
         return SpecError(f"`{tag}` is {what}", node.span, hint=hint)
-    hint = did_you_mean(tag, NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
+    hint = did_you_mean(tag, NODE_TAGS) or f"known tags are {', '.join(NODE_TAGS)}"
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
 
 
@@ -115,7 +115,7 @@ def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeN
     if not ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
         raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
-    note(note_at(key.span, "`{}` is ignored; all data is taken as dense", key.text))
+    note(note_at(key.span, "`{}` is ignored; all data is treated as dense", key.text))
 
 
 def _is_dense(value: Node) -> bool:
@@ -153,8 +153,8 @@ _HINTS = {
     **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
     ASSIGNED: ASSIGNED_HINT,
     "arch": FOREIGN_ARCHITECTURE,
-    "ERT_summary": "a summary prices nothing: give the file that has the key `ERT`",
-    "ART_summary": "a summary prices nothing: give the file that has the key `ART`",
+    "ERT_summary": "a summary has no energies: give the file that has the key `ERT`",
+    "ART_summary": "a summary has no energies: give the file that has the key `ART`",
 }
 """What to do about keys that other files of the same tools have."""
 _ELISION = "TIMELOOP_ENABLE_FIRST_READ_ELISION"
@@ -238,7 +238,11 @@ def _note_counting(section: Node, note: TakeNote) -> None:
             hint = (
                 "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
             )
-            note(note_at(key.span, "`{}` changes what Timeloop counts, and nothing here{}", key.text, hint))
+            note(
+                note_at(
+                    key.span, "`{}` changes what Timeloop counts, but has no effect here{}", key.text, hint
+                )
+            )
 
 
 def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
@@ -246,7 +250,7 @@ def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
     if key.text == _FLATTENED_MARK:
         hint = "give the files that it was made from; their architecture has `nodes`"
         return SpecError("this spec was flattened by Timeloop's front end", key.span, hint=hint)
-    hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+    hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known keys are {listing(SECTIONS)}"
     if key.text in _ELSEWHERE:
         hint = belongs(key.text, _ELSEWHERE)
     return SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
@@ -260,7 +264,7 @@ def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) ->
     if not ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
         raise SpecError("`sparse_optimizations` are not modelled", key.span, hint=hint)
-    note(note_at(key.span, "`sparse_optimizations` are ignored; all data is taken as dense"))
+    note(note_at(key.span, "`sparse_optimizations` are ignored; all data is treated as dense"))
 
 
 def _check_template(top: MappingNode) -> None:
@@ -332,7 +336,7 @@ def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSe
     check_version(section)
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
-        sentence = "only sampling searches use {}, a proof does not"
+        sentence = "{} apply to sampling searches only and have no effect here"
         note(note_at(section.span, sentence, listing(search)))
     most_loops = _most_loops(section, variables, note)
     metrics = one_of(section, _METRIC_KEYS, "`mapper`")
@@ -358,9 +362,9 @@ def _objective(node: Node) -> str:
     if name in _OBJECTIVES:
         return _OBJECTIVES[name]
     if name.startswith(_UNSUPPORTED):
-        hint = "supported are energy, delay (latency) and edp"
+        hint = "supported metrics are energy, delay (latency) and edp"
         raise SpecError(f"metric `{name}` is not supported", node.span, hint=hint)
-    hint = did_you_mean(name, _OBJECTIVES) or f"known are {listing(_OBJECTIVES)}"
+    hint = did_you_mean(name, _OBJECTIVES) or f"known metrics are {listing(_OBJECTIVES)}"
     raise SpecError(f"unknown metric `{name}`", node.span, hint=hint)
 
 

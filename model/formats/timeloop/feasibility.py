@@ -180,7 +180,7 @@ def _demands(level: TilingLevel, dim: str, context: Context) -> Iterator[_Demand
     yield _Demand(level, dim, leaf.fanout_place, mesh, most=widest)
     axis = axis_of(level.rules, dim, context)
     if axis is not None and loops.split is not None and sizes[axis] < widest:
-        split = f"the split lays {dim} along {axis.upper()} of `{leaf.name}`, {sizes[axis]} wide"
+        split = f"the split puts {dim} along {axis.upper()} of `{leaf.name}`, {sizes[axis]} wide"
         yield _Demand(level, dim, loops.split[1], split, most=sizes[axis])
 
 

@@ -57,7 +57,7 @@ from model.text.source import (
 )
 from model.wording import listing
 
-SEVERAL = "where these are several layers, the command `network` maps them"
+SEVERAL = "if these are several layers, the command `network` maps them"
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _left_out(top: MappingNode) -> Iterator[Note]:
     gone = top.get(LEFT_OUT)
     if isinstance(gone, SequenceNode):
         constraints = listing(item.text for item in gone.items if isinstance(item, ScalarNode))
-        sentence = "`--mapped-spec` left out constraints, which are not searched with: {}"
+        sentence = "`--mapped-spec` removed constraints, which the search therefore ignores: {}"
         yield note_at(top.key(LEFT_OUT).span, sentence, constraints)
 
 
@@ -233,7 +233,7 @@ def _context(
         idle_levels=problem is not None,
     )
     for name, place in tree.disabled:
-        context.note(note_at(place, "`{}` is not enabled: the architecture is one without it", name))
+        context.note(note_at(place, "`{}` is not enabled and is left out", name))
     for leaf in tree.leaves:
         check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
         refuse_networks(leaf)

@@ -347,9 +347,9 @@ def _padded_dims(loops: LoopConstraints, context: Context) -> tuple[str, ...]:
 
 def _split_place(loops: LoopConstraints, split: int, span: Span, counted: int) -> int:
     if split > counted and loops.leaf.mesh_y > 1:
-        hint = "unlisted dimensions fixed to 1 take no place; --timeloop-padding puts them in front"
+        hint = "unlisted dimensions fixed to 1 have no position; --timeloop-padding puts them in front"
         related = () if loops.permutation is None else ((loops.permutation.span, "the permutation"),)
-        message = f"split {split} lies beyond the permutation: only {counted} dimensions take a place"
+        message = f"split {split} lies beyond the permutation: only {counted} dimensions have a position"
         raise SpecError(message, span, related, hint)
     return min(split, counted)
 
@@ -516,7 +516,7 @@ def _require_free(constraints: LoopConstraints, dim: str, macro: Maximize) -> No
     rules = constraints.rules_of(dim)
     if rules:
         related = ((rules[0].span, f"`{rules[0]}` here"),)
-        raise SpecError(f"`maximize_dims`: `{dim}` is constrained already", macro.span, related)
+        raise SpecError(f"`maximize_dims`: `{dim}` is already constrained", macro.span, related)
 
 
 def _left_over(loops: list[LoopConstraints], context: Context) -> dict[str, int]:

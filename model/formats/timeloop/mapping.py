@@ -102,7 +102,7 @@ def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None
     if used >= least:
         return
     related = () if constraint is None else ((constraint, "the constraint"),)
-    message = f"the mapping uses {used} compute units, and the constraints ask for {math.ceil(least)}"
+    message = f"the mapping uses {used} compute units, and the constraints require {math.ceil(least)}"
     raise SpecError(message, span, related)
 
 

@@ -100,7 +100,7 @@ def priced_or_free(
         return priced(leaf, lists, context, level)
     except EnergyError as error:
         place = leaf.span if error.span is None else error.span
-        sentence = "{}; its energies count as 0, since a latency needs none"
+        sentence = "{}; its energies count as 0, since a latency objective needs none"
         context.note(note_at(place, sentence, error.message))
         return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
 

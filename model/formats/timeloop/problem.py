@@ -67,7 +67,7 @@ def find_shape(
             include_roots(spec_files, {}, allow_include).check(path)
             return _shape_in_file(path, limits)
     known = sorted(path.stem for path in _shape_directory().glob("*.yaml"))
-    hint = did_you_mean(name, known) or f"shipped are {listing(known)}"
+    hint = did_you_mean(name, known) or f"shipped shapes are {listing(known)}"
     raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
 
 
@@ -102,7 +102,7 @@ def _read_instance(section: MappingNode) -> MappingNode:
     node = section.require("instance", "`problem`")
     if isinstance(node, ScalarNode) and "<" in node.text:
         hint = "write `{DIMENSION: BOUND}`; cascades with such conditions are read as AccelForge workloads"
-        raise SpecError("`instance` has conditions, as LoopTree's has", node.span, hint=hint)
+        raise SpecError("`instance` has conditions, as in LoopTree", node.span, hint=hint)
     return as_mapping(node, "`instance`")
 
 
@@ -128,7 +128,7 @@ def _instance_fields(
         respelt[name] = key
         fields[name] = value
     if derived:
-        sentence = "instance {} not part of the shape: {} from the others, unused"
+        sentence = "instance {} not part of the shape: {} from the others and is not used"
         follow = "it follows" if len(derived) == 1 else "they follow"
         notes.append(note_at(None, sentence, _keys(derived), follow))
     return fields

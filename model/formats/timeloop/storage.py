@@ -143,7 +143,7 @@ class _Reader:
         differing = [entry for entry in written_here[1:] if entry[1].value != written_here[0][1].value]
         if differing:
             (first, one), (second, other) = written_here[0], differing[0]
-            message = f"`{first}` and `{second}` are two names of one attribute"
+            message = f"`{first}` and `{second}` are two names for the same attribute"
             raise SpecError(message, other.key, ((one.key, "first given here"),))
         return (written_here or present)[0] if present else None
 

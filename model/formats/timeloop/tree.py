@@ -110,9 +110,9 @@ class _Resolver:
         assert node is not None
         if name in self._open:
             chain = " -> ".join((*self._open[self._open.index(name) :], name))
-            raise SpecError(f"attributes need each other's values: {chain}", node.span)
+            raise SpecError(f"attributes depend on each other: {chain}", node.span)
         if len(self._open) >= _LONGEST_CHAIN:
-            message = f"attributes need one another's values in a chain of more than {_LONGEST_CHAIN}"
+            message = f"attributes depend on each other in a chain of more than {_LONGEST_CHAIN}"
             raise SpecError(message, node.span)
         self._open.append(name)
         self._values[name] = self._evaluate(name, node)

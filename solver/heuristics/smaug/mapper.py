@@ -171,7 +171,9 @@ def _first_level(mapspace: Mapspace, dataspace: str) -> int:
     position = architecture.storage_indices[allowed[0]]
     if architecture.instances_above(position) > 1:
         name = architecture.nodes[position].name
-        raise MapperError(f"{dataspace} is first kept in {name}, below a fanout: not two levels of tiles")
+        raise MapperError(
+            f"{dataspace} is first kept in {name}, below a fanout; SMAUG needs two levels of tiles above it"
+        )
     return allowed[0]
 
 

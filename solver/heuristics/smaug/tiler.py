@@ -354,7 +354,8 @@ def tile_elementwise(operator: Unary, backend: Backend) -> Tiling:
     largest = backend.capacity - backend.capacity % backend.alignment
     if largest == 0:
         raise CannotTile(
-            f"a scratchpad of {backend.capacity} elements holds no {backend.alignment} aligned ones"
+            f"a scratchpad of {backend.capacity} elements is smaller than one aligned block of "
+            f"{backend.alignment}"
         )
     elements = TileShape.aligned(operator.input, backend.alignment).stored
     row = TileShape.aligned((1, elements), backend.alignment)
