@@ -21,7 +21,6 @@ from solver.explain.wording import clause_text
 from solver.result import (
     ContradictionError,
     Options,
-    Progress,
     ProgressCallback,
     Result,
     Search,
@@ -142,11 +141,7 @@ def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCall
     """Add the number of the clause to each progress report."""
     if on_progress is None:
         return None
-
-    def report(progress: Progress) -> None:
-        on_progress(replace(progress, label=prefix))
-
-    return report
+    return lambda progress: on_progress(replace(progress, label=prefix))
 
 
 def _cost(statement: Statement, baseline: Result, results: list[Result]) -> ClauseCost:

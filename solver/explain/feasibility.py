@@ -628,13 +628,8 @@ class Feasibility:
     def _larger_tile(self, level: int, values: Values) -> list[Literal]:
         tenants = self._encoding.tenant[level].values()
         join: list[Literal] = [tenant for tenant in tenants if not values.holds(tenant)]
-        return [
-            *join,
-            *(
-                self._beyond(exponents, dim, 1, values)
-                for dim, exponents in self._encoding.tiles[level].items()
-            ),
-        ]
+        tiles = self._encoding.tiles[level].items()
+        return [*join, *(self._beyond(exponents, dim, 1, values) for dim, exponents in tiles)]
 
     def _fewer_children(self, mesh: Mesh, values: Values) -> list[Literal]:
         escapes: list[Literal] = []

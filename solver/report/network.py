@@ -162,8 +162,8 @@ def bottleneck(evaluation: Evaluation) -> str:
 def totals_table(result: NetworkResult) -> ReportTable:
     """Return energy, cycles and EDP of the network, and how much of it is proven."""
     table = plain_grid()
-    for name, shown, note in _totals(result):
-        table.add_row(name, shown, note)
+    for row in _totals(result):
+        table.add_row(*row)
     return table
 
 

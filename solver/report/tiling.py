@@ -59,7 +59,11 @@ def print_tiling(console: Console, report: TilingReport) -> None:
         console.print(f"note: {remark}")
     if report.mapped is not None:
         console.print()
-        _print_mapped(console, report.mapped)
+        mapspace, mapping = report.mapped.mapspace, report.mapped.mapping
+        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
+        print_evaluation(console, mapspace, mapping, evaluation)
+        for remark in (*report.mapped.remarks, *_refusal(report.mapped)):
+            console.print(f"note: {remark}")
 
 
 def tiling_document(report: TilingReport) -> Document:
@@ -87,13 +91,6 @@ def tiling_document(report: TilingReport) -> Document:
         "notes": notes,
         "mapping": targets,
     }
-
-
-def _print_mapped(console: Console, mapped: MappedReport) -> None:
-    evaluation = evaluate(mapped.mapspace.problem, mapped.mapspace.architecture, mapped.mapping)
-    print_evaluation(console, mapped.mapspace, mapped.mapping, evaluation)
-    for remark in (*mapped.remarks, *_refusal(mapped)):
-        console.print(f"note: {remark}")
 
 
 def _refusal(mapped: MappedReport) -> tuple[str, ...]:
