@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, assert_never
+from typing import Any, Literal
 
 from model.source_ref import SourceRef
 
@@ -120,27 +120,13 @@ class StorageLevel:
 
     def bandwidth(self, kind: Bandwidth) -> Fraction | None:
         """Return one of the bandwidths, in words per cycle; None when unlimited."""
-        match kind:
-            case "read_bandwidth":
-                return self.read_bandwidth
-            case "write_bandwidth":
-                return self.write_bandwidth
-            case "shared_bandwidth":
-                return self.shared_bandwidth
-            case _:
-                assert_never(kind)
+        rate: Fraction | None = getattr(self, kind)
+        return rate
 
     def with_bandwidth(self, kind: Bandwidth, rate: Fraction | None) -> StorageLevel:
         """Return the level with one of its bandwidths changed; `rate` is above 0, None for unlimited."""
-        match kind:
-            case "read_bandwidth":
-                return replace(self, read_bandwidth=rate)
-            case "write_bandwidth":
-                return replace(self, write_bandwidth=rate)
-            case "shared_bandwidth":
-                return replace(self, shared_bandwidth=rate)
-            case _:
-                assert_never(kind)
+        changed: dict[str, Any] = {kind: rate}
+        return replace(self, **changed)
 
     def scale(self, dataspace: str) -> Fraction:
         """Bandwidth consumption scale of `dataspace`: 1 unless ``bandwidth_scale`` has an entry for it."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
-from model.architecture import Architecture
+from model.architecture import Architecture, Fanout
 from model.note import Note
 from model.problem import Problem
 from model.source_ref import SourceRef
@@ -155,3 +156,12 @@ class Mapspace:
     notes: tuple[Note, ...] = ()
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)
     max_temporal_loops: int | None = None
+
+    @cached_property
+    def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:
+        """The rules on factors of each node, along ``architecture.nodes``."""
+        temporal, spatial = iter(self.temporal), iter(self.spatial)
+        return tuple(
+            next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
+            for node in self.architecture.nodes
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.architecture import Fanout
@@ -30,7 +30,7 @@ class MapspaceSize:
 def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
     """Count the choices of a mapspace, 0 where rules conflict; ``min_parallelism`` is not looked at."""
     problem, architecture = mapspace.problem, mapspace.architecture
-    slots = list(_factor_rules(mapspace))
+    slots = mapspace.factor_rules
     bounds = list(zip(problem.dims, problem.bounds, strict=True))
     return MapspaceSize(
         factorizations=math.prod(_factorizations(dim, bound, slots) for dim, bound in bounds),
@@ -43,12 +43,6 @@ def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
             _keep_masks(space.name, mapspace.keep, mapspace.parallel) for space in problem.dataspaces
         ),
     )
-
-
-def _factor_rules(mapspace: Mapspace) -> Iterator[Sequence[FactorRule]]:
-    temporal, spatial = iter(mapspace.temporal), iter(mapspace.spatial)
-    for node in mapspace.architecture.nodes:
-        yield next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
 
 
 def _factorizations(dim: str, bound: int, slots: Iterable[Sequence[FactorRule]]) -> int:

@@ -122,15 +122,10 @@ class Workload:
     einsums: tuple[Einsum, ...]
 
     @cached_property
-    def producers(self) -> dict[str, Einsum]:
-        """The Einsum that writes each tensor which is not an input of the workload."""
-        return {tensor: einsum for einsum in self.einsums for tensor in einsum.outputs}
-
-    @cached_property
     def intermediates(self) -> frozenset[str]:
         """The tensors that one Einsum writes and another one reads."""
         read = frozenset(tensor for einsum in self.einsums for tensor in einsum.inputs)
-        return read & self.producers.keys()
+        return read.intersection(tensor for einsum in self.einsums for tensor in einsum.outputs)
 
     @cached_property
     def shared(self) -> frozenset[str]:

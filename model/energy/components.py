@@ -21,12 +21,20 @@ from model.energy.estimator import (
     known_classes,
     missing_attribute,
 )
-from model.energy.figures import items_of, keyed_mapping
 from model.energy.request import CLASS, EnergyError
 from model.note import Note
 from model.text.composer import plain_value
 from model.text.expressions import evaluate
-from model.text.fields import as_mapping, as_name, flat_items, one_of
+from model.text.fields import (
+    add_once,
+    as_mapping,
+    as_name,
+    flat_items,
+    is_blank,
+    items_of,
+    keyed_mapping,
+    one_of,
+)
 from model.text.source import (
     MappingNode,
     Node,
@@ -40,15 +48,15 @@ from model.text.source import (
     source_ref,
 )
 
-_LIBRARY_KEYS = frozenset({"version", "classes"})
-_CLASS_KEYS = frozenset({"name", "attributes", "subcomponents", "actions"})
+_LIBRARY_KEYS = ("classes", "version")
+_CLASS_KEYS = ("actions", "attributes", "name", "subcomponents")
 # The first of each is the name of today's format, the others are those of older files of it.
 AREA_SCALES = ("area_scale", "area_share")
 _ENERGY_SCALES = ("energy_scale", "action_share", "repeat")
-_SUBCOMPONENT_KEYS = frozenset({"name", "class", "attributes", "energy_scale", *AREA_SCALES})
-_ACTION_KEYS = frozenset({"name", "arguments", "subcomponents"})
-_PART_KEYS = frozenset({"name", "actions"})
-_STEP_KEYS = frozenset({"name", "arguments", *_ENERGY_SCALES})
+_SUBCOMPONENT_KEYS = (*AREA_SCALES, "attributes", "class", "energy_scale", "name")
+_ACTION_KEYS = ("arguments", "name", "subcomponents")
+_PART_KEYS = ("actions", "name")
+_STEP_KEYS = tuple(sorted(("name", "arguments", *_ENERGY_SCALES)))
 _INDEXED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?", re.DOTALL)
 
 T = TypeVar("T")
@@ -221,9 +229,7 @@ def _load_arguments(node: Node | None) -> Arguments:
 
 
 def _entries(node: Node | None, what: str) -> tuple[tuple[ScalarNode, Node], ...]:
-    if node is None or (isinstance(node, ScalarNode) and node.value is None):
-        return ()
-    return as_mapping(node, what).entries
+    return () if node is None or is_blank(node) else as_mapping(node, what).entries
 
 
 def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
@@ -263,11 +269,8 @@ def _by_name(items: Iterable[tuple[str, Span, T]], what: str) -> dict[str, T]:
     by_name: dict[str, T] = {}
     spans: dict[str, Span] = {}
     for name, span, item in items:
-        if name in by_name:
-            raise SpecError(
-                f"two {what} are named `{name}`", span, related=((spans[name], "the first one is here"),)
-            )
-        by_name[name], spans[name] = item, span
+        add_once(spans, name, span, f"two {what} are named `{name}`", "the first one is here")
+        by_name[name] = item
     return by_name
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import PurePath
 
 from model.energy.request import EnergyError
 from model.numbers import EXACT
-from model.text.fields import as_mapping, as_sequence, check_keys, unfit
-from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError
+from model.text.fields import unfit
+from model.text.source import Node, ScalarNode, Span, SpecError
 
 SIGNIFICANT_DIGITS = 6
 LARGEST_FIGURE = 1e30
@@ -69,22 +69,6 @@ def shortened(figure: Decimal) -> Decimal:
     if not isinstance(exponent, int) or exponent >= last:
         return figure
     return EXACT.quantize(figure, Decimal(1).scaleb(last))
-
-
-def keyed_mapping(
-    node: Node, what: str, known: frozenset[str], required: Collection[str] = ()
-) -> MappingNode:
-    """Return a node if it is a mapping with none but known keys."""
-    mapping = as_mapping(node, what)
-    check_keys(mapping, sorted(known), what, required)
-    return mapping
-
-
-def items_of(node: Node | None, what: str) -> tuple[Node, ...]:
-    """Return the items of a list, none for a missing or empty value."""
-    if node is None or (isinstance(node, ScalarNode) and node.value is None):
-        return ()
-    return as_sequence(node, what).items
 
 
 MOST_DIGITS = 43

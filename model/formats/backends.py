@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.text.fields import as_int, as_mapping, as_name, as_sequence, check_keys, known_name
+from model.text.fields import as_int, as_name, as_sequence, check_keys, keyed_mapping, known_name
 from model.text.files import SHIPPED_SPECS
 from model.text.reader import read_files
 from model.text.source import MappingNode, Node, SpecError, did_you_mean
@@ -32,8 +32,8 @@ def load_backend(name_or_file: str) -> Backend:
         path = _shipped(name_or_file)
     top = read_files([path])
     check_keys(top, ("backend",), "a backend file")
-    node = as_mapping(top.require("backend", f"backend file {path}"), "`backend`")
-    check_keys(node, ("name", *SIZES, "preference"), "`backend`", ("name", *SIZES))
+    section = top.require("backend", f"backend file {path}")
+    node = keyed_mapping(section, "`backend`", ("name", *SIZES, "preference"), ("name", *SIZES))
     # An alignment of 0 and of 1 both mean that nothing is padded.
     sizes = {
         key: as_int(node.require(key, "`backend`"), f"`{key}`", minimum=0 if key == "alignment" else 1)
@@ -67,8 +67,7 @@ def _shipped(name: str) -> Path:
 def _preference(node: Node | None) -> dict[str, tuple[Strategy, ...]]:
     if node is None:
         return {}
-    named = as_mapping(node, "`preference`")
-    check_keys(named, ("default", *CHOOSING_OPERATORS), "`preference`")
+    named = keyed_mapping(node, "`preference`", ("default", *CHOOSING_OPERATORS))
     default = _order(named, "default") if "default" in named else DEFAULT_ORDER
     return {key: _order(named, key) if key in named else default for key in CHOOSING_OPERATORS}
 

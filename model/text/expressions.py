@@ -76,17 +76,12 @@ def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int
     mapping; `names` take precedence over `pi` and `inf`. ``node.get_fanout()`` is the number of instances in
     the mesh of a node. A node whose value is not text is returned unchanged; quoted text is evaluated, too.
     """
-    if isinstance(text_or_node, ScalarNode):
-        return _evaluate_node(text_or_node, names)
-    return Evaluator(text_or_node, None, names).result()
-
-
-def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
+    if isinstance(text_or_node, str):
+        return Evaluator(text_or_node, None, names).result()
+    node = text_or_node
     if node.value is None:
         raise SpecError("a value is missing here", node.span)
-    if not isinstance(node.value, str):
-        return node.value
-    return Evaluator(node.value, node.span, names).result()
+    return Evaluator(node.value, node.span, names).result() if isinstance(node.value, str) else node.value
 
 
 def evaluate_any(node: ScalarNode, names: Mapping[str, object]) -> object:
@@ -98,10 +93,6 @@ def evaluate_any(node: ScalarNode, names: Mapping[str, object]) -> object:
     if isinstance(value, (list, tuple)) and len(value) <= LONGEST:
         return list(value)
     return value if isinstance(value, Mapping) else evaluator.checked(value)
-
-
-def _has_caret(node: ast.expr) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
 
 
 class Evaluator:
@@ -165,7 +156,8 @@ class Evaluator:
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
             case ast.Call(func=ast.Attribute() as method) if _stem(method):
                 return self._of_node(node, method, depth)
-        hint = "powers are written `**`" if _has_caret(node) else None
+        has_caret = isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
+        hint = "powers are written `**`" if has_caret else None
         raise SpecError("this is not allowed in an expression", self._text.at(node), hint=hint)
 
     def _texts_in(self, node: ast.expr) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
+from typing import TypeVar
 
 from model.cost.tiles import tile_words
 from model.problem import Problem
@@ -15,6 +16,7 @@ from model.text.limits import Limits
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.wording import listing
 
+Key = TypeVar("Key")
 Names = Mapping[str, object]
 NO_NAMES: Names = MappingProxyType({})
 
@@ -77,10 +79,27 @@ def as_name(node: Node, what: str) -> str:
     return text
 
 
+def is_blank(node: Node | None) -> bool:
+    """Whether there is no value, or an empty one."""
+    return node is None or (isinstance(node, ScalarNode) and node.value is None)
+
+
 def given(node: MappingNode, key: str) -> Node | None:
     """Return the value under `key`, or None if it is missing or empty."""
     value = node.get(key)
-    return None if isinstance(value, ScalarNode) and value.value is None else value
+    return None if is_blank(value) else value
+
+
+def items_of(node: Node | None, what: str) -> tuple[Node, ...]:
+    """Return the items of a list, none for a missing or empty value."""
+    return () if node is None or is_blank(node) else as_sequence(node, what).items
+
+
+def add_once(places: dict[Key, Span], key: Key, span: Span, message: str, first: str = "the first") -> None:
+    """Add the place of what may be there once; SpecError with both places where it is there already."""
+    if key in places:
+        raise SpecError(message, span, ((places[key], first),))
+    places[key] = span
 
 
 def known_name(node: Node, known: Iterable[str], what: str) -> str:
@@ -179,9 +198,7 @@ def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
     spans: dict[str, Span] = {}
     for item in items:
         name = known_name(item, names, what)
-        if name in spans:
-            raise SpecError(f"{what} `{name}` is listed twice", item.span, ((spans[name], "first here"),))
-        spans[name] = item.span
+        add_once(spans, name, item.span, f"{what} `{name}` is listed twice", "first here")
     return spans
 
 
@@ -233,6 +250,19 @@ def check_keys(
                 f"unknown key `{key.text}` in {what}", key.span, hint=belongs(key.text, elsewhere)
             )
         raise _unknown_key(key, names, what, [name for name in required if name not in node])
+
+
+def keyed_mapping(
+    node: Node,
+    what: str,
+    known: Iterable[str],
+    required: Iterable[str] = (),
+    elsewhere: Mapping[str, str] = NOWHERE,
+) -> MappingNode:
+    """Return a node if it is a mapping with none but known keys; see `check_keys`."""
+    mapping = as_mapping(node, what)
+    check_keys(mapping, known, what, required, elsewhere)
+    return mapping
 
 
 def belongs(key: str, elsewhere: Mapping[str, str]) -> str:

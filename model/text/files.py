@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -88,20 +88,22 @@ def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
     return next((resolved(path.parent) / path.name for path in candidates if is_file(path)), None)
 
 
-def is_file(path: Path) -> bool:
-    """Whether there is such a file that can be looked at."""
+def _holds(test: Callable[[], bool]) -> bool:
+    """Return what a test of a path says, False where the path cannot be looked at."""
     try:
-        return path.is_file()
+        return test()
     except (OSError, ValueError):
         return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file that can be looked at."""
+    return _holds(path.is_file)
 
 
 def is_directory(path: Path) -> bool:
     """Whether there is such a directory that can be looked at."""
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
+    return _holds(path.is_dir)
 
 
 def resolved(path: Path) -> Path:
@@ -122,18 +124,11 @@ def find(wanted: str, directories: Iterable[Path], roots: IncludeRoots) -> Path 
         path = directory / wanted
         if not roots.permits(path):
             outside.append(path)
-        elif _exists(path):
+        elif _holds(path.exists):
             return path
     if outside:
         roots.check(outside[0])
     return None
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> Path:
@@ -214,7 +209,7 @@ def _shipped_hint(path: Path) -> str | None:
     """Return a hint with the shipped file that a path below ``specs`` means: it is installed elsewhere."""
     shipped = SHIPPED_SPECS.parent / path
     is_shipped = path.parts[:1] == (SHIPPED_SPECS.name,) and resolved(shipped).is_relative_to(SHIPPED_SPECS)
-    return f"the shipped one is {display_name(shipped)}" if is_shipped and _exists(shipped) else None
+    return f"the shipped one is {display_name(shipped)}" if is_shipped and _holds(shipped.exists) else None
 
 
 def display_name(path: Path) -> str:

@@ -116,8 +116,10 @@ def _join_entry(key: ScalarNode, value: Node, second: MappingNode) -> Node:
         return other
     if value.tag == other.tag and isinstance(value, MappingNode) and isinstance(other, MappingNode):
         return join_specs(value, other)
-    if isinstance(value, SequenceNode) and isinstance(other, SequenceNode) and _hold_mappings(value, other):
-        return SequenceNode(value.items + other.items, value.span, value.tag)
+    if isinstance(value, SequenceNode) and isinstance(other, SequenceNode):
+        items = value.items + other.items
+        if all(isinstance(item, MappingNode) for item in items):
+            return SequenceNode(items, value.span, value.tag)
     related = ((key.span, f"first given here{_brief(value)}"),)
     message = f"`{key.text}` is given a second value{_brief(other)}"
     raise SpecError(message, second.key(key.text).span, related)
@@ -132,10 +134,6 @@ def _is_same_version(key: ScalarNode, first: Node, second: Node) -> bool:
 
 def _is_empty(node: Node) -> bool:
     return isinstance(node, ScalarNode) and node.value is None and node.tag is None
-
-
-def _hold_mappings(first: SequenceNode, second: SequenceNode) -> bool:
-    return all(isinstance(item, MappingNode) for item in (*first.items, *second.items))
 
 
 def _brief(node: Node) -> str:

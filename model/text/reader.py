@@ -83,17 +83,15 @@ def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[Note]:
     SpecError for one that no template could use, because its name is no identifier.
     """
     known = sorted(names)
-    for name in variables:
-        if name not in known and not name.isidentifier():
-            hint = did_you_mean(name, known) or "write NAME=VALUE"
-            raise SpecError(f"`{name}` is not the name of a variable", hint=hint)
-    return [_unused(name, known) for name in variables if name not in known]
-
-
-def _unused(name: str, known: Iterable[str]) -> Note:
-    similar = did_you_mean(name, known)
-    hint = "" if similar is None else f"; {similar}"
-    return note_at(None, "no template uses the variable `{}`{}", name, hint)
+    notes = []
+    for name in (name for name in variables if name not in known):
+        similar = did_you_mean(name, known)
+        if not name.isidentifier():
+            message = f"`{name}` is not the name of a variable"
+            raise SpecError(message, hint=similar or "write NAME=VALUE")
+        hint = "" if similar is None else f"; {similar}"
+        notes.append(note_at(None, "no template uses the variable `{}`{}", name, hint))
+    return notes
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:

@@ -35,18 +35,17 @@ def naive_policies(network: CostedNetwork) -> tuple[Policy, ...]:
     open_layers = [layer for layer in network.layers if len(layer.methods) > 1]
     singles = list(dict.fromkeys(method for layer in open_layers for method in layer.methods))
     kinds = {layer.methods for layer in network.layers}
-    offers = {methods: _offered(methods, singles) for methods in kinds}
+    # Where a layer has each rule's method: -1 for the cheapest one, and for what it lacks.
+    offers = {
+        methods: np.array([-1, *(methods.index(method) if method in methods else -1 for method in singles)])
+        for methods in kinds
+    }
     picks = [_picks(layer, offers[layer.methods]) for layer in network.layers]
     followed = [sum(method in layer.methods for layer in network.layers) for method in singles]
     names = [CHEAPEST, *(f"{method} everywhere" for method in singles)]
     counts = [len(network.layers), *followed]
     totals = _totals(network, picks)
     return tuple(Policy(*parts) for parts in zip(names, totals, counts, strict=True))
-
-
-def _offered(methods: Sequence[str], singles: Sequence[str]) -> NDArray[np.int64]:
-    """Return where a layer has each rule's method: -1 for the cheapest one, and for what it lacks."""
-    return np.array([-1, *(methods.index(method) if method in methods else -1 for method in singles)])
 
 
 def _picks(layer: CostedLayer, offered: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -213,7 +213,10 @@ class Pricing:
             return
         near = np.flatnonzero(scores <= least * ROUNDING)
         pairs, first = np.unique(np.stack([energy[near], cycles[near]]), axis=1, return_index=True)
-        ranked = [self._values(int(pair[0]), int(pair[1])) for pair in pairs.T]
+        ranked = [
+            tuple(objective_value(name, int(pair[0]), int(pair[1])) for name in self.objectives)
+            for pair in pairs.T
+        ]
         row = int(near[first[ranked.index(min(ranked))]])
         mapping = self.rules.mapping(batch, row)
         evaluation = self._exact(mapping)
@@ -225,9 +228,6 @@ class Pricing:
 
     def _exact(self, mapping: Mapping) -> Evaluation:
         return evaluate(self.mapspace.problem, self.mapspace.architecture, mapping)
-
-    def _values(self, energy: int, cycles: int) -> tuple[int, ...]:
-        return tuple(objective_value(name, energy, cycles) for name in self.objectives)
 
 
 def _evaluator(mapspace: Mapspace) -> BatchEvaluator | None:

@@ -37,11 +37,6 @@ class Rules:
         for dim, bound in problem.bound.items():
             if bound >= 1 << 63:
                 raise MapperError(f"{dim} has 2^63 points or more, too many for 64 bits")
-        spatial, temporal = iter(mapspace.spatial), iter(mapspace.temporal)
-        self.factor_rules: tuple[tuple[FactorRule, ...], ...] = tuple(
-            next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
-            for node in architecture.nodes
-        )
         self.keep_options = tuple(_keep_options(mapspace, space.name) for space in problem.dataspaces)
         self._nested = tuple(_nested_pairs(rules, problem.dims) for rules in mapspace.temporal)
         self.arrangements = tuple(
@@ -96,7 +91,7 @@ class Rules:
         """Yield the rules by name, each with the mappings that keep it."""
         architecture, problem = self.mapspace.architecture, self.mapspace.problem
         for node, rules, factors in zip(
-            architecture.nodes, self.factor_rules, batch.factors.transpose(1, 2, 0), strict=True
+            architecture.nodes, self.mapspace.factor_rules, batch.factors.transpose(1, 2, 0), strict=True
         ):
             for rule in rules:
                 holds = _holds(rule, factors[problem.dims.index(rule.dim)])

@@ -27,7 +27,7 @@ class Sampler:
     def __init__(self, rules: Rules, inward: float = 0.0) -> None:
         mapspace = rules.mapspace
         self._rules = rules
-        self._splits = [_Factorizations(mapspace, rules, dim, inward) for dim in mapspace.problem.dims]
+        self._splits = [_Factorizations(mapspace, dim, inward) for dim in mapspace.problem.dims]
         self._order_keys = np.array(
             [_order_keys(rules, mapspace.problem.dims) for rules in mapspace.temporal]
         )
@@ -43,25 +43,16 @@ class Sampler:
         if self.empty:
             raise ValueError("the rules of the mapspace leave no mapping")
         factors = np.stack([split.draw(random, count) for split in self._splits], axis=2)
-        return MappingBatch(factors, self.draw_orders(random, count), self.draw_keep(random, count))
-
-    def draw_orders(self, random: np.random.Generator, count: int) -> Integers:
-        """Draw orders of all storage levels, uniformly."""
-        keys = random.random((count, *self._order_keys.shape)) + self._order_keys
-        return np.argsort(keys, axis=2)
-
-    def draw_keep(self, random: np.random.Generator, count: int) -> Booleans:
-        """Draw for each dataspace which levels keep it, uniformly."""
+        order_keys = random.random((count, *self._order_keys.shape)) + self._order_keys
         options = self._rules.keep_options
-        return np.stack(
-            [keep_sets[random.integers(len(keep_sets), size=count)] for keep_sets in options], axis=2
-        )
+        kept = [keep_sets[random.integers(len(keep_sets), size=count)] for keep_sets in options]
+        return MappingBatch(factors, np.argsort(order_keys, axis=2), np.stack(kept, axis=2))
 
 
 class _Factorizations:
     """Ordered factorizations of one dimension's bound over the nodes, within the rules."""
 
-    def __init__(self, mapspace: Mapspace, rules: Rules, dim: str, inward: float) -> None:
+    def __init__(self, mapspace: Mapspace, dim: str, inward: float) -> None:
         bound = mapspace.problem.bound[dim]
         self._divisors = np.array(divisors(bound), dtype=np.int64)
         numbers = self._divisors.tolist()
@@ -71,7 +62,7 @@ class _Factorizations:
         ways[0] = 1.0
         steps: list[Doubles] = []
         for position in reversed(range(len(mapspace.architecture.nodes))):
-            of_dim = [rule for rule in rules.factor_rules[position] if rule.dim == dim]
+            of_dim = [rule for rule in mapspace.factor_rules[position] if rule.dim == dim]
             most = _longest_side(mapspace, position)
             fits = np.array([f <= most and all(rule.allows(f) for rule in of_dim) for f in numbers])
             weights = np.where(fits, self._divisors ** (inward * _depth(mapspace, position)), 0.0)

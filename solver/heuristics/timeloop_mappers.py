@@ -119,7 +119,7 @@ def _gathered(batches: Iterable[MappingBatch]) -> Iterator[MappingBatch]:
 
 def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
     """Yield factors that fit the rules of single factors and the meshes, shape ``(n, nodes, dims)``."""
-    splits = [_splits(mapspace, rules, number) for number in range(len(mapspace.problem.dims))]
+    splits = [_splits(mapspace, number) for number in range(len(mapspace.problem.dims))]
     sizes = [len(split) for split in splits]
     total = math.prod(sizes)
     for start in range(0, total, BATCH):
@@ -128,12 +128,12 @@ def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
         yield factors[rules.fits_meshes(factors)]
 
 
-def _splits(mapspace: Mapspace, rules: Rules, number: int) -> Integers:
+def _splits(mapspace: Mapspace, number: int) -> Integers:
     """Ordered factorizations of one dimension's bound within the rules, shape ``(n, nodes)``."""
     dim, bound = mapspace.problem.dims[number], mapspace.problem.bounds[number]
     found = np.ones((1, 0), dtype=np.int64)
     rest = np.array([bound], dtype=np.int64)
-    for own in rules.factor_rules:
+    for own in mapspace.factor_rules:
         factors = allowed_factors(own, dim, bound)
         rows = [np.flatnonzero(rest % factor == 0) for factor in factors]
         column = np.repeat(np.array(factors, dtype=np.int64), [len(own) for own in rows])

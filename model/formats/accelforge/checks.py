@@ -19,7 +19,7 @@ from model.formats.accelforge.einsums import (
 from model.formats.accelforge.shapes import Condition, RankSize, Shape
 from model.formats.timeloop.document import check_density
 from model.note import Note
-from model.text.fields import as_mapping, as_name
+from model.text.fields import add_once, as_mapping, as_name, is_blank
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, did_you_mean, note_at
 from model.wording import listing
 from model.workload import Einsum
@@ -175,21 +175,19 @@ def _check_words(words: Iterable[BareWord], tensors: Mapping[str, Span], constan
 
 def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
     """Check that each tensor is written once, and that no Einsum waits for itself."""
-    writers: dict[str, tuple[WrittenEinsum, WrittenAccess]] = {}
+    writers: dict[str, WrittenEinsum] = {}
+    places: dict[str, Span] = {}
     written = ((einsum, access) for einsum in einsums for access in einsum.accesses if access.output)
     for einsum, access in written:
-        if access.tensor in writers:
-            related = ((writers[access.tensor][1].span, "the first"),)
-            raise SpecError(f"tensor `{access.tensor}` is produced by two Einsums", access.span, related)
-        writers[access.tensor] = (einsum, access)
+        message = f"tensor `{access.tensor}` is produced by two Einsums"
+        add_once(places, access.tensor, access.span, message)
+        writers[access.tensor] = einsum
     done: set[str] = set()
     for einsum in einsums:
         _check_chain(einsum, writers, done)
 
 
-def _check_chain(
-    start: WrittenEinsum, writers: Mapping[str, tuple[WrittenEinsum, WrittenAccess]], done: set[str]
-) -> None:
+def _check_chain(start: WrittenEinsum, writers: Mapping[str, WrittenEinsum], done: set[str]) -> None:
     """Follow reads to their writers, depth first, without recursion: chains may be long."""
     path: list[tuple[WrittenEinsum, WrittenAccess | None]] = [(start, None)]
     pending = [_needed(start, writers, done)]
@@ -210,14 +208,12 @@ def _check_chain(
 
 
 def _needed(
-    einsum: WrittenEinsum, writers: Mapping[str, tuple[WrittenEinsum, WrittenAccess]], done: set[str]
+    einsum: WrittenEinsum, writers: Mapping[str, WrittenEinsum], done: set[str]
 ) -> Iterator[tuple[WrittenEinsum, WrittenAccess]]:
     """Yield the Einsums that write what an Einsum reads, each with the read."""
     for access in einsum.accesses:
-        if access.output or access.tensor not in writers:
-            continue
-        writer = writers[access.tensor][0]
-        if writer.name not in done:
+        writer = None if access.output else writers.get(access.tensor)
+        if writer is not None and writer.name not in done:
             yield writer, access
 
 
@@ -249,17 +245,13 @@ def check_densities(
 def _entries(workload: MappingNode, einsums: Sequence[WrittenEinsum]) -> Iterator[tuple[ScalarNode, Node]]:
     """Yield the entries about densities that are not empty."""
     for key, value in workload.entries:
-        if key.text in WORKLOAD_DENSITY_KEYS and not _is_empty(value):
+        if key.text in WORKLOAD_DENSITY_KEYS and not is_blank(value):
             yield key, as_mapping(value, f"`{key.text}`")
     attributes = [access.attributes for einsum in einsums for access in einsum.accesses]
     for key, value in (entry for node in attributes if node is not None for entry in node.entries):
-        if key.text in ACCESS_DENSITY_KEYS and not _is_empty(value):
+        if key.text in ACCESS_DENSITY_KEYS and not is_blank(value):
             as_name(value, f"`{key.text}`")
             yield key, value
-
-
-def _is_empty(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and node.value is None
 
 
 def unused_notes(

@@ -47,18 +47,17 @@ from model.formats.accelforge.sets import (
     read_top_renames,
 )
 from model.formats.accelforge.shapes import (
-    NO_SIZES,
     Condition,
     RankSize,
     find_shape,
     read_conditions,
     read_rank_sizes,
 )
-from model.formats.timeloop.tree import Attributes, read_variables
+from model.formats.timeloop.tree import NO_ATTRIBUTES, Attributes, read_variables
 from model.note import Note
 from model.problem import Term
 from model.text.composer import plain_value
-from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, given
+from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, given, keyed_mapping
 from model.text.files import is_fragment
 from model.text.limits import Limits
 from model.text.merging import join_specs
@@ -234,11 +233,10 @@ def _read_section(top: MappingNode, note: TakeNote) -> _Section:
         what = f"{listing(top.keys())} without a `workload`" if top.entries else "no `workload` is given"
         hint = "give this file together with one that has `workload:`"
         raise SpecError(what, top.span, hint=hint)
-    node = as_mapping(top.require("workload"), "`workload`")
-    check_keys(node, WORKLOAD_KEYS, "`workload`", ("einsums",))
+    node = keyed_mapping(top.require("workload"), "`workload`", WORKLOAD_KEYS, ("einsums",))
     section = given(top, "variables")
     variables = {} if section is None else read_variables(as_mapping(section, "`variables`"))
-    sizes, inherited = read_rank_sizes(given(node, "rank_sizes"), NO_SIZES, variables)
+    sizes, inherited = read_rank_sizes(given(node, "rank_sizes"), NO_ATTRIBUTES, variables)
     cascade = Cascade(read_einsums(node.require("einsums", "`workload`")))
     return _Section(
         variables=variables,

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 from model.formats.accelforge.einsums import Cascade, WrittenEinsum
 from model.text.expressions import Evaluator
 from model.text.fields import (
     IDENTIFIER_HINT,
     Names,
+    add_once,
     as_bool,
     as_int,
     as_mapping,
     as_name,
     as_scalar,
     as_sequence,
-    check_keys,
     flat_items,
     given,
+    items_of,
+    keyed_mapping,
     known_name,
 )
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, did_you_mean, note_at
@@ -62,26 +64,7 @@ def set_of(members: Iterable[str], kind: Kind) -> SetValue:
     return SetValue(frozenset(members), kind)
 
 
-class SetNames(Protocol):
-    """What names mean in the set expressions of one Einsum."""
-
-    def find(self, name: str) -> SetValue | None:
-        """Return the set called `name`, None where there is none."""
-
-    def candidates(self) -> Iterable[str]:
-        """Return the known names, to suggest one of them."""
-
-    def unknown(self) -> str:
-        """Return a hint for names that are like none of the known ones."""
-
-    def everything(self, kind: Kind | None) -> SetValue:
-        """Return all tensors or all rank variables of the Einsum."""
-
-    def attribute(self, value: SetValue, name: str) -> object:
-        """Return an attribute of a set; TypeError if there is none: evaluation makes it a SpecError."""
-
-
-def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
+def evaluate_set(node: ScalarNode, names: EinsumNames) -> SetValue:
     """Return the set that a set expression stands for.
 
     Names of sets, tensors, rank variables and renames are combined by ``& | ^ - ~``, parentheses
@@ -94,19 +77,10 @@ def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
     return value
 
 
-def evaluate_number(node: ScalarNode, names: SetNames) -> object:
-    """Return what an expression over sets stands for, such as ``1 if len(All) == 3 else 0``."""
-    return _SetEvaluator(node, names).value()
-
-
 class _SetEvaluator(Evaluator):
-    def __init__(self, node: ScalarNode, names: SetNames) -> None:
+    def __init__(self, node: ScalarNode, names: EinsumNames) -> None:
         super().__init__(node.text, node.span, {})
         self._sets = names
-
-    def value(self) -> object:
-        """Return the expression's value: a set, a number or a truth value."""
-        return self._value(self._text.parse(), 0)
 
     def _known_value(self, node: ast.expr, depth: int) -> object:
         match node:
@@ -115,7 +89,8 @@ class _SetEvaluator(Evaluator):
                 if any(isinstance(value, SetValue) for value in values):
                     return _combined(_OPERATORS[type(symbol)], *values)
             case ast.UnaryOp(op=ast.Invert(), operand=operand):
-                return self._complement(self._value(operand, depth))
+                members = _as_set(self._value(operand, depth))
+                return _combined("-", self._sets.everything(members.kind), members)
             case ast.Call(func=ast.Name(id="len"), args=[argument], keywords=[]):
                 return len(_as_set(self._value(argument, depth)))
             case ast.Call(func=ast.Name() as name, args=[], keywords=[]):
@@ -131,10 +106,6 @@ class _SetEvaluator(Evaluator):
         hint = did_you_mean(name, self._sets.candidates()) or self._sets.unknown()
         message = f"`{name}` is not a tensor, rank variable, rename or set"
         raise SpecError(message, self._text.at(node), hint=hint)
-
-    def _complement(self, value: object) -> SetValue:
-        members = _as_set(value)
-        return _combined("-", self._sets.everything(members.kind), members)
 
 
 def _as_set(value: object) -> SetValue:
@@ -183,18 +154,16 @@ def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
     if isinstance(node, MappingNode):
         return {key.text: _rename(key, value, None, kind) for key, value in node.entries}
     renames: Renames = {}
+    places: dict[str, Span] = {}
     for item in as_sequence(node, "`renames`").items:
-        entry = as_mapping(item, "a rename")
-        check_keys(entry, ("name", "source", "expected_count"), "a rename", ("name", "source"))
+        entry = keyed_mapping(item, "a rename", ("name", "source", "expected_count"), ("name", "source"))
         rename = _rename(
             entry.require("name", "a rename"),
             entry.require("source", "a rename"),
             given(entry, "expected_count"),
             kind,
         )
-        if rename.name in renames:
-            related = ((renames[rename.name].span, "the first"),)
-            raise SpecError(f"rename `{rename.name}` is given twice", rename.span, related)
+        add_once(places, rename.name, rename.span, f"rename `{rename.name}` is given twice")
         renames[rename.name] = rename
     return renames
 
@@ -216,24 +185,17 @@ def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Ren
     """Read the top-level section ``renames``; several entries for one Einsum count together."""
     if node is None:
         return {}
-    section = as_mapping(node, "`renames`")
-    check_keys(section, ("einsums", "version"), "`renames`")
-    listed = given(section, "einsums")
-    items = () if listed is None else as_sequence(listed, "`einsums` of `renames`").items
+    section = keyed_mapping(node, "`renames`", ("einsums", "version"))
+    items = items_of(section.get("einsums"), "`einsums` of `renames`")
     names = (DEFAULT, *einsums)
     by_einsum: dict[str, Renames] = {}
     for item in flat_items(items):
-        entry = as_mapping(item, "an Einsum's renames")
-        check_keys(entry, ("name", *_SECTION_KINDS), "an Einsum's renames", ("name",))
+        entry = keyed_mapping(item, "an Einsum's renames", ("name", *_SECTION_KINDS), ("name",))
         name = known_name(entry.require("name", "an Einsum's renames"), names, "Einsum")
-        for rename in _renames_of_entry(entry):
+        renames = [read_renames(given(entry, key), kind) for key, kind in _SECTION_KINDS.items()]
+        for rename in (rename for of_kind in renames for rename in of_kind.values()):
             _add(by_einsum.setdefault(name, {}), rename)
     return by_einsum
-
-
-def _renames_of_entry(entry: MappingNode) -> Iterator[Rename]:
-    for key, kind in _SECTION_KINDS.items():
-        yield from read_renames(given(entry, key), kind).values()
 
 
 def _add(renames: Renames, rename: Rename) -> None:
@@ -385,7 +347,7 @@ class EinsumNames:
 
     def _counted(self, rename: Rename, expected: ScalarNode, value: SetValue) -> SetValue:
         """Return what a rename stands for if it has the expected size, or may fall short of it."""
-        count = evaluate_number(expected, self)
+        count = _SetEvaluator(expected, self).value()
         if isinstance(count, bool) or not isinstance(count, int):
             raise SpecError("`expected_count` must be a whole number", expected.span)
         if count == len(value):

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from model.architecture import AccessEnergy, Architecture, Packing, StorageLevel
+from model.architecture import Architecture, Packing, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
 from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
@@ -137,12 +137,13 @@ def _level_in_values(level: StorageLevel, bits: Mapping[str, int]) -> StorageLev
     (value_bits, *_) = bits.values()
     if level.word_bits == value_bits:
         return level
-    found = fit(level, value_bits)
+    found, energy = fit(level, value_bits), level.energy
+    rows = found.rows
     return replace(
         _with_words(level, bits, Fraction(value_bits)),
         word_bits=value_bits,
         block_size=found.values,
-        energy=_times(level.energy, found.rows),
+        energy=replace(energy, read=energy.read * rows, fill=energy.fill * rows, update=energy.update * rows),
     )
 
 
@@ -197,10 +198,6 @@ def _row_bits(level: StorageLevel) -> int:
 
 def _scaled(bandwidth: Fraction | None, ratio: Fraction) -> Fraction | None:
     return None if bandwidth is None else bandwidth * ratio
-
-
-def _times(energy: AccessEnergy, rows: int) -> AccessEnergy:
-    return replace(energy, read=energy.read * rows, fill=energy.fill * rows, update=energy.update * rows)
 
 
 MOST_WORDS = 1 << 56
@@ -372,14 +369,11 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspac
         if level.packing and (level.size_words or 0) > MOST_WORDS:
             raise SpecError(f"`{level.name}` is too large for values of these sizes", place_of(einsum))
         kept = {name: value_bits for name, value_bits in bits.items() if name not in rules.bypass}
-        unfit = [value_bits for name, value_bits in kept.items() if not _holds_one(level, name)]
+        room = math.inf if level.size_words is None else level.size_words
+        unfit = [kept[name] for name in kept if level.packing_of(name).size_per_value > room]
         if unfit:
             notes.append(note_at(None, "`{}` is too small for a value of {} bits", level.name, min(unfit)))
     return replace(mapspace, architecture=architecture)
-
-
-def _holds_one(level: StorageLevel, dataspace: str) -> bool:
-    return level.size_words is None or level.packing_of(dataspace).size_per_value <= level.size_words
 
 
 def _value_bits(einsum: Einsum) -> dict[str, int]:

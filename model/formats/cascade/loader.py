@@ -93,7 +93,7 @@ def read_network(
         For every kind of bad input; for a workload and layers at once, and for neither.
     """
     named = [Path(path) for path in paths]
-    options = _with_neighbours(options or LoadOptions(), named)
+    options = replace(_with_neighbours(options or LoadOptions(), named), refuse_infeasible=False)
     values = dict(variables or {})
     used: set[str] = set()
     files = _classified(named, values, options, used)
@@ -181,7 +181,7 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     notes: list[Note] = []
     files = (*given.workloads, *given.architectures)
     spec = without_mapping(_on_architecture(rest, given, variables, options), notes)
-    network = network_of(loaded.workload, spec, files, replace(options, refuse_infeasible=False))
+    network = network_of(loaded.workload, spec, files, options)
     notes = [*loaded.notes, *notes, *network.notes]
     return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top, spec))
 
@@ -194,18 +194,17 @@ def _model(
     names.update(model.variables)
     notes: list[Note] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
-    network = network_of(model.workload, spec, given.architectures, replace(options, refuse_infeasible=False))
+    network = network_of(model.workload, spec, given.architectures, options)
     return LoadedNetwork(replace(network, notes=(*model.notes, *notes, *network.notes)), (spec,))
 
 
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture."""
     notes: list[Note] = []
-    feasible_or_not = replace(options, refuse_infeasible=False)
 
     def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
         spec = without_mapping(_on_architecture(top, given, variables, options), notes)
-        loaded = load_node(spec, (path, *given.architectures), feasible_or_not)
+        loaded = load_node(spec, (path, *given.architectures), options)
         notes.extend(loaded.notes)
         return Layer(name, replace(loaded.mapspace, notes=())), spec
 
@@ -398,15 +397,11 @@ def _variant(
         raise _at(error, point, chosen) from error
     return LoadedVariant(
         workload[0] or loaded.network.name,
-        architecture[0] or next(_architecture_names(loaded.network), ""),
+        architecture[0] or next((layer.mapspace.architecture.name for layer in loaded.network.layers), ""),
         tuple((setting.name, setting.value.text) for setting in chosen),
         loaded.network,
         loaded.documents,
     )
-
-
-def _architecture_names(network: Network) -> Iterator[str]:
-    return (layer.mapspace.architecture.name for layer in network.layers)
 
 
 def _at(error: SpecError, names: Sequence[str], chosen: Sequence[AttributeSetting]) -> SpecError:

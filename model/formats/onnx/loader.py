@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -272,11 +272,7 @@ class _Walk:
             if not self._is_work(node):
                 self._pass(node, None)
                 continue
-            name, place = _short(node.name), 1
-            while name in self._einsums:
-                place += 1
-                name = f"{_short(node.name)}#{place}"
-            self._map(node.op_type, _node(self.onnx, node, name, values))
+            self._map(node.op_type, _node(self.onnx, node, _free_name(node.name, self._einsums), values))
 
     def workload(self) -> Workload:
         """Return the workload of what is mapped."""
@@ -344,11 +340,7 @@ class _Walk:
     def _name(self, value: str) -> str:
         """Return what a value is called: printable and short, and no other value is called so."""
         if value not in self._shown:
-            name, taken, number = _short(value), set(self._shown.values()), 1
-            while name in taken:
-                number += 1
-                name = f"{_short(value)}#{number}"
-            self._shown[value] = name
+            self._shown[value] = _free_name(value, set(self._shown.values()))
         return self._shown[value]
 
     def _summary(self) -> Note:
@@ -409,6 +401,15 @@ def _share(part: int, whole: int) -> str:
 def _short(name: str) -> str:
     shown = printable(name)
     return shown if len(shown) <= MAX_NAME else f"{shown[: MAX_NAME - 3]}..."
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    """Return a name, printable and short, with a number where it is taken."""
+    free, number = _short(name), 1
+    while free in taken:
+        number += 1
+        free = f"{_short(name)}#{number}"
+    return free
 
 
 def _bits_of(onnx: ModuleType, kind: int) -> int | None:

@@ -23,7 +23,7 @@ from model.formats.timeloop.storage import read_storage
 from model.formats.timeloop.tree import Leaf, Parallel
 from model.mapspace import KeepRules, ParallelGroup, SpatialRules
 from model.text.fields import as_fraction, check_keys, given, means_all, name_list
-from model.text.source import MappingNode, Node, Span, SpecError, note_at, source_ref
+from model.text.source import MappingNode, Span, SpecError, note_at, source_ref
 from model.wording import listing
 
 _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
@@ -408,7 +408,10 @@ def min_parallelism(
             message = f"parallelism is constrained for the whole array, not at `{clause.leaf.name}`"
             raise SpecError(message, clause.node.span, hint=hint)
         value = clause.node.require("min", "a parallelism constraint")
-        share = _share(value, context)
+        share = as_fraction(value, "the minimum parallelism", context.variables)
+        if not 0 <= share <= 1:
+            message = "the minimum parallelism is a share of all compute units, between 0 and 1"
+            raise SpecError(message, value.span)
         if least is not None:
             raise SpecError("parallelism is constrained twice", value.span, ((least[1], "the first"),))
         least = (share, value.span)
@@ -416,15 +419,6 @@ def min_parallelism(
     for level in assembly.fanouts:
         units *= level.loops.leaf.fanout
     return (Fraction(0), None) if least is None else (least[0] * units, least[1])
-
-
-def _share(value: Node, context: Context) -> Fraction:
-    share = as_fraction(value, "the minimum parallelism", context.variables)
-    if not 0 <= share <= 1:
-        raise SpecError(
-            "the minimum parallelism is a share of all compute units, between 0 and 1", value.span
-        )
-    return share
 
 
 def note_overbooking(clauses: Sequence[Clause], context: Context) -> None:

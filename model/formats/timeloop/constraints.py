@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.document import check_version
+from model.formats.timeloop.document import read_section
 from model.formats.timeloop.tree import Leaf
 from model.mapspace import FactorRule, Relation
 from model.text.expressions import evaluate
@@ -21,6 +21,7 @@ from model.text.fields import (
     as_sequence,
     check_keys,
     given,
+    is_blank,
     kind_of,
     name_list,
     one_of,
@@ -241,11 +242,11 @@ def _split_text(node: ScalarNode, known: tuple[str, ...]) -> tuple[list[Node], l
             message = f"permutation `{text}` can be one dimension or {listing(characters)}"
             raise SpecError(message, node.span, hint=hint)
         return [node], []
-    unknown = next((c for c in characters if c not in known and c != "_" and not c.isupper()), None)
-    if len(text) > 1 and (unknown or not set(characters).intersection(known)):
-        unknown = unknown or characters[0]
+    stray = next((c for c in characters if c not in known and c != "_" and not c.isupper()), None)
+    if len(text) > 1 and (stray or not set(characters).intersection(known)):
+        stray = stray or characters[0]
         hint = f"the problem has {listing(known)}; names of several letters need a list or commas"
-        raise SpecError(f"unknown dimension `{unknown}` in permutation `{text}`", node.span, hint=hint)
+        raise SpecError(f"unknown dimension `{stray}` in permutation `{text}`", node.span, hint=hint)
     return _part([_word(character, node) for character in characters])
 
 
@@ -344,9 +345,7 @@ def _asks_nothing(node: MappingNode, kind: Kind) -> bool:
 
 
 def _is_empty(value: Node) -> bool:
-    if isinstance(value, SequenceNode):
-        return not value.items
-    return isinstance(value, ScalarNode) and value.value is None
+    return not value.items if isinstance(value, SequenceNode) else is_blank(value)
 
 
 def no_upper_utilization(span: Span) -> SpecError:
@@ -392,9 +391,7 @@ def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
         return _listed_clauses(node.items, context)
     if isinstance(node, ScalarNode):
         raise SpecError(f"{what} must be a list of targets, but is {kind_of(node)}", node.span)
-    section = as_mapping(node, what)
-    check_keys(section, ("version", "targets", SHORT_PARALLELISM), what)
-    check_version(section)
+    section = read_section(node, what, ("version", "targets", SHORT_PARALLELISM))
     clauses: list[Clause] = []
     share, targets = given(section, SHORT_PARALLELISM), given(section, "targets")
     if share is not None:

@@ -21,14 +21,6 @@ INSTANCE = "spec.problem.instance"
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """What factors are checked against."""
-
-    bound: dict[str, int]
-    spans: dict[str, Span]
-
-
-@dataclass(frozen=True)
 class Context:
     """A problem on a flattened architecture, and where notes go."""
 
@@ -48,11 +40,6 @@ class Context:
     def problem(self) -> Problem:
         """The problem."""
         return self.loaded.problem
-
-    @cached_property
-    def bounds(self) -> Bounds:
-        """The problem's bounds with their places."""
-        return Bounds(self.problem.bound, self.loaded.bound_spans)
 
     @cached_property
     def dataspaces(self) -> tuple[str, ...]:

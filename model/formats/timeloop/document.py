@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -10,12 +10,11 @@ from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
 from model.text.fields import (
     Names,
     as_int,
-    as_mapping,
     as_name,
     as_scalar,
     belongs,
-    check_keys,
     given,
+    keyed_mapping,
     one_of,
 )
 from model.text.source import (
@@ -33,6 +32,13 @@ from model.text.source import (
 from model.wording import listing
 
 VERSION = Decimal("0.4")
+
+
+def read_section(node: Node, what: str, keys: Iterable[str], required: Iterable[str] = ()) -> MappingNode:
+    """Return a section with none but known keys, after its version is checked."""
+    section = keyed_mapping(node, what, keys, required)
+    check_version(section)
+    return section
 
 
 def check_version(node: MappingNode) -> None:
@@ -272,10 +278,7 @@ def _check_template(top: MappingNode) -> None:
     node = section_of(top, "mapspace")
     if node is None:
         return
-    section = as_mapping(node, "`mapspace`")
-    check_keys(section, ("version", "template"), "`mapspace`")
-    check_version(section)
-    template = section.get("template")
+    template = read_section(node, "`mapspace`", ("version", "template")).get("template")
     if template is not None and as_name(template, "`template`") != "uber":
         raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
 
@@ -331,9 +334,7 @@ def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSe
     """Read the ``mapper`` section; a proof needs none of a sampling search's keys."""
     if node is None:
         return MapperSection()
-    section = as_mapping(node, "`mapper`")
-    check_keys(section, ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS), "`mapper`")
-    check_version(section)
+    section = read_section(node, "`mapper`", ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS))
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
         sentence = "{} apply to sampling searches only and have no effect here"

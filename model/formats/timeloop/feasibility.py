@@ -11,7 +11,7 @@ from typing import TypeVar
 from model.cost.tiles import tile_words
 from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingLevel
 from model.formats.timeloop.constraints import Factor
-from model.formats.timeloop.context import Bounds, Context
+from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
 from model.formats.timeloop.tree import Leaf
 from model.numbers import divisors
@@ -99,7 +99,7 @@ def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
 def _check_factors(constraints: LoopConstraints, context: Context) -> None:
     """Check for each dimension that some divisor of its bound satisfies the rules at one node."""
     for factor in constraints.factors:
-        _check_attainable(factor, context.bounds)
+        _check_attainable(factor, context)
     for dim, bound in context.problem.bound.items():
         rules = constraints.rules_of(dim)
         if not _contradict(bound, rules):
@@ -107,16 +107,16 @@ def _check_factors(constraints: LoopConstraints, context: Context) -> None:
         rules = tuple(irreducible(rules, partial(_contradict, bound)))
         last = rules[-1]
         related = tuple((rule.span, f"`{rule}` here") for rule in rules[:-1] if rule.span != last.span)
-        related = (*related, (context.bounds.spans[dim], f"{dim} is {bound} here"))
+        related = (*related, (context.loaded.bound_spans[dim], f"{dim} is {bound} here"))
         shown = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
         message = f"no divisor of {dim} = {bound} satisfies {shown}"
         raise ConflictError(message, last.span, related)
 
 
-def _check_attainable(factor: Factor, bounds: Bounds) -> None:
+def _check_attainable(factor: Factor, context: Context) -> None:
     """Check that some factor of its dimension's bound satisfies a rule."""
-    bound = bounds.bound[factor.dim]
-    related = ((bounds.spans[factor.dim], f"{factor.dim} is {bound} here"),)
+    bound = context.problem.bound[factor.dim]
+    related = ((context.loaded.bound_spans[factor.dim], f"{factor.dim} is {bound} here"),)
     if factor.relation != "<=" and factor.value > bound:
         message = f"`{factor}`: the factor exceeds the bound {factor.dim} = {bound}"
         raise ConflictError(message, factor.span, related)
@@ -238,7 +238,7 @@ def _unreachable(
     places = sorted(blamed, key=lambda demand: demand.factor is None)
     first = places[0].span
     named = ((demand.span, demand.text) for demand in places[1:])
-    related = ((context.bounds.spans[dim], f"{dim} is {bound} here"), *named)
+    related = ((context.loaded.bound_spans[dim], f"{dim} is {bound} here"), *named)
     allowed = _allowed(dim, levels, blamed, context)
     if all(factors == {1} for factors in allowed):
         return ConflictError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)

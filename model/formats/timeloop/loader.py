@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial, reduce
 from pathlib import Path
 
+from model.energy import load_compound_classes, load_tables
 from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
@@ -27,10 +28,10 @@ from model.formats.timeloop.loops import temporal_rules
 from model.formats.timeloop.mapping import check_coalescing, check_loop_limit, check_parallelism, read_mapping
 from model.formats.timeloop.overrides import AttributeSetting, with_settings
 from model.formats.timeloop.pricing import (
+    PriceLists,
     build_architecture,
     priced,
     priced_or_free,
-    read_price_lists,
     refuse_wires,
 )
 from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
@@ -157,7 +158,7 @@ def load_node(
     top = with_settings(top, options.settings)
     check_sections(top, problem is not None, options.ignore_sparse, notes.append)
     context = _context(top, files, options, notes, problem)
-    clauses = _clauses(top, context)
+    clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.skip_mapping else sections_of(top, "mapping")
     if not sections and options.require_mapping:
         named = ", ".join(
@@ -165,9 +166,7 @@ def load_node(
         )
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
-    targets = [
-        target for key, value in sections for target in target_clauses(value, f"`{key.text}`", context)
-    ]
+    targets = _clauses(sections, context)
     assembly = assemble(clauses, context)
     note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
@@ -257,11 +256,8 @@ def _joined(node: Node) -> Node:
     return reduce(join_specs, parts)
 
 
-def _clauses(top: MappingNode, context: Context) -> list[Clause]:
-    clauses = node_clauses(context)
-    for key, section in sections_of(top, "constraints"):
-        clauses += target_clauses(section, f"`{key.text}`", context)
-    return clauses
+def _clauses(sections: Iterable[tuple[ScalarNode, Node]], context: Context) -> list[Clause]:
+    return [clause for key, value in sections for clause in target_clauses(value, f"`{key.text}`", context)]
 
 
 def _mapspace(
@@ -275,8 +271,9 @@ def _mapspace(
     """Return the mapspace; where `objectives` are about latency alone, energies may be unknown."""
     least, place = parallelism
     components = [value for _, value in sections_of(top, "components")]
-    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components, context.note)
-    refuse_wires(lists.tables, context)
+    tables = load_tables(section_of(top, "ERT"), section_of(top, "ART"))
+    lists = PriceLists(tables, load_compound_classes(components, context.note))
+    refuse_wires(tables, context)
     note_unread(top, lists.classes, context)
     needs_energy = any(objective != LATENCY for objective in objectives)
     pricing = priced if needs_energy else priced_or_free

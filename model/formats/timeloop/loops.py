@@ -148,7 +148,8 @@ def _values(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
 
 def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
     """Return the rules of ``factors`` and of macros; a dimension that is left free has none."""
-    factors = [f for key in ("factors", "factors_only") for f in _written_factors(nodes, key, names, context)]
+    values = [*_values(nodes, "factors"), *_values(nodes, "factors_only")]
+    factors = [factor for value in values for factor in read_factors(value, context, names)]
     for node in nodes:
         if given(node, "factors_only") is None:
             continue
@@ -163,30 +164,18 @@ def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> 
     return tuple(dict.fromkeys(factors))
 
 
-def _written_factors(
-    nodes: Iterable[MappingNode], key: str, names: Names, context: Context
-) -> Iterator[Factor]:
-    for value in _values(nodes, key):
-        yield from read_factors(value, context, names)
-
-
 def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
     fixed: list[Factor] = []
-    barred = given(node, "no_iteration_over_dataspaces")
-    if barred is not None:
-        dims = _dims_of(name_list(barred, context.dataspaces, "dataspace"), context)
-        span = node.key("no_iteration_over_dataspaces").span
-        fixed += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim in dims]
-    required = given(node, "must_iterate_over_dataspaces")
-    if required is not None:
-        dims = _dims_of(name_list(required, context.dataspaces, "dataspace"), context)
-        span = node.key("must_iterate_over_dataspaces").span
-        fixed += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in dims]
+    macros = (("no_iteration_over_dataspaces", True), ("must_iterate_over_dataspaces", False))
+    for macro, bars_its_dims in macros:
+        value = given(node, macro)
+        if value is None:
+            continue
+        names = name_list(value, context.dataspaces, "dataspace")
+        dims = frozenset[str]().union(*(context.problem.dataspace(name).dims for name in names))
+        barred = [dim for dim in context.problem.dims if (dim in dims) is bars_its_dims]
+        fixed += [Factor(dim, "=", 1, node.key(macro).span) for dim in barred]
     return fixed
-
-
-def _dims_of(dataspaces: Iterable[str], context: Context) -> frozenset[str]:
-    return frozenset[str]().union(*(context.problem.dataspace(name).dims for name in dataspaces))
 
 
 def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: Context) -> list[Factor]:
@@ -443,15 +432,11 @@ def asks_for_children(loops: LoopConstraints) -> bool:
 
 def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
     """Note spatial constraints of a node whose fanout is 1: containers share defaults for all fanouts."""
-    leaf = loops.leaf
-    if leaf.node.get("constraints") is not None and _says_something(loops):
+    leaf, flags = loops.leaf, (loops.no_reuse, loops.no_link_transfer)
+    says_something = loops.factors or loops.permutation or loops.split or loops.maximize or any(flags)
+    if leaf.node.get("constraints") is not None and says_something:
         sentence = "the mesh of `{}` is 1 x 1, so its spatial constraints have no effect"
         context.note(note_at(leaf.span, sentence, leaf.name))
-
-
-def _says_something(loops: LoopConstraints) -> bool:
-    flags = (loops.no_reuse, loops.no_link_transfer)
-    return bool(loops.factors or loops.permutation or loops.split or loops.maximize or any(flags))
 
 
 ROUNDED = "; Timeloop may round up to factors that leave a remainder, which are not modelled"

@@ -149,7 +149,7 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
             continue
         order = _order(node_loops, live, span)
         _check_order(level.loops, node_loops, order, span)
-        nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[_name(level)]))
+        nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[level.storage.name]))
     return Mapping(tuple(nodes))
 
 
@@ -195,7 +195,7 @@ def _check_products(
         taken = [
             factor for node_loops in loops for factor in node_loops.rules_of(dim) if factor.span not in places
         ]
-        related = [(context.bounds.spans[dim], f"{dim} is {bound} here")]
+        related = [(context.loaded.bound_spans[dim], f"{dim} is {bound} here")]
         related += [(factor.span, f"`{factor}` is a constraint") for factor in taken if factor.value > 1]
         reached = f"multiply to {shown} = {product}" if shown else "are all 1"
         message = f"the mapping's factors of {dim} {reached}, but its bound is {bound}"
@@ -271,15 +271,12 @@ def _with_units(
 def _kept(assembly: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
     storages = assembly.storages
     kept = {
-        _name(level): {n for n in context.dataspaces if n not in level.keeping.bypass} for level in storages
+        level.storage.name: {n for n in context.dataspaces if n not in level.keeping.bypass}
+        for level in storages
     }
     for group, name in product(assembly.parallel, context.dataspaces):
-        members = [_name(storages[place]) for place in group.levels]
+        members = [storages[place].storage.name for place in group.levels]
         holders = [member for member in members if name in kept[member]]
         if len(holders) > 1:
             raise SpecError(f"the mapping does not say which of {listing(holders)} keeps `{name}`", span)
     return {name: frozenset(spaces) for name, spaces in kept.items()}
-
-
-def _name(level: TemporalLevel) -> str:
-    return level.loops.leaf.name

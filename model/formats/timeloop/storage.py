@@ -199,10 +199,8 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
-    _note_idle_flags(reader, context)
     capacity = _capacity(reader, word_bits, block_size)
-    if capacity is None:
-        _note_no_limit(reader, context)
+    _note_idle_attributes(reader, capacity, context)
     return StorageLevel(
         name=leaf.name,
         size_words=capacity,
@@ -225,24 +223,19 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     )
 
 
-def _note_idle_flags(reader: _Reader, context: Context) -> None:
-    """Note flags that are understood and change nothing here."""
+def _note_idle_attributes(reader: _Reader, capacity: int | None, context: Context) -> None:
+    """Note attributes that are understood and change nothing here."""
     reasons: dict[str, str] = {}
     if reader.flag("allow_overbooking"):
         reasons["allow_overbooking"] = "tiles of dense data always have their full size"
     if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
         reasons["reduction_supported"] = "it prices networks only, which are not modelled"
+    for name in ("multiple_buffering", "min_utilization"):
+        if capacity is None and reader.find(name) is not None:
+            reasons[name] = "it has no limit"
     for name, reason in reasons.items():
         sentence = name + " of `{}` has no effect: " + reason
         context.note(note_at(reader.place(name), sentence, reader.leaf.name))
-
-
-def _note_no_limit(reader: _Reader, context: Context) -> None:
-    """Note attributes that say how a capacity is used, where there is none."""
-    for name in ("multiple_buffering", "min_utilization"):
-        if reader.find(name) is not None:
-            sentence = name + " of `{}` has no effect: it has no limit"
-            context.note(note_at(reader.place(name), sentence, reader.leaf.name))
 
 
 def _source(reader: _Reader, *names: str) -> SourceRef | None:

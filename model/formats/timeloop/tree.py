@@ -24,6 +24,8 @@ from model.text.fields import (
     check_keys,
     check_points,
     given,
+    is_blank,
+    keyed_mapping,
 )
 from model.text.limits import DEFAULT_LIMITS, Limits
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
@@ -151,10 +153,8 @@ def _is_expression(text: str) -> bool:
     return True
 
 
-def read_variables(node: MappingNode | None, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:
+def read_variables(node: MappingNode, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:
     """Evaluate the top-level ``variables``; each may use the others."""
-    if node is None:
-        return {}
     return values_of(read_attributes(node, NO_ATTRIBUTES, {}, limits))
 
 
@@ -310,8 +310,7 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
     """
     check_count((*walk.nodes, item), scope.limits.components, "nodes", item.span)
     if item.tag in _BRANCHES:
-        branch = as_mapping(item, f"`{item.tag}`")
-        check_keys(branch, ("nodes", "name"), f"`{item.tag}`", ("nodes",))
+        branch = keyed_mapping(item, f"`{item.tag}`", ("nodes", "name"), ("nodes",))
         nodes = branch.require("nodes", f"`{item.tag}`")
         walk.nodes.append(item)
         if item.tag == "!Parallel":
@@ -347,7 +346,7 @@ def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
 def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
     if item.tag not in _LEAVES:
         _refuse_tag(item)
-    is_bare = item.tag == "!Nothing" and isinstance(item, ScalarNode) and item.value is None
+    is_bare = item.tag == "!Nothing" and is_blank(item)
     node = MappingNode((), item.span) if is_bare else as_mapping(item, f"`{item.tag}`")
     if item.tag == "!Nothing":
         check_keys(node, ("name", "constraints"), "`!Nothing`")
@@ -408,8 +407,7 @@ def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
     value = given(leaf.node, "spatial")
     if value is None:
         return leaf
-    spatial = as_mapping(value, "`spatial`")
-    check_keys(spatial, ("meshX", "meshY"), "`spatial`")
+    spatial = keyed_mapping(value, "`spatial`", ("meshX", "meshY"))
     names = {**scope.nodes, **scope.variables, **values_of(leaf.attributes)}
     mesh = {
         key: as_int(size, f"`{key}`", names, minimum=1)
