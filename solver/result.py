@@ -374,6 +374,14 @@ class Result:
         return in_reported_unit(self.objective, quantity, self.units_per_pj)
 
 
+def bounded(result: Result, bound: int) -> Result:
+    """Return a result with a higher bound, optimal if that is the value and no later objective is open."""
+    raised = replace(result, bound=bound)
+    if bound != result.value or len(result.objectives) > 1:
+        return raised
+    return replace(raised, status=Status.OPTIMAL, termination=Termination.PROVEN)
+
+
 def within_loop_limit(mapspace: Mapspace, result: Result) -> Result:
     """Return the result of a search, which does not know `Mapspace.max_temporal_loops`.
 

@@ -78,9 +78,8 @@ class SweepResult:
         known = {point.result.status for point in self.points}
         if known == {Status.INFEASIBLE}:
             return Status.INFEASIBLE
-        return next(
-            (status for status in (Status.UNKNOWN, Status.FEASIBLE) if status in known), Status.OPTIMAL
-        )
+        order = (Status.UNKNOWN, Status.FEASIBLE)
+        return next((status for status in order if status in known), Status.OPTIMAL)
 
 
 PlacedCosts = tuple[tuple[float, int], int]
@@ -96,11 +95,7 @@ def undominated_places(points: Sequence[PlacedCosts]) -> Iterator[int]:
             yield place
 
 
-def sweep(
-    variants: Sequence[Variant],
-    options: Options = Options(),
-    run: Run = Run(),
-) -> SweepResult:
+def sweep(variants: Sequence[Variant], options: Options = Options(), run: Run = Run()) -> SweepResult:
     """Map the networks of all variants as `map_network` does; searches that several of them need run once."""
     start = time.monotonic()
     networks = [variant.network for variant in variants]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 
 from rich.console import Console
@@ -112,18 +111,13 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
 
 
 def _outcome(front: Front) -> str:
+    """Return how many points there are, and how many of them are not proven."""
     if front.status is Status.INFEASIBLE:
         return "no mapping satisfies all constraints"
-    return ", ".join(_counts(front))
-
-
-def _counts(front: Front) -> Iterator[str]:
-    """Yield how many points there are, and how many of them are not proven."""
     complete = "the complete front, " if front.status is Status.OPTIMAL else ""
-    yield f"{complete}{counted(len(front.points), 'point')}"
     unproven = sum(not point.proven for point in front.points)
-    if unproven:
-        yield f"{unproven} of them {NOT_PROVEN}"
+    open_points = f", {unproven} of them {NOT_PROVEN}" if unproven else ""
+    return f"{complete}{counted(len(front.points), 'point')}{open_points}"
 
 
 def _excess(value: int, least: int) -> str:

@@ -16,7 +16,7 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.text.source import Places
-from solver.report.figures import NOTHING, count_text, counted, objective_text, percent, seconds_text
+from solver.report.figures import count_text, counted, objective_text, percent, seconds_text
 from solver.report.reasons import reason_lines
 from solver.report.tables import (
     areas_table,
@@ -94,12 +94,8 @@ def status_parts(result: Result) -> tuple[str, ...]:
 
 def work_text(statistics: Statistics) -> str:
     """Return how much work a search was."""
-    work = [
-        counted(statistics.states, "state"),
-        f"{counted(statistics.mappings_priced, 'mapping')} priced",
-        seconds_text(statistics.seconds),
-    ]
-    return ", ".join(work)
+    priced = f"{counted(statistics.mappings_priced, 'mapping')} priced"
+    return f"{counted(statistics.states, 'state')}, {priced}, {seconds_text(statistics.seconds)}"
 
 
 def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
@@ -184,7 +180,7 @@ def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:
 
 
 def _shown(result: Result, objective: str, quantity: int | None) -> str:
-    return NOTHING if quantity is None else objective_text(objective, quantity, result.units_per_pj)
+    return objective_text(objective, quantity, result.units_per_pj)
 
 
 def _heading(problem: Problem, what: str) -> Text:

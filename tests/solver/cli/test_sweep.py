@@ -13,8 +13,7 @@ from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.cli.main import main
 from solver.network.sweep import SweepResult, sweep
-from solver.report import pictures
-from solver.report import sweep as sweep_report
+from solver.report import network, pictures
 from solver.report.network import Failure, likewise_lines
 from solver.result import Reason
 from tests.conftest import REPOSITORY
@@ -250,7 +249,7 @@ def test_points_that_are_no_range_are_named_one_by_one(arguments):
     points = sweep(variants).points
 
     def head(count: int) -> str:
-        return next(sweep_report.why_lines(SweepResult(points[:count], 0.0), lambda _: {}))
+        return next(network.why_points_fail(SweepResult(points[:count], 0.0), lambda _: {}))
 
     assert head(1) == head(3) == head(6) == "No mapping of `T` and `Y`"
     listed = "; ".join(f"DRAM.shared_bandwidth=1, DRAM.read_bandwidth={value}" for value in (3, 4, 5))
