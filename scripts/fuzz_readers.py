@@ -1,4 +1,4 @@
-"""The kinds of spec that the fuzzer damages: their texts, and how one that loads is used."""
+"""The kinds of spec that the fuzzer damages: their texts, and what is done with one that loads."""
 
 from __future__ import annotations
 
