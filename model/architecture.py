@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, assert_never
+from typing import Any, Literal
 
 from model.source_ref import SourceRef
 
@@ -20,13 +20,10 @@ class AccessEnergy:
 
     Parameters
     ----------
-    read, fill, update
-        Per vector access, in the architecture's energy unit: integers, ``1 / units_per_pj`` picojoule each.
-    leak_per_cycle
-        Per instance and cycle, in the same unit.
+    read, fill, update, leak_per_cycle
+        In units of ``1 / units_per_pj`` picojoule; leakage is per instance.
     sources
-        Pairs of an action (``read``, ``fill``, ``update``, ``leak``) and a text for people, such as
-        ``ERT.yaml:12`` or ``estimator: SRAM``.
+        Pairs of an action, or ``leak``, and a text for people, such as ``ERT.yaml:12``.
     given
         Actions whose figures stand in the spec; others are estimated, or count as zero.
     """
@@ -45,14 +42,12 @@ class Packing:
 
     Parameters
     ----------
-    dataspace
-        Name of the dataspace.
     block_size
         Values per vector access (a row holds so many whole values).
     size_per_value
-        Share of the level's capacity that one value takes, in the level's words.
+        Words of the level's capacity that one value takes.
     accesses_per_block
-        Row accesses that one vector access stands for; above one where a value is wider than a row.
+        Row accesses per vector access; above one where a value is wider than a row.
     """
 
     dataspace: str
@@ -67,38 +62,26 @@ class StorageLevel:
 
     Parameters
     ----------
-    name
-        The component's name, unique in the architecture.
-    size_words
-        Capacity of one instance in words, None when unlimited (DRAM).
+    size_words, multiple_buffering, min_utilization
+        Capacity of one instance, None when unlimited (DRAM). ``floor(size_words / multiple_buffering)`` words
+        are usable, of which at least the share `min_utilization` must be used.
     word_bits, block_size, cluster_size
-        Bits per word (for people only), words per vector access, and instances that share one vector
-        access.
-    multiple_buffering, min_utilization
-        The usable capacity is ``floor(size_words / multiple_buffering)``; at least the share
-        ``min_utilization`` of it must be used.
-    read_bandwidth, write_bandwidth, shared_bandwidth
-        Words per cycle and instance, None when unlimited.
-    bandwidth_scale
-        Per dataspace, the factor by which its words count towards the bandwidths.
+        Bits per word (for people), words per vector access, and instances that share one vector access.
+    read_bandwidth, write_bandwidth, shared_bandwidth, bandwidth_scale
+        Words per cycle and instance, None when unlimited; by dataspace, how much its words count.
     packing
-        Dataspaces whose values are no single words, at most one entry each. A word is the unit then in
-        which the size of every value is a whole number.
+        Dataspaces whose values are no single words; sizes of all values are whole words then.
     network_fill_latency, network_drain_latency
         Cycles added once to the total latency.
     gating_fanouts
-        Number of fanouts above the node that gates this level's power, None when the level gates
-        itself: only used instances leak then; otherwise all instances under a used gate do.
-    energy, area_um2, area_source
-        Price of the actions; area of one instance, if known, and its source.
+        Number of fanouts above the node that gates this level's power: all instances under a used gate leak.
+        None when the level gates itself: only used instances leak then.
     no_temporal_reuse, rmw_first_update, no_coalesce
-        Names of dataspaces whose accesses at this level are counted differently (model.cost).
-    reserved_words
-        Words of the component that are taken already, beside those of `size_words`. For people only.
-    rows_per_word
-        Rows that a word takes, if the capacity is given in rows, and None if in words. For people only.
+        Dataspaces whose accesses at this level are counted differently (`model.cost`).
+    reserved_words, rows_per_word
+        For people: words taken beside `size_words`, and rows that a word takes where capacity is in rows.
     size_source, buffering_source, utilization_source
-        Where capacity, multiple buffering and least utilization are written, if they are.
+        Where capacity, multiple buffering and least utilization are written.
     """
 
     name: str
@@ -142,35 +125,13 @@ class StorageLevel:
 
     def bandwidth(self, kind: Bandwidth) -> Fraction | None:
         """Return one of the bandwidths, in words per cycle; None when unlimited."""
-        match kind:
-            case "read_bandwidth":
-                return self.read_bandwidth
-            case "write_bandwidth":
-                return self.write_bandwidth
-            case "shared_bandwidth":
-                return self.shared_bandwidth
-            case _:
-                assert_never(kind)
+        rate: Fraction | None = getattr(self, kind)
+        return rate
 
     def with_bandwidth(self, kind: Bandwidth, rate: Fraction | None) -> StorageLevel:
-        """Return the level with one of its bandwidths changed.
-
-        Parameters
-        ----------
-        kind
-            Which one.
-        rate
-            Words per cycle and instance, above 0; None for unlimited.
-        """
-        match kind:
-            case "read_bandwidth":
-                return replace(self, read_bandwidth=rate)
-            case "write_bandwidth":
-                return replace(self, write_bandwidth=rate)
-            case "shared_bandwidth":
-                return replace(self, shared_bandwidth=rate)
-            case _:
-                assert_never(kind)
+        """Return the level with one of its bandwidths changed; `rate` is above 0, None for unlimited."""
+        changed: dict[str, Any] = {kind: rate}
+        return replace(self, **changed)
 
     def scale(self, dataspace: str) -> Fraction:
         """Bandwidth consumption scale of `dataspace`: 1 unless ``bandwidth_scale`` has an entry for it."""
@@ -190,14 +151,10 @@ class Fanout:
 
     Parameters
     ----------
-    name
-        The node's name.
-    mesh_x, mesh_y
-        Children along each axis, at least 1.
     no_multicast
-        Names of dataspaces that are delivered to every child on their own (Timeloop: spatial ``no_reuse``).
+        Dataspaces that are delivered to every child on their own (Timeloop: spatial ``no_reuse``).
     no_link_transfer
-        Names of dataspaces that children do not hand on to their neighbours, see `model.cost.links`.
+        Dataspaces that children do not pass on to their neighbours, see `model.cost.links`.
     mesh_sources
         Places of the X and the Y axis, or of the node where an axis is not written.
     """
@@ -217,26 +174,12 @@ class Fanout:
 
 @dataclass(frozen=True)
 class Compute:
-    """The arithmetic unit.
-
-    Parameters
-    ----------
-    name
-        The component's name.
-    energy
-        Per multiply-accumulate, in the architecture's energy unit.
-    energy_source, area_source
-        Where the figures come from, for people.
-    is_given
-        Whether `energy` stands in the spec; otherwise it is estimated, or counts as zero.
-    area_um2
-        Area of one unit, None if unknown.
-    """
+    """The arithmetic unit; `energy` is per multiply-accumulate, in the architecture's energy unit."""
 
     name: str
     energy: int = 0
     energy_source: str = ""
-    is_given: bool = False
+    is_given: bool = False  # whether the energy stands in the spec; else it is estimated, or counts as zero
     area_um2: float | None = None
     area_source: str = ""
 
@@ -250,13 +193,8 @@ class Architecture:
 
     Parameters
     ----------
-    name
-        For people.
     nodes
-        Storage levels and fanouts, outermost first; the first one is a storage level. Children of a
-        Timeloop ``!Parallel`` are consecutive levels here.
-    compute
-        The arithmetic units below all nodes.
+        The first one is a storage level. Children of a Timeloop ``!Parallel`` are consecutive levels here.
     units_per_pj
         Number of energy units in a picojoule, a power of ten, see `model.energy.figures`.
     """
@@ -296,13 +234,7 @@ class Architecture:
         )
 
     def instances_above(self, position: int) -> int:
-        """Total instances of a node in the hardware, in use or not.
-
-        Parameters
-        ----------
-        position
-            Of the node in ``nodes``; ``len(nodes)`` for the compute.
-        """
+        """Total instances of a node in the hardware, in use or not; ``len(nodes)`` is the compute."""
         return math.prod(node.size for node in self.nodes[:position] if isinstance(node, Fanout))
 
     @property

@@ -13,24 +13,12 @@ from model.source_ref import SourceRef
 
 @dataclass(frozen=True)
 class Overfull:
-    """A level that other tensors overfill while a layer runs, for people.
-
-    Parameters
-    ----------
-    level
-        Its name.
-    taken_words, size_words
-        What they take, and what it holds.
-    text
-        That, with the names of the tensors.
-    size_source
-        Where the size is written.
-    """
+    """A level that other tensors overfill while a layer runs, for people."""
 
     level: str
     taken_words: int
     size_words: int
-    text: str
+    text: str  # that, with the names of the tensors
     size_source: SourceRef | None = None
 
 
@@ -40,17 +28,13 @@ class Layer:
 
     Parameters
     ----------
-    name
-        Unique in the network.
     mapspace
-        Problem, architecture and constraints, with the names of the Einsum. Its words have the size
-        of the Einsum's values, and its capacities are what other tensors leave that stay where they are.
+        In words of the Einsum's values, on capacities that other tensors leave which stay where they are.
     n_instances
         How often it runs; energy and latency count as often.
-    is_copy
-        Whether it only hands its input on: nothing is computed, and there is nothing to map.
-    transfer
-        What a copy moves from one level to others, None where its tensors are stored at one level.
+    is_copy, transfer
+        Whether it only passes its input on, so that there is nothing to map; and what that moves from one
+        level to others, None where its tensors are stored at one level.
     overfull
         Levels that other tensors overfill: the layer cannot run. In `mapspace` they are as written.
     """
@@ -65,17 +49,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Network:
-    """The layers of a network, and notes for people.
-
-    Parameters
-    ----------
-    name
-        For people.
-    layers
-        In the order in which they are written, which need not be that in which they run.
-    notes
-        Remarks from the reading.
-    """
+    """The layers of a network as written, which need not be the order in which they run; notes for people."""
 
     name: str
     layers: tuple[Layer, ...]

@@ -11,54 +11,23 @@ from model.numbers import divisors
 
 
 def allowed_factors(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[int, ...]:
-    """Return the divisors of a bound that the rules allow.
-
-    Parameters
-    ----------
-    rules
-        Those of one node; rules on other dimensions say nothing.
-    dim, bound
-        A dimension, and what is left of its bound to be split, at least 1.
-
-    Returns
-    -------
-    tuple of int
-        Ascending; empty if the rules leave no divisor.
-    """
+    """Return the divisors of `bound` that a node's rules allow to a dimension, ascending."""
     of_dim = [rule for rule in rules if rule.dim == dim]
     return tuple(factor for factor in divisors(bound) if all(rule.allows(factor) for rule in of_dim))
 
 
 @dataclass(frozen=True)
 class SideOrder:
-    """The order of a fanout's dimensions: the first `split` lie along X, the others along Y.
-
-    Parameters
-    ----------
-    inner, outer
-        Dimensions that come first and last, in this order.
-    between
-        Those between them, in any order.
-    split
-        Dimensions along X, of bound 1 or not; None leaves any number.
-    """
+    """The order of a fanout's dimensions: the first `split` lie along X, the others along Y."""
 
     inner: tuple[str, ...]
-    between: tuple[str, ...]
+    between: tuple[str, ...]  # in any order
     outer: tuple[str, ...]
-    split: int | None
+    split: int | None  # dimensions along X, of bound 1 or not; None leaves any number
 
     @classmethod
     def of(cls, rules: SpatialRules, dims: Sequence[str]) -> SideOrder:
-        """Return the order that `rules` leave to the dimensions of a problem.
-
-        Parameters
-        ----------
-        rules
-            Of one fanout; its ``uncounted`` dimensions take no place.
-        dims
-            All dimensions of the problem, in its order.
-        """
+        """Return the order that `rules` leave to all dimensions of a problem."""
         placed = {*rules.inner, *rules.outer, *rules.uncounted}
         between = tuple(dim for dim in dims if dim not in placed)
         return cls(rules.inner, between, rules.outer, rules.split)
@@ -68,18 +37,9 @@ class SideOrder:
         return tuple(dim for dim in self.between if dim in live)
 
     def sets_along_x(self, live: Collection[str]) -> Iterator[tuple[str, ...]]:
-        """Yield the sets of dimensions that may lie along X, by rising split; some of them twice.
+        """Yield the sets of `live` dimensions that may lie along X, by rising split; some of them twice.
 
-        Parameters
-        ----------
-        live
-            Dimensions whose spatial loops may exceed 1. The others take their places in the order, and
-            no room.
-
-        Yields
-        ------
-        tuple of str
-            The `live` dimensions along X; the other live ones lie along Y.
+        Other dimensions, whose spatial loops are 1, take their places in the order, and no room.
         """
         free = self.free(live)
         places = len(self.inner) + len(self.between) + len(self.outer)
@@ -97,23 +57,9 @@ class SideOrder:
 
 
 def keep_options(rules: KeepRules, level: int, dataspace: str) -> tuple[bool, ...]:
-    """Return whether a storage level may keep a dataspace.
+    """Return whether a storage level may keep a dataspace: True, False, both, or none where rules conflict.
 
     The outermost level is where data come from: it keeps what it is not told to bypass.
-
-    Parameters
-    ----------
-    rules
-        Of this level.
-    level
-        Its position in ``Architecture.levels``.
-    dataspace
-        A name.
-
-    Returns
-    -------
-    tuple of bool
-        The values allowed: True, False, both, or none where `rules` ask for both.
     """
     bypasses = dataspace in rules.bypass
     keeps = dataspace in rules.keep or (level == 0 and not bypasses)
@@ -124,35 +70,14 @@ def keep_options(rules: KeepRules, level: int, dataspace: str) -> tuple[bool, ..
 
 @dataclass(frozen=True)
 class KeepChoice:
-    """What the rules on keeping leave to one dataspace; levels are positions in ``Architecture.levels``.
+    """What the rules on keeping leave to one dataspace; levels are positions in ``Architecture.levels``."""
 
-    Parameters
-    ----------
-    forced
-        Storage levels that keep it in any case.
-    free
-        Those that may do so, outermost first.
-    """
-
-    forced: frozenset[int]
-    free: tuple[int, ...]
+    forced: frozenset[int]  # levels that keep it in any case
+    free: tuple[int, ...]  # those that may, outermost first
 
     @classmethod
     def of(cls, rules: Sequence[KeepRules], dataspace: str) -> KeepChoice | None:
-        """Return what the rules of all levels leave.
-
-        Parameters
-        ----------
-        rules
-            Along ``Architecture.levels``.
-        dataspace
-            A name.
-
-        Returns
-        -------
-        KeepChoice or None
-            None if the rules of a level contradict each other.
-        """
+        """Return what the rules of all levels leave, None if those of one level contradict each other."""
         options = [keep_options(own, level, dataspace) for level, own in enumerate(rules)]
         if () in options:
             return None
@@ -161,21 +86,7 @@ class KeepChoice:
 
 
 def keep_sets(mapspace: Mapspace, dataspace: str) -> Iterator[frozenset[int]]:
-    """Yield the sets of storage levels that may keep a dataspace, by rising size.
-
-    Parameters
-    ----------
-    mapspace
-        Its rules on keeping, and the branches of ``!Parallel``.
-    dataspace
-        A name.
-
-    Yields
-    ------
-    frozenset of int
-        Positions in ``architecture.levels``, one at least. Nothing is yielded where rules contradict
-        each other.
-    """
+    """Yield the sets of levels that may keep a dataspace, by rising size; none where rules conflict."""
     choice = KeepChoice.of(mapspace.keep, dataspace)
     if choice is None:
         return

@@ -27,15 +27,7 @@ class SpatialLoop:
 
 @dataclass(frozen=True, slots=True)
 class StorageMapping:
-    """What a storage level does.
-
-    Parameters
-    ----------
-    temporal
-        Its loops, innermost first.
-    keep
-        Names of the dataspaces that it keeps; all others bypass it.
-    """
+    """What a storage level does: its loops, innermost first, and what it keeps; all else bypasses it."""
 
     temporal: tuple[Loop, ...] = ()
     keep: frozenset[str] = frozenset()
@@ -55,8 +47,7 @@ NodeMapping = StorageMapping | FanoutMapping
 class Mapping:
     """One entry per node of the architecture, in the same order (outermost first).
 
-    Loops of bound 1 may be left out. The product of a dimension's bounds over all loops is the
-    problem's bound (perfect factors only).
+    Loops of bound 1 may be left out. A dimension's bounds over all loops multiply to the problem's bound.
     """
 
     nodes: tuple[NodeMapping, ...]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
-from model.architecture import Architecture
+from model.architecture import Architecture, Fanout
 from model.note import Note
 from model.problem import Problem
 from model.source_ref import SourceRef
@@ -26,12 +27,8 @@ class FactorRule:
 
     Parameters
     ----------
-    dim
-        A dimension of the problem.
     relation, value
         What the bound of the node's loop over `dim` is compared with; the bound is 1 without a loop.
-    source
-        Where the rule is written.
     stored
         The dataspace for whose sake the rule is there: see ``KeepRules.whole``. None for any other rule.
     """
@@ -55,13 +52,9 @@ class TemporalRules:
 
     Parameters
     ----------
-    factors
-        Rules on the bounds.
-    inner
-        Dimensions that are innermost, in that order (innermost first).
-    outer
-        Those that are outermost, in order, the last one being the outermost loop. Loops over the
-        dimensions in neither list lie between them in any order. Loops of bound 1 do not count.
+    inner, outer
+        Dimensions that are innermost, innermost first, and outermost, the last one being the outermost loop.
+        Loops over all others lie between them in any order. Loops of bound 1 do not count.
     source
         Where the order is written.
     """
@@ -81,10 +74,6 @@ class SpatialRules:
 
     Parameters
     ----------
-    factors
-        Rules on the bounds.
-    inner, outer
-        First and last dimensions of the order.
     uncounted
         Dimensions that are unlisted and fixed to 1; they take no place in the order.
     split
@@ -110,11 +99,9 @@ class KeepRules:
     Parameters
     ----------
     keep, bypass
-        Names. A name in both leaves no mapping.
-    source
-        Where the constraint is written.
-    sources
-        Pairs of a dataspace and the place that asks for it, where there are any.
+        A name in both leaves no mapping.
+    source, sources
+        Where the constraint is written, and pairs of a dataspace and the place that asks for it.
     settled
         Those that a ``!Parallel`` has to settle one way or the other: no mapspace leaves them free.
     whole
@@ -134,27 +121,15 @@ class KeepRules:
 class ParallelGroup:
     """Storage levels that are branches of one ``!Parallel``: a dataspace is kept in at most one.
 
-    Parameters
-    ----------
-    levels
-        Positions in ``Architecture.levels``.
-    may_skip
-        Whether a dataspace may pass by all of them (the group has a ``!Nothing`` branch); otherwise each
-        is kept in exactly one.
+    `levels` are positions in ``Architecture.levels``. Without `may_skip`, which a ``!Nothing`` branch
+    gives, a dataspace is kept in exactly one.
     """
 
     levels: tuple[int, ...]
     may_skip: bool = False
 
     def allows(self, kept: frozenset[int]) -> bool:
-        """Whether a dataspace may be kept in some storage levels, as far as the branches matter.
-
-        Parameters
-        ----------
-        kept
-            All levels that keep it, as positions in ``Architecture.levels``; those outside of the group do
-            not count.
-        """
+        """Whether exactly the levels `kept` may keep a dataspace, as far as the branches matter."""
         count = len(kept.intersection(self.levels))
         return count == 1 or (count == 0 and self.may_skip)
 
@@ -165,22 +140,12 @@ class Mapspace:
 
     Parameters
     ----------
-    problem, architecture
-        What is computed, and on what.
-    temporal, keep
-        Rules of the storage levels, along ``architecture.levels``.
-    spatial
-        Rules of the fanouts, along ``architecture.fanouts``.
-    parallel
-        Groups of levels that exclude each other.
+    temporal, keep, spatial
+        Rules along ``architecture.levels``, and those of the fanouts along ``architecture.fanouts``.
     min_parallelism
         Least number of arithmetic units in use.
     objectives
         Out of `model.objective.OBJECTIVES`; each decides among mappings that are equal in those before.
-    notes
-        Remarks for people from the reading of the spec.
-    min_parallelism_source
-        Where `min_parallelism` is written.
     max_temporal_loops
         Most temporal loops with a bound above 1 in all levels together; None for no limit. Searches do
         not know it: their results are checked (`solver.result.within_loop_limit`).
@@ -200,3 +165,12 @@ class Mapspace:
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)
     max_temporal_loops: int | None = None
     counting: Counting = EXACT
+
+    @cached_property
+    def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:
+        """The rules on factors of each node, along ``architecture.nodes``."""
+        temporal, spatial = iter(self.temporal), iter(self.spatial)
+        return tuple(
+            next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
+            for node in self.architecture.nodes
+        )

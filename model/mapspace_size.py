@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.architecture import Fanout
@@ -14,24 +14,12 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, Spati
 
 @dataclass(frozen=True, slots=True)
 class MapspaceSize:
-    """The numbers of choices of each kind; capacities and meshes are not looked at.
+    """The numbers of choices of each kind; capacities and meshes are not looked at."""
 
-    Parameters
-    ----------
-    factorizations
-        Ways to split every bound into one factor per node, within the factor rules.
-    orders
-        Orders of the temporal loops if every loop that may exceed 1 does.
-    splits
-        Ways to lay spatial loops along X or Y, in fanouts that have both.
-    keep_masks
-        Choices of the dataspaces that each storage level keeps.
-    """
-
-    factorizations: int
-    orders: int
-    splits: int
-    keep_masks: int
+    factorizations: int  # of all bounds, one factor per node
+    orders: int  # of the temporal loops if every loop that may exceed 1 does
+    splits: int  # of spatial loops between X and Y, in fanouts that have both
+    keep_masks: int  # of the dataspaces that each level keeps
 
     @property
     def mappings(self) -> int:
@@ -40,12 +28,9 @@ class MapspaceSize:
 
 
 def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
-    """Count the choices that `mapspace` leaves; ``min_parallelism`` is not looked at either.
-
-    ``factorizations`` and ``keep_masks`` are 0 where rules leave no factors, or contradict each other.
-    """
+    """Count the choices of a mapspace, 0 where rules conflict; ``min_parallelism`` is not looked at."""
     problem, architecture = mapspace.problem, mapspace.architecture
-    slots = list(_factor_rules(mapspace))
+    slots = mapspace.factor_rules
     bounds = list(zip(problem.dims, problem.bounds, strict=True))
     return MapspaceSize(
         factorizations=math.prod(_factorizations(dim, bound, slots) for dim, bound in bounds),
@@ -58,12 +43,6 @@ def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
             _keep_masks(space.name, mapspace.keep, mapspace.parallel) for space in problem.dataspaces
         ),
     )
-
-
-def _factor_rules(mapspace: Mapspace) -> Iterator[Sequence[FactorRule]]:
-    temporal, spatial = iter(mapspace.temporal), iter(mapspace.spatial)
-    for node in mapspace.architecture.nodes:
-        yield next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
 
 
 def _factorizations(dim: str, bound: int, slots: Iterable[Sequence[FactorRule]]) -> int:

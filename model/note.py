@@ -13,14 +13,8 @@ Value = str | int
 class Note:
     """A note for people: one sentence, the names and figures in it, and where it applies.
 
-    Parameters
-    ----------
-    sentence
-        The text, with a replacement field of `str.format` for each of the values; as it is without any.
-    values
-        Names and figures. Notes that differ in these only say the same of several things.
-    place
-        What the note is about; None if that is no one place.
+    A sentence with values has a replacement field of `str.format` for each of them. Notes that differ
+    in values only say the same of several things.
     """
 
     sentence: str

@@ -22,11 +22,7 @@ def divisors(number: int) -> tuple[int, ...]:
 
 @cache
 def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
-    """Pairs (prime, exponent) of `number`, primes ascending; none for 1.
-
-    By trial division: the time grows with the square root of the largest prime factor, or with the
-    one before it if that is larger.
-    """
+    """Pairs (prime, exponent) of `number`, primes ascending, by trial division; none for 1."""
     powers: list[tuple[int, int]] = []
     prime = 2
     while prime * prime <= number:

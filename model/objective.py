@@ -26,26 +26,9 @@ Quantity = TypeVar("Quantity", int, "Doubles")
 
 
 def objective_value(objective: str, energy: Quantity, cycles: Quantity) -> Quantity:
-    """Return the value of one objective.
+    """Return the value of one of `OBJECTIVES`, exact for integers; KeyError if there is no such objective.
 
-    Parameters
-    ----------
-    objective
-        One of `OBJECTIVES`.
-    energy
-        In the architecture's energy unit; an integer, or doubles of shape ``(mappings,)``.
-    cycles
-        Of the same type and shape.
-
-    Returns
-    -------
-    int or array
-        Energy units, cycles, or energy units times cycles; exact if both are integers.
-
-    Raises
-    ------
-    KeyError
-        There is no such objective.
+    Energy is in energy units; it and the cycles may also be doubles of shape ``(mappings,)``.
     """
     if objective == ENERGY:
         return energy
@@ -57,20 +40,5 @@ def objective_value(objective: str, energy: Quantity, cycles: Quantity) -> Quant
 
 
 def in_reported_unit(objective: str, quantity: int, units_per_pj: int) -> float | int:
-    """Convert an exact objective value to what people read.
-
-    Parameters
-    ----------
-    objective
-        One of `OBJECTIVES`.
-    quantity
-        Energy units for ``energy``, cycles for ``latency``, energy units times cycles for ``edp``.
-    units_per_pj
-        The architecture's energy units in a picojoule.
-
-    Returns
-    -------
-    float | int
-        pJ, cycles (an int) or pJ * cycles.
-    """
+    """Convert an exact objective value to what people read: pJ, cycles (an int) or pJ * cycles."""
     return quantity if objective == LATENCY else quantity / units_per_pj

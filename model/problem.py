@@ -21,8 +21,6 @@ class Dataspace:
 
     Parameters
     ----------
-    name
-        The tensor's name.
     ranks
         One tuple of terms per rank; the index into the rank is their sum. A dimension stands at
         most once in a rank, and no coefficient is zero.
@@ -42,24 +40,12 @@ class Dataspace:
 
 @dataclass(frozen=True)
 class Problem:
-    """An Einsum with its bounds fixed.
+    """An Einsum with its bounds fixed."""
 
-    Parameters
-    ----------
-    name
-        For people only; it does not enter the cost.
-    dims
-        Names of the dimensions (Timeloop: ``dimensions``).
-    bounds
-        Their bounds, in the same order, all at least 1.
-    dataspaces
-        The tensors, at least one of them ``read_write``.
-    """
-
-    name: str
+    name: str  # for people only; it does not enter the cost
     dims: tuple[str, ...]
-    bounds: tuple[int, ...]
-    dataspaces: tuple[Dataspace, ...]
+    bounds: tuple[int, ...]  # along `dims`, all at least 1
+    dataspaces: tuple[Dataspace, ...]  # at least one of them ``read_write``
 
     @cached_property
     def bound(self) -> dict[str, int]:

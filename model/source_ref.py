@@ -11,19 +11,9 @@ Origin = Literal["file", "setting"]
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
-    """Where a constraint stands in the user's text.
+    """Where a constraint stands in the user's text; line and column are counted from 1."""
 
-    Parameters
-    ----------
-    file
-        Its name for people; for a setting, the setting's.
-    line, column
-        From 1.
-    origin
-        What `file` names.
-    """
-
-    file: str
+    file: str  # for people; of a setting, the setting's name
     line: int
     column: int
     origin: Origin = "file"

@@ -15,21 +15,11 @@ Point = tuple[str, str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True)
 class Variant:
-    """One point of a sweep.
-
-    Parameters
-    ----------
-    workload, architecture
-        Names that tell it from the others.
-    settings
-        Attributes with their values as they were written, such as ``("buffer.depth", "1024")``.
-    network
-        What is to be mapped.
-    """
+    """One point of a sweep: workload, architecture and settings by name, and what is to be mapped."""
 
     workload: str
     architecture: str
-    settings: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, str], ...]  # as written, such as ``("buffer.depth", "1024")``
     network: Network
 
     @property

@@ -12,18 +12,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def listing(names: Iterable[str]) -> str:
-    """Return names for people: ```a`, `b` and `c```.
-
-    Parameters
-    ----------
-    names
-        In the order of the text; those past `MAX_LISTED` are only counted.
-
-    Returns
-    -------
-    str
-        ``none`` if there are no names.
-    """
+    """Return names for people: ```a`, `b` and `c```, or ``none``; those past `MAX_LISTED` are counted."""
     quoted = [f"`{name}`" for name in names]
     if not quoted:
         return "none"
@@ -35,8 +24,7 @@ def listing(names: Iterable[str]) -> str:
 def printable(text: str) -> str:
     """Return one line of text that is safe on a terminal.
 
-    Tabs become blanks. Control characters, line breaks, surrogates and everything else that is not
-    printable become U+FFFD.
+    Tabs become blanks; what is not printable, such as control characters and line breaks, becomes U+FFFD.
     """
     widened = text.replace("\t", " " * _TAB_WIDTH)
     return "".join(character if character.isprintable() else _REPLACEMENT for character in widened)

@@ -18,17 +18,7 @@ MOST_EINSUMS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RankIndex:
-    """How one rank of a tensor is indexed: the sum of `terms` and `offset`.
-
-    Parameters
-    ----------
-    rank
-        Name of the rank.
-    terms
-        Rank variables with their coefficients, each variable at most once.
-    offset
-        A constant, negative ones included.
-    """
+    """How one rank of a tensor is indexed: the sum of `terms`, each variable once at most, and `offset`."""
 
     rank: str
     terms: tuple[Term, ...]
@@ -41,18 +31,10 @@ class TensorAccess:
 
     Parameters
     ----------
-    tensor
-        The tensor's name, the same in all Einsums that access it.
-    indices
-        One per rank.
-    output
-        Whether the Einsum writes the tensor.
-    bits_per_value
-        Size of a value in bits, the same in all Einsums.
-    persistent
-        Whether the tensor stays in its backing storage for the whole workload.
-    backing_storage_size_scale
-        Factor on the room that the tensor takes in its backing storage.
+    tensor, bits_per_value
+        Its name and the size of a value in bits, the same in all Einsums.
+    persistent, backing_storage_size_scale
+        Whether it stays in its backing storage for the whole workload, and a factor on what it takes there.
     """
 
     tensor: str
@@ -74,12 +56,9 @@ class Einsum:
 
     Parameters
     ----------
-    name
-        Unique in the workload.
-    rank_variables
-        In the order in which the accesses mention them.
-    ranges
-        The values of each rank variable; with `is_box`, all their combinations are computed.
+    rank_variables, ranges, is_box
+        In the order in which the accesses mention them, with their values. Unless `is_box`, some combinations
+        of these are left out: accesses beyond a rank's bounds, or an iteration space with another shape.
     accesses
         The tensors, at least one of them an output.
     is_copy_operation
@@ -88,11 +67,6 @@ class Einsum:
         How often the Einsum runs in all, over all instances of the workload.
     tensor_renames, rank_variable_renames
         Further names, each for a set of tensors or of rank variables.
-    is_box
-        False where some combinations of the ranges are left out: accesses beyond a rank's bounds,
-        or an iteration space with another shape.
-    source
-        Where it is written.
     """
 
     name: str
@@ -127,18 +101,7 @@ class Einsum:
         return tuple(dict.fromkeys(access.tensor for access in self.accesses if access.output))
 
     def extent(self, index: RankIndex) -> range:
-        """Return the span of values that a rank's index takes over all combinations of the ranges.
-
-        Parameters
-        ----------
-        index
-            Of one of the Einsum's accesses.
-
-        Returns
-        -------
-        range
-            From the least to the greatest value, all between included.
-        """
+        """Return the span of values that a rank's index takes over all combinations of the ranges."""
         low = high = index.offset
         spans = dict(zip(self.rank_variables, self.ranges, strict=True))
         for term in index.terms:
@@ -147,41 +110,22 @@ class Einsum:
         return range(low, high + 1)
 
     def size_values(self, access: TensorAccess) -> int:
-        """Return the number of values in the bounding box of what the Einsum accesses of a tensor.
-
-        Parameters
-        ----------
-        access
-            One of the Einsum's accesses; several of one tensor have a box each.
-        """
+        """Return the number of values in the bounding box of one access of a tensor."""
         return math.prod(len(self.extent(index)) for index in access.indices)
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A cascade of Einsums: what one writes, others may read.
-
-    Parameters
-    ----------
-    name
-        For people.
-    einsums
-        In the order in which they are written.
-    """
+    """A cascade of Einsums, as written: what one writes, others may read."""
 
     name: str
     einsums: tuple[Einsum, ...]
 
     @cached_property
-    def producers(self) -> dict[str, Einsum]:
-        """The Einsum that writes each tensor which is not an input of the workload."""
-        return {tensor: einsum for einsum in self.einsums for tensor in einsum.outputs}
-
-    @cached_property
     def intermediates(self) -> frozenset[str]:
         """The tensors that one Einsum writes and another one reads."""
         read = frozenset(tensor for einsum in self.einsums for tensor in einsum.inputs)
-        return read & self.producers.keys()
+        return read.intersection(tensor for einsum in self.einsums for tensor in einsum.outputs)
 
     @cached_property
     def shared(self) -> frozenset[str]:

@@ -4,8 +4,8 @@
 
 Random costs with a fixed seed: chains of growing length and of growing numbers of methods, series-parallel
 graphs, layers joined to the five before them, and dense graphs that are searched. Times include the
-second-best assignment and the naive rules. Aims are wall-clock times; growth is told in processor time, which
-other programs disturb less. Prints where an aim is missed, and ends with 1 then.
+second-best assignment and the naive rules. Aims are wall-clock times; growth is measured in processor time,
+which other programs disturb less. Prints aims that are missed, and then exits with 1.
 """
 
 from __future__ import annotations

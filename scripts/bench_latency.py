@@ -26,7 +26,7 @@ from model.architecture import BANDWIDTHS, StorageLevel
 from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
 from solver import Options, Status, map_einsum
-from solver.cli.options import objectives, sizes
+from solver.cli.arguments import objectives, sizes
 from solver.pareto import pareto_front
 from solver.result import Statistics
 

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from model.formats.timeloop import load_timeloop
 from solver import Options, Result, Status, map_einsum
-from solver.cli.options import objectives
+from solver.cli.arguments import objectives
 
 GOAL_GEOMEAN_S = {"energy": 1.0, "edp": 3.0}
 GOAL_SLOWEST_S = 20.0

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from model.formats.cascade import load_network
-from solver.cli.options import objectives, positive
+from solver.cli.arguments import objectives, positive
 from solver.network import NetworkResult, Processes, Run, Serial, map_network
 from solver.result import Options
 

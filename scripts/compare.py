@@ -1,4 +1,4 @@
-"""Compares mappers with the proven optimum over the benchmark's cases, and ends in geometric means.
+"""Compares mappers with the proven optimum over the benchmark's cases, and prints geometric means.
 
 python scripts/compare.py --only eyeriss_like/resnet18 --mappers random,greedy --budget 5 --csv out.csv
 """
@@ -17,9 +17,8 @@ from bench_cases import Case, bench_cases, containing
 from rich.console import Console
 
 from model.formats.timeloop import load_timeloop
-from solver.cli.arguments import add_mapper_options
-from solver.cli.compare import chosen_mappers
-from solver.cli.options import objectives, seconds, seed
+from solver.cli.arguments import add_mapper_options, objectives, seconds, seed
+from solver.cli.commands import chosen_mappers
 from solver.cli.output import OutputError, check_outputs, write_output
 from solver.cli.progress import interruptible
 from solver.comparison import Comparison, compare

@@ -2,7 +2,7 @@
 
     python scripts/generate_networks.py [DIRECTORY]
 
-The files are shipped; this script only says where their numbers come from.
+The files are shipped; this script documents where their numbers come from.
 """
 
 from __future__ import annotations

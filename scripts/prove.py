@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Checks certificates: no mapping in the stated mapspace is better than the one that is claimed.
 
-Shares no code with the optimizer and believes nothing in a certificate but the problem. It prices the
-mapping itself, then asks for a better one under every choice of keeping levels and spatial factors: floors
-exclude most choices, tables over what temporal loops may iterate bound the others, and a walk through the
-nests that the tables leave open decides. docs/certificates.md has the argument.
+Shares no code with the optimizer and trusts nothing in a certificate but the problem. It prices the mapping
+itself, then looks for a better one under every choice of keeping levels and spatial factors: floors exclude
+most choices, tables over temporal loops bound the others, and an enumeration decides the nests that the
+tables leave open. docs/certificates.md explains why this is a proof.
 
-Exit codes: 2 one certificate cannot be read, else 1 one is INVALID, else 6 one cannot be checked, else 0.
+Exit codes: 2 if a certificate cannot be read; otherwise 1 if one is INVALID, 6 if one cannot be checked, 0.
 """
 
 import argparse
@@ -412,11 +412,11 @@ class Space:
         ranks = [rank for space in doc["dataspaces"] for rank in space["ranks"]]
         whole = all(type(c) is int and d in self.every for d, c in chain(*ranks))
         whole = whole and natural(doc) and all(map(all, [self.bounds, *chain(*self.factors)]))
-        need(whole, "numbers are natural")
-        need(all(len(dict(rank)) == len(rank) for rank in ranks), "ranks name a dimension once")
+        need(whole, "numbers are non-negative integers")
+        need(all(len(dict(rank)) == len(rank) for rank in ranks), "no rank names a dimension twice")
         need({*map(len, self.factors)} == {len(one)}, "nodes have factors for each dimension")
         pairs = [pair for own in chain(*self.factors) for pair in pairwise(own)]
-        need(all(small < large for small, large in pairs), "factors ascend")
+        need(all(small < large for small, large in pairs), "factors are in ascending order")
         small = len(ranks) + len(self.nodes) + len(doc["dataspaces"]) <= MOST_PARTS
         small = small and all(abs(c) < EXACT for _, c in chain(*ranks))
         small = small and len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
@@ -424,16 +424,21 @@ class Space:
         need(small, "the problem is too large", CannotCheckError)
         self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
         self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
-        need(0 in self.stores and {*kinds} <= {"storage", "temporal", "spatial"}, "nodes are of known kinds")
+        need(
+            0 in self.stores and {*kinds} <= {"storage", "temporal", "spatial"}, "all nodes have a known kind"
+        )
         formal = all(formed(node, len(doc["dataspaces"])) for node in self.nodes)
         numbers = [*self.bounds, *(doc[key] for key in TOTALS)]
         truths = {type(space["read_write"]) for space in doc["dataspaces"]}
-        need(formal and {*map(type, numbers)} <= {int} and truths <= {bool}, "values are of their kinds")
+        need(formal and {*map(type, numbers)} <= {int} and truths <= {bool}, "all values have the right type")
         need(len(doc["dims"]) == len(self.bounds), "each dimension has a name")
         self.exact = doc["counting"] == "exact"
         self.spaces = [RULES[doc["counting"]](space, self.bounds) for space in doc["dataspaces"]]
         sets = [kept for space in self.spaces for kept in space.keep]
-        need(all(kept and [p for p in self.stores if p in kept] == [*kept] for kept in sets), "levels keep")
+        need(
+            all(kept and [p for p in self.stores if p in kept] == [*kept] for kept in sets),
+            "keep sets name storage levels in order",
+        )
         self.at = {p: self.nodes[p]["dataspaces"] for p in self.stores}
         self.sizes = {p: (self.nodes[p]["least_size"], self.nodes[p]["most_size"]) for p in self.stores}
         self.computes, self.latency = prod(self.bounds), doc["network_latency"]
@@ -474,7 +479,7 @@ class Space:
         known = all(d in self.every and type(n) is int and n > 1 for d, n in pairs)
         loops = [dict(pairs) for pairs in mapping["loops"]] if known else []  # any keys may share a hash
         once = len(loops) == len(self.nodes) and sum(map(len, loops)) == len(pairs)
-        need(once, "loops are told apart")
+        need(once, "no node has two loops over a dimension")
         rows = [[factors.get(d, 1) for d in self.every] for factors in loops]
         need([prod(column) for column in zip(*rows)] == self.bounds, "factors multiply to the bounds")
         allowed = (n in choices for pair in zip(rows, self.factors) for n, choices in zip(*pair))
@@ -891,19 +896,19 @@ def covered(doc, status, names):
         classes = [sum(n for step, n in mask.items() if step.startswith("by_")) for mask in masks]
         need(classes == classes[:1] * len(classes), "all keep sets have the same classes")
         least = [mask["survey_bound"] for mask in masks if mask["survey_bound"] is not None]
-        need(all(n >= bound for n in least), "what the survey excludes is not better")
+        need(all(n >= bound for n in least), "nothing that the survey excludes is better")
 
 
 def check(doc):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
     need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
-    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash is that of the problem")
+    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
     space, units = Space(doc["problem"]), doc["problem"]["units_per_pj"]
     need(type(units) is int and units > 0, "energies have a unit")
     status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
     need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
-    need(type(bounds) is list and natural(bounds), "bounds are natural")
+    need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
     need(doc["spatial_choices"] == len(space.steps), "all choices are covered")
     covered(doc, status, names)
     if status == "INFEASIBLE":
@@ -912,10 +917,10 @@ def check(doc):
         return "no mapping exists"
     cost = space.price(*space.read(doc["mapping"]))
     need(cost.pop("fits"), "the mapping respects all capacities")
-    need(doc["cost"] == cost, "the cost is that of the mapping")
+    need(doc["cost"] == cost, "the cost matches the mapping")
     values = [cost[name] for name in names]
     proven = {"OPTIMAL": bounds == values, "FEASIBLE": len(bounds) == 1 and bounds <= values}
-    need(proven.get(status, False), "the bounds are what the status needs")
+    need(proven.get(status, False), "the bounds match the status")
     limits = {}
     for name, bound in zip(names, bounds):
         better = refute(space, Query(**{**limits, name: bound - 1})) if bound else None
@@ -937,7 +942,7 @@ def shown(name, value, units_per_pj):
 
 def distinct(pairs):
     """A JSON object, unless a key repeats."""
-    need(len(dict(pairs)) == len(pairs), "keys are told apart")
+    need(len(dict(pairs)) == len(pairs), "no key occurs twice")
     return dict(pairs)
 
 
@@ -1009,7 +1014,7 @@ def main():
     parser.add_argument(
         "--time-limit", type=nonnegative, default=inf, metavar="S", help="seconds per certificate"
     )
-    parser.add_argument("--only", default="", metavar="TEXT", help="of the suite, cases with this name")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases of the suite with this name")
     options = parser.parse_args()
     found = set()
     if options.suite:
@@ -1018,7 +1023,7 @@ def main():
 
         found = run_suite(options.only, lambda path: verdict(path, options.time_limit))
     elif not options.certificates:
-        parser.error("name a certificate, or --suite")
+        parser.error("give a certificate, or --suite")
     sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes
     for path in options.certificates:
         start = time.perf_counter()

@@ -1,6 +1,6 @@
 """The shipped benchmark layers, proven one after the other: `prove.py --suite`.
 
-Mapping is left to the optimizer in a process of its own; only its certificates are read here.
+The optimizer runs in a separate process; only its certificates are read here.
 """
 
 from __future__ import annotations

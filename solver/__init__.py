@@ -9,21 +9,12 @@ if TYPE_CHECKING:
     from solver.result import Options, Progress, Result, Statistics, Status, Termination
     from solver.search import map_einsum
 
-_HOMES = {
-    "map_einsum": "solver.search",
-    "Options": "solver.result",
-    "Progress": "solver.result",
-    "Result": "solver.result",
-    "Statistics": "solver.result",
-    "Status": "solver.result",
-    "Termination": "solver.result",
-}
-
 __all__ = ["Options", "Progress", "Result", "Statistics", "Status", "Termination", "map_einsum"]
 
 
 def __getattr__(name: str) -> object:
     """Import a public name from its home on first use, so that ``import solver`` costs nothing."""
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    home = "solver.search" if name == "map_einsum" else "solver.result"
+    return getattr(import_module(home), name)

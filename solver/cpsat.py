@@ -138,10 +138,7 @@ class CheckedModel:
         self._assert_small("the objective's offset", (math.ceil(abs(proto.objective.offset)),))
 
     def solve(
-        self,
-        settings: Settings,
-        stop: Callable[[], bool],
-        on_answer: Callable[[Answer], None] | None = None,
+        self, settings: Settings, stop: Callable[[], bool], on_answer: Callable[[Answer], None] | None = None
     ) -> Outcome:
         """Check the model, and solve it until it is proven or stopped; errors as of `check`.
 

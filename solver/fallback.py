@@ -24,6 +24,7 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    bounded,
     within_loop_limit,
 )
 from solver.search.branching.skeleton import Priced
@@ -192,10 +193,10 @@ def _after_check(search: Search[Answer], question: _Question, first: Answer) -> 
     options = _time_left(question.options, spent.seconds)
     answer = search(question.mapspace, options, report, question.should_stop, found)
     answer = replace(answer, statistics=spent.together(answer.statistics))
-    return _bounded(answer, first)
+    return _with_bound_of(answer, first)
 
 
-def _bounded(answer: Answer, first: Answer) -> Answer:
+def _with_bound_of(answer: Answer, first: Answer) -> Answer:
     """Return an answer with the bound of the search before it, where that is the higher one.
 
     A mapping that meets it is proven to be the best, unless later objectives are still open.
@@ -204,10 +205,7 @@ def _bounded(answer: Answer, first: Answer) -> Answer:
         return answer
     if answer.status not in (Status.FEASIBLE, Status.UNKNOWN) or first.bound <= (answer.bound or 0):
         return answer
-    raised = replace(answer, bound=first.bound, evidence=first.evidence)
-    if first.bound != answer.value or len(answer.objectives) > 1:
-        return raised
-    return replace(raised, status=Status.OPTIMAL, termination=Termination.PROVEN)
+    return replace(bounded(answer, first.bound), evidence=first.evidence)
 
 
 def _late_mapping(first: Result | Front) -> Priced | None:

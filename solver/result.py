@@ -89,7 +89,7 @@ class Options:
         """Check the ranges; ``ValueError`` says which option is wrong."""
         unknown = [name for name in self.objectives or () if name not in OBJECTIVES]
         if unknown:
-            raise ValueError(f"unknown objective {unknown[0]!r}; known are {', '.join(OBJECTIVES)}")
+            raise ValueError(f"unknown objective {unknown[0]!r}; choose from {', '.join(OBJECTIVES)}")
         if self.objectives is not None and len(set(self.objectives)) != max(1, len(self.objectives)):
             raise ValueError("objectives must be named once each, and at least one of them")
         if self.time_limit_s is not None and self.time_limit_s < 0:
@@ -372,6 +372,14 @@ class Result:
         if quantity is None:
             return None
         return in_reported_unit(self.objective, quantity, self.units_per_pj)
+
+
+def bounded(result: Result, bound: int) -> Result:
+    """Return a result with a higher bound, optimal if that is the value and no later objective is open."""
+    raised = replace(result, bound=bound)
+    if bound != result.value or len(result.objectives) > 1:
+        return raised
+    return replace(raised, status=Status.OPTIMAL, termination=Termination.PROVEN)
 
 
 def within_loop_limit(mapspace: Mapspace, result: Result) -> Result:

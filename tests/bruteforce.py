@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, combinations, permutations, product
 
 from model.architecture import Fanout
@@ -66,6 +67,11 @@ def optima(mapspace: Mapspace, objectives: Sequence[Objective]) -> list[Optimum]
     An objective is ``energy`` (the architecture's energy units), ``latency`` (cycles), ``edp`` (their
     product), or a tuple of these, whose value is the tuple of theirs in lexicographic order.
     """
+    return list(_optima(mapspace, tuple(objectives)))
+
+
+@lru_cache(maxsize=1000)
+def _optima(mapspace: Mapspace, objectives: tuple[Objective, ...]) -> list[Optimum]:
     best: list[Optimum] = [None] * len(objectives)
     for mapping in enumerate_mappings(mapspace, innermost_orders=False):
         evaluation = evaluate_in(mapspace, mapping)

@@ -1,4 +1,4 @@
-"""What the tests read of the reference files in ``../shared``."""
+"""Reads the reference files of the tests in ``../shared``."""
 
 from __future__ import annotations
 

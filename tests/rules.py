@@ -1,4 +1,4 @@
-"""Whether rules allow a mapping, read off their descriptions; shares nothing with the enumeration."""
+"""Whether rules allow a mapping, following their definitions; shares nothing with the enumeration."""
 
 from __future__ import annotations
 

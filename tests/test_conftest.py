@@ -1,4 +1,4 @@
-"""What a run of the tests says at its end."""
+"""The summary of a test run."""
 
 from types import SimpleNamespace
 

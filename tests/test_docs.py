@@ -1,4 +1,4 @@
-"""The examples in Python of the documentation run; README.md and the tutorial have tests of their own."""
+"""The examples in Python of the documentation run; README.md and the tutorial have separate tests."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""README's commands and links name things that exist; its tables and its example are true."""
+"""README's commands and links name things that exist; its tables and its example are correct."""
 
 import re
 
@@ -6,7 +6,6 @@ from solver import exit_codes
 from solver.__main__ import TRACEBACK
 from solver.cli.arguments import build_parsers, parse_arguments
 from solver.cli.main import main
-from solver.cli.options import EXIT_CODES
 from solver.result import Status
 from tests.conftest import REPOSITORY
 
@@ -69,5 +68,5 @@ def test_options_that_are_named_exist():
 def test_all_exit_codes_are_named():
     codes = sorted(value for name, value in vars(exit_codes).items() if name.startswith("EXIT_"))
     assert [int(cell) for cell in rows("exit code")] == codes
-    assert re.findall(r"^ {2}(\d+) ", EXIT_CODES, flags=re.MULTILINE) == list(map(str, codes))
+    assert re.findall(r"^ {2}(\d+) ", exit_codes.MEANINGS, flags=re.MULTILINE) == list(map(str, codes))
     assert TRACEBACK in TEXT

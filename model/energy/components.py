@@ -21,12 +21,20 @@ from model.energy.estimator import (
     known_classes,
     missing_attribute,
 )
-from model.energy.figures import items_of, keyed_mapping
 from model.energy.request import CLASS, EnergyError
 from model.note import Note
 from model.text.composer import plain_value
 from model.text.expressions import evaluate
-from model.text.fields import as_mapping, as_name, flat_items, one_of
+from model.text.fields import (
+    add_once,
+    as_mapping,
+    as_name,
+    flat_items,
+    is_blank,
+    items_of,
+    keyed_mapping,
+    one_of,
+)
 from model.text.source import (
     MappingNode,
     Node,
@@ -40,15 +48,15 @@ from model.text.source import (
     source_ref,
 )
 
-_LIBRARY_KEYS = frozenset({"version", "classes"})
-_CLASS_KEYS = frozenset({"name", "attributes", "subcomponents", "actions"})
+_LIBRARY_KEYS = ("classes", "version")
+_CLASS_KEYS = ("actions", "attributes", "name", "subcomponents")
 # The first of each is the name of today's format, the others are those of older files of it.
 AREA_SCALES = ("area_scale", "area_share")
 _ENERGY_SCALES = ("energy_scale", "action_share", "repeat")
-_SUBCOMPONENT_KEYS = frozenset({"name", "class", "attributes", "energy_scale", *AREA_SCALES})
-_ACTION_KEYS = frozenset({"name", "arguments", "subcomponents"})
-_PART_KEYS = frozenset({"name", "actions"})
-_STEP_KEYS = frozenset({"name", "arguments", *_ENERGY_SCALES})
+_SUBCOMPONENT_KEYS = (*AREA_SCALES, "attributes", "class", "energy_scale", "name")
+_ACTION_KEYS = ("arguments", "name", "subcomponents")
+_PART_KEYS = ("actions", "name")
+_STEP_KEYS = tuple(sorted(("name", "arguments", *_ENERGY_SCALES)))
 _INDEXED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[(.*)\])?", re.DOTALL)
 
 T = TypeVar("T")
@@ -127,30 +135,15 @@ class CompoundClass:
 
 @dataclass(frozen=True)
 class CompoundClasses:
-    """The compound classes of a spec by name.
-
-    ``built`` counts the components that pricing expands them to, over all components of the spec.
-    """
+    """The compound classes of a spec by name."""
 
     by_name: Mapping[str, CompoundClass] = field(default_factory=dict)
+    # The components that pricing expands them to
     built: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
 
 def load_compound_classes(nodes: Iterable[Node], note: TakeNote) -> CompoundClasses:
-    """Read compound classes; of two with one name the later counts, as in Accelergy.
-
-    Parameters
-    ----------
-    nodes
-        The values of the top-level keys ``components`` and ``compound_components``.
-    note
-        Takes a note for each class that is defined again.
-
-    Raises
-    ------
-    SpecError
-        A malformed class, or two subcomponents or actions of one name.
-    """
+    """Read the sections of components; of two classes with one name the later counts, as in Accelergy."""
     classes: dict[str, CompoundClass] = {}
     for compound in map(_load_class, _class_nodes(nodes)):
         earlier = classes.get(compound.name)
@@ -236,9 +229,7 @@ def _load_arguments(node: Node | None) -> Arguments:
 
 
 def _entries(node: Node | None, what: str) -> tuple[tuple[ScalarNode, Node], ...]:
-    if node is None or (isinstance(node, ScalarNode) and node.value is None):
-        return ()
-    return as_mapping(node, what).entries
+    return () if node is None or is_blank(node) else as_mapping(node, what).entries
 
 
 def _load_indexed_name(node: Node) -> tuple[str, IndexRange | None]:
@@ -278,11 +269,8 @@ def _by_name(items: Iterable[tuple[str, Span, T]], what: str) -> dict[str, T]:
     by_name: dict[str, T] = {}
     spans: dict[str, Span] = {}
     for name, span, item in items:
-        if name in by_name:
-            raise SpecError(
-                f"two {what} are named `{name}`", span, related=((spans[name], "the first one is here"),)
-            )
-        by_name[name], spans[name] = item, span
+        add_once(spans, name, span, f"two {what} are named `{name}`", "the first one is here")
+        by_name[name] = item
     return by_name
 
 
@@ -338,16 +326,12 @@ class PlaceholderComponent:
 
 @dataclass(frozen=True)
 class CompoundComponent:
-    """A component of a compound class.
-
-    `names` are its attributes and the spec's variables, evaluated: what the class's expressions may use.
-    `library` has the classes of its subcomponents; `nesting` counts the compound components around it.
-    """
+    """A component of a compound class."""
 
     compound: CompoundClass
-    names: Mapping[str, object]
-    library: Library
-    nesting: int
+    names: Mapping[str, object]  # its attributes and the spec's variables, evaluated
+    library: Library  # of the classes of its subcomponents
+    nesting: int  # compound components around it
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -459,7 +443,7 @@ class Library:
         suggestion = dram_hint(component_class) or did_you_mean(component_class, known)
         listing = (
             f"known classes: {', '.join(known)}; a compound one needs the file that defines it. Figures may "
-            "be given instead: `energy` on the component, or an ERT; `technology: -1` stands for any"
+            "be given instead: `energy` on the component, or an ERT; `technology: -1` allows any class"
         )
         raise EnergyError(
             f"unknown component class `{component_class}`",
@@ -548,10 +532,7 @@ def _number(node: ScalarNode, names: Mapping[str, object]) -> float:
 
 
 def _evaluated(node: Node, names: Mapping[str, object]) -> object:
-    """Value of an attribute: an expression, or a word that names nothing and stands for itself.
-
-    Lists and mappings hold such values.
-    """
+    """Value of an attribute, also in lists and mappings: an expression, or a word that names nothing."""
     if isinstance(node, SequenceNode):
         return [_evaluated(item, names) for item in node.items]
     if isinstance(node, MappingNode):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import PurePath
 
 from model.energy.request import EnergyError
 from model.numbers import EXACT
-from model.text.fields import as_mapping, as_sequence, check_keys, unfit
-from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError
+from model.text.fields import unfit
+from model.text.source import Node, ScalarNode, Span, SpecError
 
 SIGNIFICANT_DIGITS = 6
 LARGEST_FIGURE = 1e30
@@ -51,11 +51,7 @@ def exact_decimal(node: Node, what: str) -> Decimal:
 
 
 def rounded(value: float, finest: Decimal | None = None) -> Decimal:
-    """Round an estimate to the digits that are worth showing.
-
-    Digits below `finest` are dropped too where that leaves four: the fewer a price has, the farther exact
-    sums of prices reach.
-    """
+    """Round an estimate to six digits; those below `finest` are dropped too where that leaves four."""
     if not abs(value) <= LARGEST_FIGURE:
         raise EnergyError(f"the estimate is out of range: {value:g}")
     figure = Decimal(f"{value:.{SIGNIFICANT_DIGITS}g}")
@@ -75,22 +71,6 @@ def shortened(figure: Decimal) -> Decimal:
     return EXACT.quantize(figure, Decimal(1).scaleb(last))
 
 
-def keyed_mapping(
-    node: Node, what: str, known: frozenset[str], required: Collection[str] = ()
-) -> MappingNode:
-    """Return a node if it is a mapping with none but known keys."""
-    mapping = as_mapping(node, what)
-    check_keys(mapping, sorted(known), what, required)
-    return mapping
-
-
-def items_of(node: Node | None, what: str) -> tuple[Node, ...]:
-    """Return the items of a list, none for a missing or empty value."""
-    if node is None or (isinstance(node, ScalarNode) and node.value is None):
-        return ()
-    return as_sequence(node, what).items
-
-
 MOST_DIGITS = 43
 """Digits of a price in units: sums of such prices stay far below what a search takes for unlimited."""
 
@@ -108,18 +88,7 @@ def exact_units(values_pj: Iterable[Decimal]) -> int:
 
 
 def energy_units(values_pj: Iterable[Decimal]) -> int:
-    """`exact_units`, or as many as leave the largest value `MOST_DIGITS`.
-
-    Parameters
-    ----------
-    values_pj
-        Finite, not negative, less than 1e31.
-
-    Raises
-    ------
-    SpreadError
-        The least value above zero would have less than `LEAST_DIGITS` then, and has more digits.
-    """
+    """`exact_units`, or as many as leave the largest value `MOST_DIGITS`; SpreadError for too far apart."""
     values = [value for value in values_pj if value]
     if not values:
         return 1

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import itemgetter
 
-from model.energy.figures import exact_decimal, items_of, keyed_mapping, place
+from model.energy.figures import exact_decimal, place
 from model.energy.request import Figure, Kind
 from model.text.arithmetic import calculated
 from model.text.expressions import evaluate
-from model.text.fields import as_name
+from model.text.fields import add_once, as_name, items_of, keyed_mapping
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
 
 _ACTIONS: Mapping[Kind, tuple[str, ...]] = {
     "storage": ("read", "write", "fill", "update", "leak"),
     "compute": ("compute", "leak"),
 }
-_ACTION_KEYS = frozenset({"name", "energy"})
+_ACTION_KEYS = ("energy", "name")
 
 GIVEN_KEYS = frozenset({"actions", "energy", "area", "vector_access_energy", "energy_per_op"})
 """Keys of a component, or of its attributes, that `read_given` understands."""
@@ -41,41 +41,22 @@ def read_given(
 ) -> Given:
     """Read what a user wrote about energy and area, on the component or among its attributes.
 
-    Energies are in picojoule per vector access, per operation (``compute``) or per cycle
-    (``leak``), areas in square micrometres. Understood are ``energy: {read: 2.5, write: 3}``; for
-    a compute component also ``energy: 0.5``; ``actions: [{name: read, energy: 2.5}]``;
-    ``vector_access_energy: 2.5`` for every access of a storage; ``energy_per_op: 0.5``; and
-    ``area: 1200``. A figure is a number, kept exactly, or an expression over `names`, see
-    `model.text.arithmetic.calculated`.
-
-    Parameters
-    ----------
-    kind
-        Of the component: which actions it has.
-    component, attributes
-        The component, and its ``attributes``, if it has any; keys but `GIVEN_KEYS` are passed over.
-    names
-        Values of variables and attributes, for expressions.
-
-    Raises
-    ------
-    SpecError
-        A figure that is no finite, non-negative number, an unknown action, a key that does not
-        fit `kind`, or one figure given twice.
+    Energies are in picojoule per vector access, per operation (``compute``) or per cycle (``leak``), areas
+    in square micrometres: ``energy: {read: 2.5, write: 3}``; ``energy: 0.5`` of a compute component;
+    ``actions: [{name: read, energy: 2.5}]``; ``vector_access_energy: 2.5`` for every access of a storage;
+    ``energy_per_op: 0.5``; ``area: 1200``. A figure is a number, kept exactly, or an expression over `names`.
+    Keys other than `GIVEN_KEYS` are passed over.
     """
     entries = component.entries if attributes is None else (*component.entries, *attributes.entries)
     figures: dict[str | None, Figure] = {}
-    nodes: dict[str | None, Node] = {}
+    spans: dict[str | None, Span] = {}
     for action, where, node in _written(kind, entries):
         what = "area" if action is None else action
         if action is not None and action not in _ACTIONS[kind]:
             known = _ACTIONS[kind]
             hint = did_you_mean(action, known) or f"its actions: {', '.join(known)}"
             raise SpecError(f"unknown action `{action}` of a {kind} component", where.span, hint=hint)
-        if action in nodes:
-            related = ((nodes[action].span, "the first figure is here"),)
-            raise SpecError(f"`{what}` is given twice", node.span, related=related)
-        nodes[action] = node
+        add_once(spans, action, node.span, f"`{what}` is given twice", "the first figure is here")
         figure = _figure(node, "`area`" if action is None else f"the energy of `{action}`", names)
         figures[action] = (figure, f"given at {place(node.span)}")
     area = figures.pop(None, None)
@@ -133,12 +114,12 @@ def _figure(node: Node, what: str, names: Mapping[str, object]) -> Decimal:
     return exact_decimal(ScalarNode(value, str(figure), False, node.span), what)
 
 
-_TABLES_KEYS = frozenset({"version", "tables"})
+_TABLES_KEYS = ("tables", "version")
 # Accelergy can also print which estimator it asked; those entries explain and say nothing more.
-_EXPLANATIONS = frozenset({"primitive_estimation", "primitive_estimations", "primitive_estimation(s)"})
-_ENERGY_KEYS = frozenset({"name", "actions"}) | _EXPLANATIONS
-_TABLE_ACTION_KEYS = frozenset({"name", "arguments", "energy"}) | _EXPLANATIONS
-_AREA_KEYS = frozenset({"name", "area"}) | _EXPLANATIONS
+_EXPLANATIONS = ("primitive_estimation", "primitive_estimation(s)", "primitive_estimations")
+_ENERGY_KEYS = ("actions", "name", *_EXPLANATIONS)
+_TABLE_ACTION_KEYS = ("arguments", "energy", "name", *_EXPLANATIONS)
+_AREA_KEYS = ("area", "name", *_EXPLANATIONS)
 _INSTANCES = re.compile(r"\[[^\]]*\]")
 
 
@@ -162,28 +143,12 @@ class EnergyTables:
 
 
 def component_name(table_name: str) -> str:
-    """Return the component that a table is about.
-
-    Tables are named by the path to the component with its instances, as in
-    ``system_top_level.shared_glb[1..1]``; component names are unique, so the last part is enough.
-    """
+    """Return the component that a table like ``system_top_level.shared_glb[1..1]`` is about."""
     return _INSTANCES.sub("", table_name).rsplit(".", 1)[-1].strip()
 
 
 def load_tables(ert_node: Node | None, art_node: Node | None) -> EnergyTables:
-    """Read Accelergy's tables.
-
-    Parameters
-    ----------
-    ert_node, art_node
-        The values of the top-level keys ``ERT`` and ``ART``; either may be missing.
-
-    Raises
-    ------
-    SpecError
-        A malformed table, two tables of one component, or a figure that is no finite,
-        non-negative number.
-    """
+    """Read Accelergy's tables, the values of ``ERT`` and ``ART``, either of which may be missing."""
     energies = {
         name: EnergyTable(span, _table_actions(actions))
         for name, span, actions in _tables(ert_node, "ERT", _ENERGY_KEYS, "actions")
@@ -196,7 +161,7 @@ def load_tables(ert_node: Node | None, art_node: Node | None) -> EnergyTables:
 
 
 def _tables(
-    node: Node | None, owner: str, keys: frozenset[str], content: str
+    node: Node | None, owner: str, keys: tuple[str, ...], content: str
 ) -> Iterator[tuple[str, Span, Node]]:
     """Yield the component of each table, where it is named, and what is under the key `content`."""
     if node is None:
@@ -207,10 +172,8 @@ def _tables(
         entry = keyed_mapping(item, f"a table of the {owner}", keys, ("name", content))
         name_node = entry.require("name")
         name = component_name(as_name(name_node, "the table's `name`"))
-        if name in spans:
-            related = ((spans[name], "the first one is here"),)
-            raise SpecError(f"two tables for the component `{name}`", name_node.span, related)
-        spans[name] = name_node.span
+        message = f"two tables for the component `{name}`"
+        add_once(spans, name, name_node.span, message, "the first one is here")
         yield name, name_node.span, entry.require(content)
 
 

@@ -65,34 +65,17 @@ def price(
     compound_classes: CompoundClasses,
     variables: Mapping[str, object],
 ) -> Prices:
-    """Price one component.
+    """Price one component; EnergyError, at the component, where that cannot be done.
 
-    Action by action, a figure that the user gave comes first, then the ERT's, then the
-    estimator's. Writes price fills, and updates where nothing else does. Where an ERT is given,
-    the estimator is not asked: a component or action that the ERT lacks is an error, but for the
-    leakage, which then counts as zero and a note says so. It also counts as zero, with a note,
-    when the user gave all other energies and nothing says what leaks. Arithmetic does not leak here:
-    where a figure of its leakage is given, a note says so.
+    Action by action, a figure that the user gave comes first, then the ERT's, then the estimator's. Writes
+    price fills, and updates where nothing else does. Where an ERT is given, the estimator is not asked: a
+    component or action that the ERT lacks is an error, except for the leakage, which then counts as zero with
+    a note. It also counts as zero, with a note, when the user gave all other energies and nothing says what
+    leaks. Arithmetic does not leak here: where a figure of its leakage is given, a note says so.
 
-    The attribute ``energy_scale`` multiplies what the user gave or the estimator says of accesses
-    and operations, ``area_scale`` the area, unless the component's class declares them for itself;
-    tables are used as they stand. ``global_cycle_seconds`` is 1 ns when nobody says otherwise.
-
-    Parameters
-    ----------
-    request
-        The component.
-    tables
-        An ERT and ART, possibly empty.
-    compound_classes
-        The spec's own component classes; they come before the built-in ones of the same name.
-    variables
-        The spec's top-level variables.
-
-    Raises
-    ------
-    EnergyError
-        At the component, when it cannot be priced.
+    The attribute ``energy_scale`` multiplies what the user gave or the estimator says of accesses and
+    operations, ``area_scale`` the area, unless the component's class declares them for itself; tables are
+    used as they stand. ``global_cycle_seconds`` is 1 ns when nobody says otherwise.
     """
     try:
         return _price(_cleaned(request), tables, Library(compound_classes, _specified(variables)))
@@ -116,10 +99,7 @@ def _unpriced(request: EnergyRequest) -> str:
 
 
 def _place_of(error: SpecError, request: EnergyRequest, classes: CompoundClasses) -> Span | None:
-    """Return where what an error is about is written, or the place of the component.
-
-    What the parts of a compound class lack may have the name of an attribute of the whole.
-    """
+    """Return where what an error is about is written, or the place of the component."""
     about = error.about if isinstance(error, EnergyError) else None
     if about is None or (about != CLASS and request.model_class in classes.by_name):
         return request.span
@@ -165,7 +145,7 @@ def _idle_arithmetic(request: EnergyRequest, tables: EnergyTables) -> tuple[str,
     energy, where = request.given.get("leak") or listed.get("leak") or (Decimal(0), "")
     if request.kind != "compute" or not energy:
         return ()
-    return (f"the leakage of `{request.name}` ({where}) does not count: that of arithmetic is not modelled",)
+    return (f"the leakage of `{request.name}` ({where}) is ignored: leakage of arithmetic is not modelled",)
 
 
 def _figures_not_given(
@@ -332,7 +312,7 @@ def _description(request: EnergyRequest, component: Component, library: Library)
 
 
 def _node_name(technology: object, component: Component) -> str:
-    """Return the technology for people; a compound class may have one of its own making."""
+    """Return the technology for people; a compound class may define its own."""
     try:
         return f"{parse_node(technology):g} nm"
     except EnergyError:

@@ -19,11 +19,7 @@ CLASS = "class"
 
 
 class EnergyError(SpecError):
-    """A component cannot be priced.
-
-    Carries what `SpecError` carries: message, span of the component, related places and a hint; and
-    `about`, the attribute of the component that is wrong, or `CLASS`.
-    """
+    """A component cannot be priced; `about` is the attribute of it that is wrong, or `CLASS`."""
 
     def __init__(
         self,
@@ -61,10 +57,7 @@ class EnergyRequest:
 
 @dataclass(frozen=True)
 class Prices:
-    """Energies of one component in picojoule, exact as written, or estimated and rounded.
-
-    Estimates have six digits, those of accesses at most to the attojoule.
-    """
+    """Energies of one component in picojoule, exact as written, or estimated and rounded to six digits."""
 
     # Per vector access of a storage, else zero.
     read: Decimal = Decimal(0)

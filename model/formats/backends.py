@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.text.fields import as_int, as_mapping, as_name, as_sequence, check_keys, known_name
+from model.text.fields import as_int, as_name, as_sequence, check_keys, keyed_mapping, known_name
 from model.text.files import SHIPPED_SPECS
 from model.text.reader import read_files
 from model.text.source import MappingNode, Node, SpecError, did_you_mean
@@ -26,30 +26,14 @@ _STRATEGY_NAMES = tuple(strategy.value for strategy in Strategy)
 
 
 def load_backend(name_or_file: str) -> Backend:
-    """Read the backend of a name, or that of a file.
-
-    Parameters
-    ----------
-    name_or_file
-        What has a suffix is a file.
-
-    Returns
-    -------
-    Backend
-        An alignment of 0 is 1 here: both pad nothing.
-
-    Raises
-    ------
-    SpecError
-        If there is none, or its text is wrong.
-    """
+    """Read the backend of a name, or that of a file, which has a suffix; SpecError if there is none."""
     path = Path(name_or_file)
     if not path.suffix:
         path = _shipped(name_or_file)
     top = read_files([path])
     check_keys(top, ("backend",), "a backend file")
-    node = as_mapping(top.require("backend", f"backend file {path}"), "`backend`")
-    check_keys(node, ("name", *SIZES, "preference"), "`backend`", ("name", *SIZES))
+    section = top.require("backend", f"backend file {path}")
+    node = keyed_mapping(section, "`backend`", ("name", *SIZES, "preference"), ("name", *SIZES))
     # An alignment of 0 and of 1 both mean that nothing is padded.
     sizes = {
         key: as_int(node.require(key, "`backend`"), f"`{key}`", minimum=0 if key == "alignment" else 1)
@@ -76,15 +60,14 @@ def _shipped(name: str) -> Path:
     known = sorted(path.stem for path in backend_directory().glob("*.yaml"))
     if name in known:
         return backend_directory() / f"{name}.yaml"
-    hint = did_you_mean(name, known) or f"shipped are {listing(known)}; a file is named with its suffix"
+    hint = did_you_mean(name, known) or f"shipped backends are {listing(known)}; give a file with its suffix"
     raise SpecError(f"unknown backend `{name}`", hint=hint)
 
 
 def _preference(node: Node | None) -> dict[str, tuple[Strategy, ...]]:
     if node is None:
         return {}
-    named = as_mapping(node, "`preference`")
-    check_keys(named, ("default", *CHOOSING_OPERATORS), "`preference`")
+    named = keyed_mapping(node, "`preference`", ("default", *CHOOSING_OPERATORS))
     default = _order(named, "default") if "default" in named else DEFAULT_ORDER
     return {key: _order(named, key) if key in named else default for key in CHOOSING_OPERATORS}
 

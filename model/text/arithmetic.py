@@ -43,10 +43,7 @@ def float_of(text: str) -> float:
 
 
 def calculated(value: float) -> Decimal:
-    """Return a calculated number as a decimal, without the last digits of doubles, which may be wrong.
-
-    Integers, a `LongFloat`, and numbers that were written with 15 digits or less are returned as written.
-    """
+    """Return a number as a decimal: as written, or without the last digits of doubles, which may be wrong."""
     if isinstance(value, LongFloat):
         return Decimal(value.text)
     return Decimal(value) if isinstance(value, int) else _DOUBLES.create_decimal(repr(value))
@@ -79,16 +76,9 @@ _EXACT_OPERATORS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 def calculate(symbol: str, left: object, right: object) -> object:
     """Return ``left symbol right`` for numbers; ``+`` also joins two texts or lists, ``*`` repeats a list.
 
-    If a number has more digits than a double, sums, differences, products and quotients are exact unless that
-    takes more than 100 digits.
-
-    Raises
-    ------
-    ArithmeticError
-        For a division by zero, a result that is not real, or one that is too large: an integer of more than
-        4096 bits, a text or list longer than a million, or an infinite float of finite operands.
-    TypeError
-        For operands of other types.
+    If a number has more digits than a double, sums, differences, products and quotients are exact unless
+    that takes more than 100 digits. ArithmeticError for a result that is not real, or too large: an integer
+    of more than 4096 bits, a text or list longer than a million, an infinite float; TypeError for others.
     """
     if symbol == "+" and isinstance(left, (str, list, tuple)):
         return _joined(left, right)
@@ -229,13 +219,10 @@ _LARGEST_PRECISION = 300
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of expressions, which takes from `least` to `most` arguments.
-
-    `compute` raises TypeError, ValueError or ArithmeticError for values that it does not take.
-    """
+    """A function of expressions; TypeError, ValueError or ArithmeticError for what it does not take."""
 
     compute: Callable[..., object]
-    least: int = 1
+    least: int = 1  # arguments
     most: float = 1  # may be infinite
 
     def __call__(self, name: str, arguments: Sequence[object]) -> object:

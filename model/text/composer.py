@@ -98,21 +98,9 @@ class _Frame:
 
 
 def compose(document: Document, limits: Limits, resolvers: dict[str, Resolver] | None = None) -> Node | None:
-    """Return the root node of a document, or None if it is empty.
+    """Return the root node of a document, or None if it is empty; SpecError for what YAML or limits forbid.
 
-    Parameters
-    ----------
-    document
-    limits
-        Those on nodes, depth, merge sources, digits and characters apply, to this document alone.
-    resolvers
-        By tag (``!include``): return the node that replaces the scalar. They may raise SpecError.
-
-    Raises
-    ------
-    SpecError
-        For invalid YAML, duplicate keys, unknown or recursive aliases, a second document, and more than the
-        limits allow.
+    `resolvers` return, by tag (``!include``), the node that replaces a scalar.
     """
     return _Composer(document, limits, resolvers or {}).compose()
 
@@ -340,13 +328,7 @@ def _position(mark: _Mark | None) -> tuple[int, int]:
 
 
 def plain_value(text: str, span: Span | None = None, limits: Limits | None = None) -> Scalar:
-    """Return the value of an unquoted scalar, by the core schema of YAML 1.2.
-
-    Raises
-    ------
-    SpecError
-        For a number with too many digits, or one too large or too small for a float; at `span`.
-    """
+    """Return the value of an unquoted scalar, by YAML 1.2's core schema; SpecError if out of range."""
     if text in _NULLS:
         return None
     if text in _BOOLEANS:
@@ -355,13 +337,7 @@ def plain_value(text: str, span: Span | None = None, limits: Limits | None = Non
 
 
 def scalar_node(text: str, quoted: bool, span: Span, tag: str | None, limits: Limits) -> ScalarNode:
-    """Return the node of a scalar; tags of the core schema are applied and dropped, others are kept.
-
-    Raises
-    ------
-    SpecError
-        As for `plain_value`, and if the text is not of the type that its tag says.
-    """
+    """Return the node of a scalar; tags of the core schema are applied and dropped, others are kept."""
     if tag is None:
         value = text if quoted else plain_value(text, span, limits)
         return ScalarNode(value, text, quoted, span)

@@ -27,7 +27,7 @@ from model.text.source import ScalarNode, SourceText, Span, SpecError, did_you_m
 LONGEST = 2_000
 """Characters of an expression."""
 
-_FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"
+_FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping on separate lines"
 _WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
 _MESH = re.compile(r"\d+ ?[xX] ?\d+")
 UNITS_HINT = (
@@ -68,51 +68,24 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
 
 
 def evaluate(text_or_node: str | ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
-    """Return the value of an expression.
+    """Return the value of an expression; SpecError at the part that is wrong.
 
     Expressions consist of numbers, texts, names, ``+ - * / // % **``, comparisons, ``and or not``,
     ``a if c else b``, ``in``, lists, indices and keys (``sizes[0]``, ``sizes["glb"]``), and calls of
     `model.text.arithmetic.FUNCTIONS`. A name with dots is looked up as a whole first, then from mapping to
-    mapping. ``node.get_fanout()`` is the number of instances in the mesh of a node.
-
-    Parameters
-    ----------
-    text_or_node : str or ScalarNode
-        A node whose value is not text is returned unchanged. Quoted text is evaluated, too.
-    names : mapping
-        The values of names, looked up when they are used. They take precedence over `pi` and `inf`.
-
-    Returns
-    -------
-    int, float, str or bool
-        A float is infinite only if an operand is; a text has at most `LONGEST` characters.
-
-    Raises
-    ------
-    SpecError
-        At the part that is wrong; for an empty scalar, and if the value is a list or a mapping.
+    mapping; `names` take precedence over `pi` and `inf`. ``node.get_fanout()`` is the number of instances in
+    the mesh of a node. A node whose value is not text is returned unchanged; quoted text is evaluated, too.
     """
-    if isinstance(text_or_node, ScalarNode):
-        return _evaluate_node(text_or_node, names)
-    return Evaluator(text_or_node, None, names).result()
-
-
-def _evaluate_node(node: ScalarNode, names: Mapping[str, object]) -> int | float | str | bool:
+    if isinstance(text_or_node, str):
+        return Evaluator(text_or_node, None, names).result()
+    node = text_or_node
     if node.value is None:
         raise SpecError("a value is missing here", node.span)
-    if not isinstance(node.value, str):
-        return node.value
-    return Evaluator(node.value, node.span, names).result()
+    return Evaluator(node.value, node.span, names).result() if isinstance(node.value, str) else node.value
 
 
 def evaluate_any(node: ScalarNode, names: Mapping[str, object]) -> object:
-    """Return the value of an expression as `evaluate` does, which may be a list or a mapping as well.
-
-    Raises
-    ------
-    SpecError
-        As of `evaluate`, and for a list of more than `LONGEST` items.
-    """
+    """Return the value of an expression as `evaluate` does, which may be a list or a mapping as well."""
     if not isinstance(node.value, str):
         return node.value
     evaluator = Evaluator(node.value, node.span, names)
@@ -120,10 +93,6 @@ def evaluate_any(node: ScalarNode, names: Mapping[str, object]) -> object:
     if isinstance(value, (list, tuple)) and len(value) <= LONGEST:
         return list(value)
     return value if isinstance(value, Mapping) else evaluator.checked(value)
-
-
-def _has_caret(node: ast.expr) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
 
 
 class Evaluator:
@@ -187,7 +156,8 @@ class Evaluator:
                 return self._called(name, function, [self._value(argument, depth) for argument in arguments])
             case ast.Call(func=ast.Attribute() as method) if _stem(method):
                 return self._of_node(node, method, depth)
-        hint = "powers are written `**`" if _has_caret(node) else None
+        has_caret = isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
+        hint = "powers are written `**`" if has_caret else None
         raise SpecError("this is not allowed in an expression", self._text.at(node), hint=hint)
 
     def _texts_in(self, node: ast.expr) -> str | None:
@@ -326,7 +296,7 @@ class ExpressionText:
         followed = _WITH_UNIT.fullmatch(self.text)
         if _MESH.fullmatch(self.text):
             product = re.sub(" ?[xX] ?", " * ", self.text)
-            problem, hint = "it is two numbers", f"their product is written `{product}`"
+            problem, hint = "these are two numbers", f"their product is written `{product}`"
         elif followed:
             problem, hint = f"a number is followed by `{followed[1]}`", UNITS_HINT
         elif _IN_GROUPS.fullmatch(self.text):
@@ -367,10 +337,7 @@ def part_of(span: Span | None, text: str, start: int, end: int | None = None) ->
 
 
 def _part_of_lines(span: Span, text: str, start: int, end: int | None) -> Span:
-    """Return the place of a part of a text of several lines, such as a block or a folded text.
-
-    The file must have the same characters in the same order, apart from blanks.
-    """
+    """Return the place of a part of a text that the file has in several lines, apart from blanks as it is."""
     if span.source is None or len(text) > LONGEST:
         return span
     wanted = [(place, character) for place, character in enumerate(text) if not character.isspace()]

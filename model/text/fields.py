@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
+from typing import TypeVar
 
 from model.cost.counting import tile_words
 from model.problem import Problem
@@ -15,12 +16,13 @@ from model.text.limits import Limits
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 from model.wording import listing
 
+Key = TypeVar("Key")
 Names = Mapping[str, object]
 NO_NAMES: Names = MappingProxyType({})
 
 MAX_INTEGER = 10**15
 MAX_NAME = 200
-IDENTIFIER_HINT = "use letters, digits and `_`, and begin with no digit"
+IDENTIFIER_HINT = "use letters, digits and `_`, not beginning with a digit"
 
 
 def kind_of(node: Node) -> str:
@@ -66,13 +68,7 @@ def as_scalar(node: Node, what: str) -> ScalarNode:
 
 
 def as_name(node: Node, what: str) -> str:
-    """Return the text of a scalar that names something, as written: ``N`` and ``1`` are names.
-
-    Raises
-    ------
-    SpecError
-        It is no scalar, empty, not printable, or longer than `MAX_NAME`.
-    """
+    """Return the text of a scalar that names something, as written: ``N`` and ``1`` are names."""
     text = as_scalar(node, what).text.strip()
     if not text:
         raise SpecError(f"{what} must not be empty", node.span)
@@ -83,22 +79,36 @@ def as_name(node: Node, what: str) -> str:
     return text
 
 
+def is_blank(node: Node | None) -> bool:
+    """Whether there is no value, or an empty one."""
+    return node is None or (isinstance(node, ScalarNode) and node.value is None)
+
+
 def given(node: MappingNode, key: str) -> Node | None:
     """Return the value under `key`, or None if it is missing or empty."""
     value = node.get(key)
-    return None if isinstance(value, ScalarNode) and value.value is None else value
+    return None if is_blank(value) else value
+
+
+def items_of(node: Node | None, what: str) -> tuple[Node, ...]:
+    """Return the items of a list, none for a missing or empty value."""
+    return () if node is None or is_blank(node) else as_sequence(node, what).items
+
+
+def add_once(places: dict[Key, Span], key: Key, span: Span, message: str, first: str = "the first") -> None:
+    """Add the place of what may be there once; SpecError with both places where it is there already."""
+    if key in places:
+        raise SpecError(message, span, ((places[key], first),))
+    places[key] = span
 
 
 def known_name(node: Node, known: Iterable[str], what: str) -> str:
-    """Return a name that is one of `known`; SpecError with a suggestion otherwise.
-
-    `what` says what they name, in the singular.
-    """
+    """Return a name that is one of `known`; `what` says what they name, in the singular."""
     name = as_name(node, what)
     names = tuple(known)
     if name in names:
         return name
-    hint = did_you_mean(name, names) or f"known are {listing(names)}"
+    hint = did_you_mean(name, names) or f"choose from {listing(names)}"
     raise SpecError(f"unknown {what} `{name}`", node.span, hint=hint)
 
 
@@ -118,17 +128,11 @@ def as_int(
     minimum: int | None = None,
     maximum: int = MAX_INTEGER,
 ) -> int:
-    """Return a whole number, also from an expression over `names` or a float with a whole value.
-
-    Raises
-    ------
-    SpecError
-        It is anything else, a boolean included, or not from `minimum` to `maximum`.
-    """
+    """Return a whole number, also from an expression over `names` or a float with a whole value."""
     value = value_of(node, names, what)
     if isinstance(value, (bool, str)) or not _is_whole(value):
         unlimited = isinstance(value, float) and math.isinf(value)
-        hint = "leave out what has no limit" if unlimited else None
+        hint = "omit the key for no limit" if unlimited else None
         raise unfit(node, value, f"{what} must be a whole number", hint)
     number = int(value)
     if minimum is not None and number < minimum:
@@ -160,13 +164,7 @@ def _is_whole(value: float) -> bool:
 
 
 def as_fraction(node: Node, what: str, names: Names = NO_NAMES) -> Fraction:
-    """Return a number exactly as written; a computed float counts as its shortest decimal form.
-
-    Raises
-    ------
-    SpecError
-        It is anything else, or neither zero nor from 1e-15 to 1e15 in magnitude.
-    """
+    """Return a number exactly as written; a computed float counts as its shortest decimal form."""
     scalar = as_scalar(node, what)
     if isinstance(scalar.value, (int, float)) and not isinstance(scalar.value, bool):
         return _exact(scalar.text, node, what)
@@ -192,15 +190,7 @@ def as_bool(node: Node, what: str, names: Names = NO_NAMES) -> bool:
 
 
 def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
-    """Return the names in a list, or a single name, with their places, in the order of the list.
-
-    ``*`` stands for all that are known, at the place of `node`; `what` says what they name, in the singular.
-
-    Raises
-    ------
-    SpecError
-        An entry is no name, unknown, or given twice.
-    """
+    """Return the names in a list, or a single name, with their places; ``*`` stands for all, at its place."""
     names = tuple(known)
     items = node.items if isinstance(node, SequenceNode) else (as_scalar(node, f"list of {what}s"),)
     if any(as_name(item, what) == "*" for item in items):
@@ -208,9 +198,7 @@ def name_list(node: Node, known: Iterable[str], what: str) -> dict[str, Span]:
     spans: dict[str, Span] = {}
     for item in items:
         name = known_name(item, names, what)
-        if name in spans:
-            raise SpecError(f"{what} `{name}` is listed twice", item.span, ((spans[name], "first here"),))
-        spans[name] = item.span
+        add_once(spans, name, item.span, f"{what} `{name}` is listed twice", "first here")
     return spans
 
 
@@ -264,6 +252,19 @@ def check_keys(
         raise _unknown_key(key, names, what, [name for name in required if name not in node])
 
 
+def keyed_mapping(
+    node: Node,
+    what: str,
+    known: Iterable[str],
+    required: Iterable[str] = (),
+    elsewhere: Mapping[str, str] = NOWHERE,
+) -> MappingNode:
+    """Return a node if it is a mapping with none but known keys; see `check_keys`."""
+    mapping = as_mapping(node, what)
+    check_keys(mapping, known, what, required, elsewhere)
+    return mapping
+
+
 def belongs(key: str, elsewhere: Mapping[str, str]) -> str:
     """Return the hint for a key of `elsewhere`, which belongs under another one."""
     return f"`{key}` belongs under `{elsewhere[key]}`"
@@ -278,14 +279,11 @@ def _unknown_key(key: ScalarNode, known: Sequence[str], what: str, missing: Sequ
 
 
 def one_of(node: MappingNode, keys: Iterable[str], what: str) -> tuple[ScalarNode, Node] | None:
-    """Return the entry whose key is one of several synonyms, or None; SpecError if there are two.
-
-    The value may be empty; `what` names the mapping.
-    """
+    """Return the entry whose key is one of several synonyms, or None; SpecError if there are two."""
     present = [(node.key(key), value) for key in keys if (value := node.get(key)) is not None]
     if len(present) > 1:
         first, second = present[0][0], present[1][0]
-        message = f"`{first.text}` and `{second.text}` are two names of one thing in {what}"
+        message = f"`{first.text}` and `{second.text}` are two names for the same key in {what}"
         raise SpecError(message, second.span, ((first.span, "first given here"),))
     return present[0] if present else None
 
@@ -297,10 +295,7 @@ def check_count(items: Sequence[object], most: int, what: str, span: Span) -> No
 
 
 def check_points(count: int, limits: Limits, what: str, span: Span) -> None:
-    """Check that a number of computes, words or instances is within `Limits.points`.
-
-    `what` begins the message, such as ``the computes are``.
-    """
+    """Check that a number is within `Limits.points`; `what` begins the message: ``the computes are``."""
     if count > limits.points:
         message = f"{what} about 1e{math.floor(math.log10(count))}; at most {float(limits.points):g} are read"
         raise SpecError(message, span)

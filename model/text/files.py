@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,14 +18,10 @@ SPEC_SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2")
 
 @dataclass(frozen=True, slots=True)
 class IncludeRoots:
-    """The directory trees that specs may include files from, resolved.
-
-    From `collections`, only shared fragments may be included: spec files whose name, or a folder's in the
-    tree, begins with an underscore.
-    """
+    """The directory trees that specs may include files from, resolved."""
 
     directories: tuple[Path, ...]
-    collections: tuple[Path, ...] = ()
+    collections: tuple[Path, ...] = ()  # of which only files that are marked as shared may be included
 
     def permits(self, path: Path) -> bool:
         """Whether a file may be included: its resolved path lies in one of the trees."""
@@ -50,10 +46,7 @@ def _may_share(target: Path, tree: Path) -> bool:
 
 
 def is_fragment(path: Path, levels_above: int) -> bool:
-    """Whether a file is part of others: its name, or a folder's in its collection, is marked as shared.
-
-    The collection begins so many directories above the file's own, as for `include_roots`.
-    """
+    """Whether a file is part of others: its name, or a folder's in its collection, is marked as shared."""
     return _is_marked(resolved(path).parts[-levels_above - 1 :])
 
 
@@ -95,20 +88,22 @@ def _named_file(value: object, bases: Iterable[Path]) -> Path | None:
     return next((resolved(path.parent) / path.name for path in candidates if is_file(path)), None)
 
 
-def is_file(path: Path) -> bool:
-    """Whether there is such a file that can be looked at."""
+def _holds(test: Callable[[], bool]) -> bool:
+    """Return what a test of a path says, False where the path cannot be looked at."""
     try:
-        return path.is_file()
+        return test()
     except (OSError, ValueError):
         return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file that can be looked at."""
+    return _holds(path.is_file)
 
 
 def is_directory(path: Path) -> bool:
     """Whether there is such a directory that can be looked at."""
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
+    return _holds(path.is_dir)
 
 
 def resolved(path: Path) -> Path:
@@ -129,18 +124,11 @@ def find(wanted: str, directories: Iterable[Path], roots: IncludeRoots) -> Path 
         path = directory / wanted
         if not roots.permits(path):
             outside.append(path)
-        elif _exists(path):
+        elif _holds(path.exists):
             return path
     if outside:
         roots.check(outside[0])
     return None
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def require(wanted: str, directories: tuple[Path, ...], roots: IncludeRoots) -> Path:
@@ -165,13 +153,7 @@ def files_of(directory: Path) -> list[Path]:
 
 
 def read_text(path: Path, limits: Limits) -> str:
-    """Return the text of a spec file, without a byte order mark.
-
-    Raises
-    ------
-    SpecError
-        It is missing, a directory or device, unreadable, too large, empty, or not UTF-8.
-    """
+    """Return the text of a spec file, without a byte order mark; SpecError for what is none."""
     name = display_name(path)
     try:
         content = _read_bytes(path, name, limits)
@@ -227,7 +209,7 @@ def _shipped_hint(path: Path) -> str | None:
     """Return a hint with the shipped file that a path below ``specs`` means: it is installed elsewhere."""
     shipped = SHIPPED_SPECS.parent / path
     is_shipped = path.parts[:1] == (SHIPPED_SPECS.name,) and resolved(shipped).is_relative_to(SHIPPED_SPECS)
-    return f"the shipped one is {display_name(shipped)}" if is_shipped and _exists(shipped) else None
+    return f"the shipped one is {display_name(shipped)}" if is_shipped and _holds(shipped.exists) else None
 
 
 def display_name(path: Path) -> str:

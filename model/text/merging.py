@@ -25,11 +25,6 @@ def merged_mapping(entries: Iterable[Entry], span: Span, tag: str | None) -> Map
     ``<<`` adds the keys that the mapping lacks. ``<<<`` does so at every depth: mappings under the same key
     are merged, lists are joined (merged items last), scalars and values tagged ``!nomerge`` are kept. Earlier
     sources take precedence over later ones. Merged keys follow the others.
-
-    Raises
-    ------
-    SpecError
-        If the value of a merge key is neither a mapping nor a list of mappings.
     """
     written = tuple(entries)
     result = MappingNode(tuple(entry for entry in written if not is_merge_key(entry[0])), span, tag)
@@ -91,13 +86,7 @@ def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def join_included(first: Node, second: Node) -> Node:
-    """Return two files of one directory as one mapping, joined by `join_specs`, or as one list.
-
-    Raises
-    ------
-    SpecError
-        If one is a list and the other a mapping, or either is a single value.
-    """
+    """Return two files of one directory as one mapping, joined by `join_specs`, or as one list."""
     if isinstance(first, MappingNode) and isinstance(second, MappingNode):
         return join_specs(first, second)
     if isinstance(first, SequenceNode) and isinstance(second, SequenceNode):
@@ -107,16 +96,11 @@ def join_included(first: Node, second: Node) -> Node:
 
 
 def join_specs(first: MappingNode, second: MappingNode) -> MappingNode:
-    """Return one spec from two files.
+    """Return one spec from two files, with the place of the first; SpecError for different values of a key.
 
     Under a key that both have, mappings are joined key by key at every depth, lists of mappings (component
     classes, ERT tables, constraint targets) are concatenated, an empty value is overridden, and equal values
-    count once. The result has the place of `first`.
-
-    Raises
-    ------
-    SpecError
-        If the files give a key different values; it shows both places.
+    count once.
     """
     entries = [(key, _join_entry(key, value, second)) for key, value in first.entries]
     entries += [(key, value) for key, value in second.entries if key.text not in first]
@@ -132,8 +116,10 @@ def _join_entry(key: ScalarNode, value: Node, second: MappingNode) -> Node:
         return other
     if value.tag == other.tag and isinstance(value, MappingNode) and isinstance(other, MappingNode):
         return join_specs(value, other)
-    if isinstance(value, SequenceNode) and isinstance(other, SequenceNode) and _hold_mappings(value, other):
-        return SequenceNode(value.items + other.items, value.span, value.tag)
+    if isinstance(value, SequenceNode) and isinstance(other, SequenceNode):
+        items = value.items + other.items
+        if all(isinstance(item, MappingNode) for item in items):
+            return SequenceNode(items, value.span, value.tag)
     related = ((key.span, f"first given here{_brief(value)}"),)
     message = f"`{key.text}` is given a second value{_brief(other)}"
     raise SpecError(message, second.key(key.text).span, related)
@@ -148,10 +134,6 @@ def _is_same_version(key: ScalarNode, first: Node, second: Node) -> bool:
 
 def _is_empty(node: Node) -> bool:
     return isinstance(node, ScalarNode) and node.value is None and node.tag is None
-
-
-def _hold_mappings(first: SequenceNode, second: SequenceNode) -> bool:
-    return all(isinstance(item, MappingNode) for item in (*first.items, *second.items))
 
 
 def _brief(node: Node) -> str:

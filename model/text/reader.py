@@ -33,7 +33,7 @@ def read_files(
     levels_above: int = 0,
     names: set[str] | None = None,
 ) -> MappingNode:
-    """Read spec files and join them by top-level key.
+    """Read spec files and join them by top-level key (`model.text.merging.join_specs`).
 
     Parameters
     ----------
@@ -41,20 +41,11 @@ def read_files(
         YAML files. One whose name ends in ``.jinja`` or ``.jinja2``, or whose text contains ``{{`` or ``{%``,
         is rendered as a Jinja2 template first.
     variables : mapping, optional
-        Template variables. One that names an existing file also permits includes from its directory and from
-        the one above.
-    limits : Limits, optional
-    allow_include : iterable of path
-        Further directories that files may be included from.
+        Of templates. One that names a file also permits includes from its directory and the one above.
     levels_above : int
         How many directories above a file's own shared spec files may be included from.
     names : set of str, optional
         Receives the names that templates use, for `unused_notes`.
-
-    Returns
-    -------
-    MappingNode
-        Joined by `model.text.merging.join_specs`; every node keeps its place.
 
     Raises
     ------
@@ -72,13 +63,7 @@ def read_each(
     levels_above: int = 0,
     names: set[str] | None = None,
 ) -> list[MappingNode]:
-    """Read spec files that belong together, as `read_files` does, without joining them.
-
-    Returns
-    -------
-    list of MappingNode
-        One per file, in the order of `paths`; empty for a template that prints nothing.
-    """
+    """Read spec files as `read_files` does, without joining them; a template that prints nothing is empty."""
     tops = [Path(path) for path in paths]
     if not tops:
         raise SpecError("no spec file is given")
@@ -95,23 +80,18 @@ def read_each(
 def unused_notes(variables: Iterable[str], names: Iterable[str]) -> list[Note]:
     """Return a note for each variable that nothing uses: `names` are those of templates or of a model.
 
-    Raises
-    ------
-    SpecError
-        For an unused variable that no template could use, because its name is no identifier.
+    SpecError for one that no template could use, because its name is no identifier.
     """
     known = sorted(names)
-    for name in variables:
-        if name not in known and not name.isidentifier():
-            hint = did_you_mean(name, known) or "write NAME=VALUE"
-            raise SpecError(f"`{name}` is not the name of a variable", hint=hint)
-    return [_unused(name, known) for name in variables if name not in known]
-
-
-def _unused(name: str, known: Iterable[str]) -> Note:
-    similar = did_you_mean(name, known)
-    hint = "" if similar is None else f"; {similar}"
-    return note_at(None, "no template uses the variable `{}`{}", name, hint)
+    notes = []
+    for name in (name for name in variables if name not in known):
+        similar = did_you_mean(name, known)
+        if not name.isidentifier():
+            message = f"`{name}` is not the name of a variable"
+            raise SpecError(message, hint=similar or "write NAME=VALUE")
+        hint = "" if similar is None else f"; {similar}"
+        notes.append(note_at(None, "no template uses the variable `{}`{}", name, hint))
+    return notes
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
@@ -120,11 +100,6 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     A value that is a YAML boolean or float, or an integer in its usual form, becomes one; anything else stays
     text (``01`` is a name, not a number). Names that no template could use, such as those of sizes in ONNX
     models, are refused later, by `unused_notes`.
-
-    Raises
-    ------
-    SpecError
-        For a text of another form, and for a number that is too long or too large.
     """
     variables: dict[str, object] = {}
     for assignment in assignments:

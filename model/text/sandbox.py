@@ -50,15 +50,10 @@ _FOREIGN_STATEMENTS = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Exte
 
 
 class StoppedError(Exception):
-    """The child process ended before its work was done.
+    """The child process ended before its work was done, by a signal (0 for none).
 
-    Parameters
-    ----------
-    number
-        The signal that ended it, 0 for none.
-    frames
-        Escaped names and lines of the templates that it was rendering, innermost first; known only for
-        SIGPROF, which ends it when its processor time is used up.
+    `frames` are escaped names and lines of the templates that it was rendering, innermost first; known only
+    for SIGPROF, which ends it when its processor time is used up.
     """
 
     def __init__(self, number: int, frames: tuple[tuple[str, int], ...]) -> None:
@@ -70,17 +65,15 @@ class StoppedError(Exception):
 def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int) -> tuple[_Result, float]:
     """Run `work` in a child process that can take no more than some time and memory.
 
-    What it changes is lost with the child; exceptions come back without their traceback, which is a note of
-    all but `SpecError`. On systems without ``fork`` it runs in this process, without limits.
+    What it changes is lost with the child; its result, or its exception without a traceback, is pickled. On
+    systems without ``fork`` it runs in this process, without limits.
 
     Parameters
     ----------
     work
-        Its result or exception is pickled. It finds all modules loaded and only its own thread alive.
-    seconds
-        Processor time, more than 0.
-    memory_bytes
-        Address space on top of what this process has; not limited where there is no ``/proc``.
+        It finds all modules loaded and only its own thread alive.
+    seconds, memory_bytes
+        Processor time, more than 0; address space on top of what this process has, where there is ``/proc``.
 
     Returns
     -------
@@ -90,7 +83,7 @@ def run_confined(work: Callable[[], _Result], seconds: float, memory_bytes: int)
     Raises
     ------
     StoppedError
-        The child exceeded a limit without an exception of its own, or crashed.
+        The child exceeded a limit without raising an exception, or crashed.
     OSError
         There can be no child.
     """
@@ -118,7 +111,7 @@ def _start(work: Callable[[], object], seconds: float, memory_bytes: int) -> tup
     """Return a child's process number and the file descriptor that its answer comes from."""
     with _FORKING:
         receiver, sender = os.pipe()
-        # No handler of this process may run in the child before that has limits and handlers of its own.
+        # No handler of this process may run in the child before the child has its own limits and handlers.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             child = os.fork() or _serve(work, sender, seconds, memory_bytes)  # 0 in the child
@@ -187,10 +180,7 @@ def _limit(sender: int, seconds: float, memory_bytes: int) -> None:
 
 
 class SpecEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja2's sandbox with the arithmetic and the functions of expressions, and the statement ``assert``.
-
-    Time and memory are the child process's to limit. Compiled templates have the lines of the template.
-    """
+    """Jinja2's sandbox with the arithmetic and functions of expressions, and the statement ``assert``."""
 
     intercepted_binops = OPERATORS
 
@@ -239,7 +229,7 @@ class AssertStatement(Extension):
         """Turn the statement into a condition whose failure raises the message."""
         line = next(parser.stream).lineno
         condition = parser.parse_expression()
-        message: nodes.Expr = nodes.Const("an assertion does not hold")
+        message: nodes.Expr = nodes.Const("an assertion failed")
         if parser.stream.skip_if("comma"):
             message = parser.parse_expression()
         call = nodes.Call(nodes.EnvironmentAttribute("fail"), [message], [], None, None)

@@ -45,26 +45,16 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a source file; lines and columns are 1-based, the end is exclusive.
-
-    Parameters
-    ----------
-    file : str
-        As messages name it.
-    line, column, end_line, end_column : int
-        First character, and the character after the last one.
-    source : SourceText, optional
-        The text that contains the span; without it a message shows the position only.
-    rendered : Span, optional
-        If rendering a template changed the line: the same stretch in the rendered text.
-    """
+    """A stretch of a source file; lines and columns are 1-based, the end is exclusive."""
 
     file: str
     line: int
     column: int
     end_line: int
     end_column: int
+    # Without it a message shows the position only
     source: SourceText | None = field(default=None, compare=False, repr=False)
+    # The same stretch in the rendered text, if rendering a template changed the line
     rendered: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -93,11 +83,7 @@ class SequenceNode:
 
 @dataclass(frozen=True, slots=True)
 class MappingNode:
-    """A mapping with scalar keys, in the order in which they were written.
-
-    Keys are compared by their text: ``1`` and ``"1"`` are the same key. Comparisons of mappings ignore their
-    place.
-    """
+    """A mapping with scalar keys in their order, compared by their text; comparisons ignore its place."""
 
     entries: tuple[tuple[ScalarNode, Node], ...]  # no key twice
     span: Span = field(compare=False)
@@ -162,16 +148,12 @@ def to_plain(node: Node) -> object:
 
 
 class SpecError(Exception):
-    """A spec that cannot be used, and where it is wrong.
-
-    Whatever a message quotes from a file, its texts are printable: they hold no control characters.
+    """A spec that cannot be used, and where it is wrong; all texts of it are printable.
 
     Parameters
     ----------
     message : str
         What is wrong, in one line.
-    span : Span, optional
-        Where.
     related : tuple of (Span, str)
         Other relevant places, each with its role ("first defined here").
     hint : str, optional
@@ -252,10 +234,7 @@ def source_ref(span: Span) -> SourceRef:
 
 
 def excerpts(spans: Iterable[Span]) -> list[list[str]]:
-    """Return the lines that show each place: position, source line and carets; line numbers are aligned.
-
-    Without a known text, the position alone.
-    """
+    """Return the lines that show each place: position, source line (if known) and carets, aligned."""
     places = list(spans)
     gutter = max((_gutter_width(span) for span in places), default=1)
     return [_excerpt(span, gutter) for span in places]
@@ -368,11 +347,7 @@ Places = Mapping[SourceRef, Span]
 
 
 def places_of(*documents: Node) -> dict[SourceRef, Span]:
-    """Return the span of each place at which a node of some documents starts.
-
-    If several nodes start there, as a mapping and its first key do, the shortest counts: constraints point at
-    names and values.
-    """
+    """Return the span of each place at which a node starts: that of the shortest, as constraints point at."""
     spans: dict[SourceRef, Span] = {}
     for span in (span for node in values_in(*documents) for span in _spans_of(node)):
         place = source_ref(span)

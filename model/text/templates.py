@@ -62,13 +62,7 @@ class TemplateEngine:
         self._trees = IncludedTrees()
 
     def render(self, text: str, scope: Scope) -> tuple[Document, Resolver]:
-        """Return the rendered document, and the resolver of the included trees, which are tags in it.
-
-        Raises
-        ------
-        SpecError
-            For template errors, files that cannot be included, and more than the limits allow.
-        """
+        """Return the rendered document, and the resolver of the included trees, which are tags in it."""
         session, source = self._session, SourceText.of(display_name(scope.path), text)
         if session.confined:  # what it includes is rendered in the same child
             return self._document(text, scope), self._trees.resolve
@@ -197,16 +191,12 @@ def _undefined_hint(message: str, given: tuple[str, ...], known: tuple[str, ...]
     name = match.group(1)
     slip = did_you_mean(name, given)
     if slip is not None:
-        return f"{slip} that variable has a value"
+        return f"{slip} that is the variable that was set"
     return did_you_mean(name, known) or f"give it a value with `--set {name}=VALUE`"
 
 
 class TemplateFunctions:
-    """What a template can call, bound to the file that contains it.
-
-    `load` and `splice` return the tree and the rendered text of an included file. ``add_to_path`` and
-    ``setenv`` change the scope of later calls.
-    """
+    """What a template can call, bound to the file that contains it."""
 
     def __init__(
         self,

@@ -26,12 +26,7 @@ def spec_text(root: MappingNode, most_characters: int = MOST_CHARACTERS) -> str:
     """Return YAML text that reads as the nodes of a merged spec, apart from their places.
 
     Plain values stay plain and quoted ones quoted: that distinguishes an expression from a text. Values that
-    aliases share are written once.
-
-    Raises
-    ------
-    SpecError
-        For a value that would make the text a template, and for more than `most_characters` in all values.
+    aliases share are written once. SpecError for a value that would make the text a template.
     """
     text: str = yaml.emit(_Events(root, most_characters), Dumper=_Emitter, width=_WIDTH, allow_unicode=True)
     return text

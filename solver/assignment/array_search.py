@@ -51,10 +51,8 @@ def assign_costed(
 
     Parameters
     ----------
-    network
-        With its costs, or with shapes.
     hardware
-        What prices shapes: an array, or a budget to choose it within.
+        What prices shapes: an array, or a budget to choose it within; ValueError if shapes have neither.
     criterion
         Out of `solver.criteria.CRITERIA`: what the array is chosen by.
     options, should_stop
@@ -64,11 +62,6 @@ def assign_costed(
     -------
     tuple
         The assignment, and the array if one was chosen.
-
-    Raises
-    ------
-    ValueError
-        There are shapes, and no array or budget.
     """
     if isinstance(network, CostedNetwork):
         return assign(network, options, should_stop), None
@@ -104,7 +97,7 @@ def choose_array(
 def _least_total(priced: PricedArrays, options: AssignOptions, clock: Clock) -> ArrayChoice:
     """Solve arrays by rising bound until the bound reaches the best total.
 
-    Only execution depends on the array, but for the factor of double buffering. So the cheapest method
+    Only execution depends on the array, apart from the factor of double buffering. So the cheapest method
     of every layer, plus the least of all transitions, is a bound.
     """
     cheapest: CostArray = np.sum([costs.min(axis=1) for costs in priced.costs], axis=0)

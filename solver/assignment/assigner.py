@@ -31,26 +31,21 @@ CHEAPEST = "best method per layer, transitions ignored"
 
 
 def naive_policies(network: CostedNetwork) -> tuple[Policy, ...]:
-    """Return what naive rules cost: each layer's cheapest method, and each single method everywhere.
-
-    A layer that does not offer the single method takes its cheapest one; a method that no layer has to
-    choose is no rule.
-    """
+    """Return what naive rules cost: each layer's cheapest method, and each single method where offered."""
     open_layers = [layer for layer in network.layers if len(layer.methods) > 1]
     singles = list(dict.fromkeys(method for layer in open_layers for method in layer.methods))
     kinds = {layer.methods for layer in network.layers}
-    offers = {methods: _offered(methods, singles) for methods in kinds}
+    # Where a layer has each rule's method: -1 for the cheapest one, and for what it lacks.
+    offers = {
+        methods: np.array([-1, *(methods.index(method) if method in methods else -1 for method in singles)])
+        for methods in kinds
+    }
     picks = [_picks(layer, offers[layer.methods]) for layer in network.layers]
     followed = [sum(method in layer.methods for layer in network.layers) for method in singles]
     names = [CHEAPEST, *(f"{method} everywhere" for method in singles)]
     counts = [len(network.layers), *followed]
     totals = _totals(network, picks)
     return tuple(Policy(*parts) for parts in zip(names, totals, counts, strict=True))
-
-
-def _offered(methods: Sequence[str], singles: Sequence[str]) -> NDArray[np.int64]:
-    """Return where a layer has each rule's method: -1 for the cheapest one, and for what it lacks."""
-    return np.array([-1, *(methods.index(method) if method in methods else -1 for method in singles)])
 
 
 def _picks(layer: CostedLayer, offered: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -88,8 +83,6 @@ def assign(
 
     Parameters
     ----------
-    network
-        The layers with their costs, however those were found.
     options
         Limits of the search, and CP-SAT's workers; only graphs that eliminations leave need them.
     should_stop
@@ -132,16 +125,13 @@ def assign(
 
 @dataclass(frozen=True)
 class _Solution:
-    """Choices for all variables; `bound` None means that there are none.
-
-    `searched_by` is what decided a rest that was searched; None where there is no rest.
-    """
+    """Choices for all variables; `bound` None means that there are none."""
 
     choice: list[int] | None
     bound: int | None
     second: list[int] | None = None
     is_second_proven: bool = True
-    searched_by: str | None = None
+    searched_by: str | None = None  # what decided a rest that was searched; None where there is no rest
 
 
 def take_apart(instance: Instance) -> tuple[Reduced, str]:
@@ -190,10 +180,7 @@ def _second_best(
     request: KernelRequest,
     clock: Clock,
 ) -> tuple[list[int] | None, bool]:
-    """Return the best assignment but one, and whether it is proven to be that.
-
-    It leaves the best one in a kernel, or after all kernels at one of the eliminated variables.
-    """
+    """Return the best assignment but one, and whether it is proven to be that."""
     infinity = reduced.instance.infinity
     second = None if departure is None else depart(reduced.eliminations, choice, departure, infinity)
     margin = None if departure is None else departure.margin
@@ -271,13 +258,11 @@ Alternatives = tuple[Alternative | None, ...]
 
 
 def alternatives(result: AssignResult) -> Alternatives | None:
-    """Return each layer's best other method.
+    """Return each layer's best other method, exactly; None where that is not known or would take too long.
 
-    Exact. In chains and trees one pass back through the eliminations yields the least total under every
-    method of every layer (the min-marginals); other graphs that reductions solve are solved again without
-    the layer's method, once per layer. None where the assignment or its margin is not proven, where a kernel
-    was searched, and where a graph with rings has more than `MOST_SOLVED_AGAIN` layers, or takes too many
-    entries.
+    In chains and trees one pass back through the eliminations yields the least total under every method of
+    every layer (the min-marginals); other graphs that reductions solve are solved again without the layer's
+    method, once per layer.
     """
     if result.best is None or result.status is not Status.OPTIMAL:
         return None

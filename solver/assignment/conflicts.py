@@ -46,8 +46,8 @@ def find_conflicts(network: CostedNetwork, should_stop: StopCallback | None = No
     """Return layers and edges that leave no assignment together, and would without any one of them.
 
     Conflicts share none, and there are `MOST_CONFLICTS` at most. The levers of one are those of its layers
-    and edges without which there is an assignment once the other conflicts are resolved: the rest of it may
-    conflict with what none of them names. Once `should_stop` answers True, conflicts are not reduced further.
+    and edges without which there is an assignment once the other conflicts are resolved. Once `should_stop`
+    answers True, conflicts are not reduced further.
     """
     clock = Clock(TIME_LIMIT_S, should_stop)
     conflicts: list[_Conflict] = []
@@ -61,9 +61,8 @@ def find_conflicts(network: CostedNetwork, should_stop: StopCallback | None = No
 def _conflict(rules: Sequence[_Rule], clock: Clock) -> _Conflict:
     """Return a part of infeasible rules that is irreducible, if there is time for it.
 
-    Looks for a short run of layers that is infeasible by itself, and drops ever smaller parts of its
-    rules as long as what remains is infeasible. For a conflict of k out of n rules that takes about
-    k log n trials.
+    Looks for a short run of layers that is infeasible by itself, and drops ever smaller parts of its rules as
+    long as what remains is infeasible: about k log n trials for a conflict of k out of n rules.
     """
     alone = [rule for rule in rules if rule.table.all()]
     if alone:

@@ -76,10 +76,7 @@ class Departure:
 
 
 def restore(eliminations: Sequence[Elimination], choice: list[int], infinity: int) -> Departure | None:
-    """Choose the best value of every eliminated variable, last eliminated first.
-
-    `choice` holds the variables that were not eliminated and is completed.
-    """
+    """Complete `choice` by the best value of every eliminated variable, last eliminated first."""
     best: Departure | None = None
     for position in range(len(eliminations) - 1, -1, -1):
         elimination = eliminations[position]
@@ -141,11 +138,7 @@ def _walk(start: int, neighbours: list[list[int]]) -> Iterator[int]:
 
 
 def relax_path(instance: Instance, path: list[int]) -> Iterator[Elimination]:
-    """Yield the layers of a path with their distances from the source, source first.
-
-    The distance of a layer's method is the least cost of a path from the source that ends with it; the
-    sink behind the last layer costs nothing, so that the least distance there is the path's cost.
-    """
+    """Yield the layers of a path, source first, with each method's least cost of a path that ends with it."""
     distances = instance.vectors[path[0]]
     for here, onward in pairwise(path):
         is_upward = here < onward

@@ -87,14 +87,10 @@ def descend(instance: Instance, start: Sequence[int]) -> Choice | None:
     while choice != before:
         before = choice.copy()
         for i, value in enumerate(before):
-            choice[i] = _best_value(_costs_of(instance, near, choice, i), value)
+            costs = _costs_of(instance, near, choice, i)
+            best = int(costs.argmin())
+            choice[i] = best if costs[best] < costs[value] else value
     return tuple(choice) if price(instance, choice) < instance.infinity else None
-
-
-def _best_value(costs: CostArray, value: int) -> int:
-    """Return the value of least cost, `value` itself if none costs less."""
-    best = int(costs.argmin())
-    return best if costs[best] < costs[value] else value
 
 
 def best_neighbour(instance: Instance, choice: Choice) -> Choice | None:

@@ -33,7 +33,7 @@ from solver.result import Clock
 class Potentials:
     """Instances of the same graph, each with a constant; sweeps change them in place."""
 
-    limit: int  # assignments of this total or more do not count, so no cost above it needs to be told apart
+    limit: int  # assignments of this total or more do not count, so costs above it need not be distinguished
     floors: CostArray  # the constants, shape (instances,)
     vectors: dict[int, CostArray]  # per variable, shape (instances, values)
     # Per variable and neighbour the matrix, shape (instances, values, neighbour's values); the neighbour's is

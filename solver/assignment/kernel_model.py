@@ -75,37 +75,34 @@ class Digit:
     weight: int
 
 
-class ExactSum:
-    """The sum of ``cost * literal``, in digits of a power of two that are tied by carries."""
+def digits_of_sum(checked: CheckedModel, terms: Sequence[tuple[Variable, int]]) -> list[Digit]:
+    """Return the sum of ``cost * literal`` in digits of a power of two, tied by carries, highest first.
 
-    def __init__(self, checked: CheckedModel, terms: Sequence[tuple[Variable, int]]) -> None:
-        self._digits: list[Digit] = []
-        terms = [term for term in terms if term[1]] or terms[:1]
-        literals = [literal for literal, _ in terms]
-        costs = [cost for _, cost in terms]
-        bits = (LARGEST_PLACE // max(1, len(terms))).bit_length() - 1
-        if bits < 1:
-            raise RangeError(f"{len(terms)} terms are too many for one sum")
-        if sum(costs) <= LARGEST_PLACE:
-            bits = LARGEST_PLACE.bit_length()
-        base, weight = 1 << bits, 1
-        carries: list[Variable] = []
-        while True:
-            low = [cost % base for cost in costs]
-            costs = [cost // base for cost in costs]
-            place = checked.weighted_sum([*literals, *carries], [*low, *(1 for _ in carries)])
-            if not any(costs):
-                self._digits.append(Digit(place, weight))
-                return
-            rest = checked.model.new_int_var(0, base - 1, f"digit{len(self._digits)}")
-            onward = checked.model.new_int_var(0, len(terms) + 1, f"carry{len(self._digits)}")
-            checked.model.add(place == base * onward + rest)
-            self._digits.append(Digit(rest, weight))
-            carries, weight = [onward], weight * base
-
-    def digits_down(self) -> Iterator[Digit]:
-        """Return the digits, highest first: minimised in this order, each fixed, they give the least sum."""
-        return reversed(self._digits)
+    Minimised in this order, each fixed, they give the least sum.
+    """
+    digits: list[Digit] = []
+    terms = [term for term in terms if term[1]] or terms[:1]
+    literals = [literal for literal, _ in terms]
+    costs = [cost for _, cost in terms]
+    bits = (LARGEST_PLACE // max(1, len(terms))).bit_length() - 1
+    if bits < 1:
+        raise RangeError(f"{len(terms)} terms are too many for one sum")
+    if sum(costs) <= LARGEST_PLACE:
+        bits = LARGEST_PLACE.bit_length()
+    base, weight = 1 << bits, 1
+    carries: list[Variable] = []
+    while True:
+        low = [cost % base for cost in costs]
+        costs = [cost // base for cost in costs]
+        place = checked.weighted_sum([*literals, *carries], [*low, *(1 for _ in carries)])
+        if not any(costs):
+            digits.append(Digit(place, weight))
+            return digits[::-1]
+        rest = checked.model.new_int_var(0, base - 1, f"digit{len(digits)}")
+        onward = checked.model.new_int_var(0, len(terms) + 1, f"carry{len(digits)}")
+        checked.model.add(place == base * onward + rest)
+        digits.append(Digit(rest, weight))
+        carries, weight = [onward], weight * base
 
 
 class KernelModel:
@@ -163,7 +160,7 @@ class KernelModel:
         self, instance: Instance, found: KernelResult, clock: Clock, deterministic_s: float
     ) -> KernelResult:
         """Minimise digit by digit."""
-        digits = list(ExactSum(self._checked, self._priced).digits_down())
+        digits = digits_of_sum(self._checked, self._priced)
         self.model.add(digits[0].sum <= min(self._most // digits[0].weight, LARGEST_ACTIVITY))
         best = replace(found, method=CP_SAT)
         # The local polytope's relaxation proves most; probing pairs takes longer than it saves.

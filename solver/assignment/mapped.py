@@ -46,14 +46,10 @@ class Gain:
 
 @dataclass(frozen=True)
 class MappedAssignment:
-    """An assignment of methods that a mapper priced.
+    """An assignment of methods that a mapper priced, for energy or latency.
 
     Parameters
     ----------
-    problem
-        The network, and what was mapped.
-    objective
-        ``energy`` or ``latency``.
     costs
         Per shape and method.
     result
@@ -61,8 +57,7 @@ class MappedAssignment:
         one cheaper. Its policies are `CHEAPEST`, each single dataflow, and each single method.
     dataflow_gain, method_gain
         Against the best single dataflow (any lowering), and the best single method, of those that
-        carry out every layer; None where there is none, without an assignment, and where not all of
-        those networks are solved.
+        carry out every layer; None where there is none, or where not all of those networks are solved.
     """
 
     problem: MethodNetwork
@@ -79,13 +74,7 @@ class MappedAssignment:
 
 
 def searches_of(problem: MethodNetwork) -> dict[Pair, Layer]:
-    """Return what is to be mapped, named by the first layer of each shape and the method.
-
-    Returns
-    -------
-    dict
-        One search for each shape and method, however many layers have the shape.
-    """
+    """Return what is to be mapped for each shape and method, named by the first layer of the shape."""
     first = {layer.shape: layer.name for layer in reversed(problem.shaped.layers)}
     return {
         (shape, method): Layer(f"{first[shape]} by {method}", mapspace)
@@ -107,23 +96,15 @@ def assign_mapped(
 
     Parameters
     ----------
-    problem
-        Layers, methods, and transitions between layouts.
     results
         The answer of each search, for `objective`; those that were never made may be missing.
     objective
-        One of `ADDITIVE`.
+        One of `ADDITIVE`; ValueError for any other.
     options, should_stop
-        As `solver.assignment.assign` takes them, for each assignment that is solved: that of all methods,
-        and those of each single kind.
-
-    Raises
-    ------
-    ValueError
-        The objective does not add up over layers.
+        As `solver.assignment.assign` takes them, for each assignment that is solved.
     """
     if objective not in ADDITIVE:
-        raise ValueError(f"{objective} does not add up over layers; known are {', '.join(ADDITIVE)}")
+        raise ValueError(f"{objective} does not add up over layers; choose from {', '.join(ADDITIVE)}")
     costs = {pair: _cost(results.get(pair), objective) for pair in problem.mapspaces}
     network = _network(problem, objective, {pair: cost.value for pair, cost in costs.items()})
     solve = partial(assign, options=options, should_stop=should_stop)
@@ -209,10 +190,7 @@ def _price(problem: MethodNetwork, objective: str, copy: Copy) -> Cost:
 
 
 def _with_bound(assignment: AssignResult, least: AssignResult, ended: Termination) -> AssignResult:
-    """Return the assignment by known mappings with the bound that unproven costs leave.
-
-    No margin is proven then: other assignments may have cheaper mappings than those found.
-    """
+    """Return the assignment by known mappings with the bound that unproven costs leave, without a margin."""
     if least.bound is None:
         return assignment
     # Rounded down: whole steps of the one network need not be whole steps of the other.

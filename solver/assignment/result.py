@@ -14,24 +14,10 @@ RULES = ("split", "R0", "RI", "RII", "bucket")
 
 @dataclass(frozen=True, slots=True)
 class AssignOptions:
-    """How to search; none of it changes what the least total is.
+    """How to search; none of it changes what the least total is. ValueError for options out of range."""
 
-    Parameters
-    ----------
-    time_limit_s
-        Seconds after which a search ends with the best assignment so far; None is no limit. Dynamic
-        programming and eliminations always finish.
-    jobs, seed
-        Workers and seed of CP-SAT.
-
-    Raises
-    ------
-    ValueError
-        The time limit is negative, or there are no jobs; the message says which.
-    """
-
-    time_limit_s: float | None = None
-    jobs: int = 1
+    time_limit_s: float | None = None  # None is no limit; dynamic programming and eliminations always finish
+    jobs: int = 1  # workers of CP-SAT, as the seed
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -44,21 +30,11 @@ class AssignOptions:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A method per layer and what it costs.
+    """A method per layer and what it costs."""
 
-    Parameters
-    ----------
-    choice
-        Position of the chosen method in each layer's `methods`.
-    execution
-        Steps per layer.
-    transition
-        Steps per edge, in the order of the network's edges.
-    """
-
-    choice: tuple[int, ...]
-    execution: tuple[int, ...]
-    transition: tuple[int, ...]
+    choice: tuple[int, ...]  # position of the chosen method in each layer's `methods`
+    execution: tuple[int, ...]  # steps per layer
+    transition: tuple[int, ...]  # steps per edge, in the order of the network's edges
 
     @property
     def total(self) -> int:

@@ -1,49 +1,374 @@
-"""The commands and their arguments."""
+"""The commands and their arguments, the readers of values, and what the exit codes mean."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import os
+import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from model.objective import ADDITIVE, OBJECTIVES
+from model.mapspace import COUNTINGS
+from model.objective import ADDITIVE, OBJECTIVES, TIMELOOP_METRICS
+from model.text.limits import Limits
 from model.wording import printable
-from solver.cli.mapped import add_mapping
-from solver.cli.options import (
-    EXIT_CODES,
-    SHIPPED,
-    Commands,
-    add_command,
-    add_csv_and_plot,
-    add_effort,
-    add_json,
-    add_memory_limit,
-    add_reading,
-    add_search_options,
-    add_spec_command,
-    additive,
-    address,
-    file_path,
-    graph,
-    input_path,
-    mapper_option,
-    names,
-    one_of,
-    one_or_two,
-    picture,
-    positive,
-    seconds,
-    sizes,
-)
 from solver.cli.output import write_stderr, write_stdout
 from solver.criteria import CRITERIA, TOTAL
-from solver.exit_codes import EXIT_INVALID
+from solver.exit_codes import EXIT_INVALID, MEANINGS
+from solver.report.pictures import FORMATS
+from solver.result import Options
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    Container = argparse._ActionsContainer  # a parser or a group of its options
+
+DEFAULTS = Options()
+
+SHIPPED = Path(__file__).resolve().parents[2] / "specs"
+"""The specs that ship with the package, in a checkout and installed."""
+
+DOT = (".dot", ".gv")
+LARGEST_SEED = (1 << 31) - 1
+MOST_DIGITS = 18
+LONGEST_SHOWN = 60
+
+
+def add_spec_command(
+    commands: Commands,
+    name: str,
+    summary: str,
+    specs_nargs: str = "+",
+    specs_help: str = "YAML files with a problem and an architecture, merged by top-level key",
+) -> argparse.ArgumentParser:
+    """Add a command that reads specs, with the options on how to read them."""
+    parser = add_command(commands, name, summary)
+    parser.add_argument("specs", nargs=specs_nargs, type=input_path, metavar="SPEC", help=specs_help)
+    add_reading(parser)
+    return parser
+
+
+def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    """Add a command; `summary` describes it in the list of commands and, by default, in its help."""
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=MEANINGS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _add_flag(container: Container, name: str, text: str) -> None:
+    container.add_argument(name, action="store_true", help=text)
+
+
+def _add_path(container: Container, name: str, text: str, metavar: str = "OUT") -> None:
+    container.add_argument(name, type=file_path, metavar=metavar, help=text)
+
+
+def _add_repeatable(
+    container: Container, name: str, dest: str, metavar: str, text: str, read: Callable[[str], object] = str
+) -> None:
+    container.add_argument(
+        name, dest=dest, action="append", default=[], type=read, metavar=metavar, help=text
+    )
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the options on how specs are read."""
+    group = parser.add_argument_group("how specs are read")
+    _add_repeatable(group, "--set", "variables", "NAME=VALUE", "set a template variable; may be repeated")
+    _add_flag(group, "--ignore-sparse", "drop densities and sparse optimizations instead of refusing them")
+    group.add_argument(
+        "--counting",
+        choices=COUNTINGS,
+        help="count what an execution moves (exact, the default), or as Timeloop does",
+    )
+    _add_flag(
+        group,
+        "--timeloop-padding",
+        "pad incomplete spatial permutations before the split is applied, as Timeloop's front end does",
+    )
+    _add_repeatable(
+        group,
+        "--allow-include",
+        "include_roots",
+        "DIR",
+        "allow the specs to include files from DIR too; may be repeated",
+        directory,
+    )
+    _add_repeatable(
+        group,
+        "--limit",
+        "limits",
+        "NAME=VALUE",
+        "raise or lower a limit on specs, such as nodes=1000000; may be repeated",
+        limit,
+    )
+
+
+def add_search_options(parser: argparse.ArgumentParser, seeded: str | None = None) -> None:
+    """Add the options of every command that searches: objective, limits, workers, seed (of `seeded`)."""
+    group = parser.add_argument_group("search")
+    group.add_argument(
+        "--objective",
+        type=objectives,
+        metavar="LIST",
+        help=f"one of {', '.join(OBJECTIVES)}, or a comma-separated list, most important first "
+        "(default: the spec's optimization_metrics, or edp)",
+    )
+    add_effort(group, "mapping", "; explaining why nothing fits takes what is left, or 2 seconds", seeded)
+    add_memory_limit(group)
+
+
+def add_memory_limit(group: Container) -> None:
+    """Add ``--memory-limit``."""
+    group.add_argument(
+        "--memory-limit",
+        type=positive,
+        default=DEFAULTS.memory_limit_mib,
+        metavar="MIB",
+        help="memory for the tables of the search in each worker (default: %(default)s MiB)",
+    )
+
+
+def add_effort(group: Container, sought: str, more: str = "", seeded: str | None = None) -> None:
+    """Add time limit, workers, and a seed, if anything is `seeded`; `sought` and `more` are for the help."""
+    group.add_argument(
+        "--time-limit",
+        type=seconds,
+        metavar="S",
+        help=f"stop after S seconds with the best {sought} so far, as the first Ctrl-C does{more}",
+    )
+    group.add_argument(
+        "--jobs",
+        type=positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="number of workers (default: all cores)",
+    )
+    group.add_argument(
+        "--seed",
+        type=seed if seeded else _refused_seed,
+        default=DEFAULTS.seed,
+        metavar="N",
+        help=f"seed of {seeded}" if seeded else argparse.SUPPRESS,
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json OUT``."""
+    _add_path(parser, "--json", "write the result as JSON (- is stdout)")
+
+
+def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
+    """Add ``--mapping OUT`` and ``--mapped-spec OUT``; `condition` says what they need."""
+    _add_path(parser, "--mapping", f"{condition}write the mapping as Timeloop v4 YAML (- is stdout)")
+    _add_path(
+        parser,
+        "--mapped-spec",
+        f"{condition}write all specs as one Timeloop v4 YAML file, with the mapping in place of the "
+        "constraints that it meets (- is stdout)",
+    )
+
+
+def add_csv_and_plot(parser: argparse.ArgumentParser, drawn: str) -> None:
+    """Add ``--csv OUT``, and ``--plot OUT`` for a picture of what is `drawn`."""
+    _add_path(parser, "--csv", "write a CSV table (- is stdout)")
+    _add_path(parser, "--plot", f"draw {drawn} into a PNG, SVG or PDF file; needs matplotlib")
+
+
+def file_path(text: str) -> Path:
+    """Read a path; a variable of the shell that is not set leaves an empty one."""
+    if not text:
+        raise _wrong("the path is empty")
+    return Path(text)
+
+
+def input_path(text: str) -> Path:
+    """Read the path of an input; ``specs/...`` that is absent here is what ships with the package."""
+    path = file_path(text)
+    shipped = SHIPPED.parent / path
+    absent_here = path.parts[:1] == (SHIPPED.name,) and not os.path.lexists(path)
+    return shipped if absent_here and shipped.exists() else path
+
+
+def directory(text: str) -> Path:
+    """Read the path of a directory that exists."""
+    if not text or not os.path.isdir(text):  # noqa: PTH112 (false for names that are too long)
+        raise _wrong(f"there is no directory {text!r}")
+    return Path(text)
+
+
+def picture(text: str) -> Path:
+    """Read the path of a picture."""
+    return _with_suffix(text, FORMATS)
+
+
+def graph(text: str) -> Path:
+    """Read the path of a picture or a DOT file; ``-`` is stdout."""
+    return Path(text) if text == "-" else _with_suffix(text, (*DOT, *FORMATS))
+
+
+def _with_suffix(text: str, suffixes: tuple[str, ...]) -> Path:
+    if Path(text).suffix.lower() not in suffixes:
+        raise _wrong(f"{text!r} does not end in {', '.join(suffixes)}")
+    return Path(text)
+
+
+def objectives(text: str) -> tuple[str, ...]:
+    """Read a comma-separated list of objectives."""
+    names = tuple(part.strip() for part in text.split(","))
+    try:
+        Options(objectives=names)
+    except ValueError as error:
+        unknown = next((name for name in names if name not in OBJECTIVES), "")
+        raise _wrong(f"{error}{_other_objective(unknown)}") from None
+    return names
+
+
+def additive(text: str) -> tuple[str, ...]:
+    """Read an objective that adds up over layers."""
+    if text in ADDITIVE:
+        return (text,)
+    known = " or ".join(ADDITIVE)
+    if text in OBJECTIVES:
+        raise _wrong(f"{text} is a product, which does not add up over layers; choose {known}")
+    hint = _other_objective(text) or "; only `map` takes a list"
+    raise _wrong(f"{text!r} is not {known}{hint}")
+
+
+def _other_objective(name: str) -> str:
+    """Return the end of a message about an unknown objective: a suggestion, if there is one."""
+    folded = name.lower()
+    close = difflib.get_close_matches(folded, OBJECTIVES, n=1)
+    meant = TIMELOOP_METRICS.get(folded) or "".join(close)
+    if meant:
+        return f"; did you mean {meant!r}?"
+    return "; `accesses` is not an objective" if "accesses" in folded else ""
+
+
+def one_of(known: Sequence[str]) -> Callable[[str], str]:
+    """Return a reader of one of several names, which suggests the nearest for others."""
+
+    def choice(text: str) -> str:
+        if text in known:
+            return text
+        begins = [name for name in known if text and name.startswith(text)]
+        close = begins or difflib.get_close_matches(text, known, n=1, cutoff=0.75)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise _wrong(f"{shown(text)} is not one of {', '.join(known)}{hint}")
+
+    return choice
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Read a comma-separated list of different names; an empty text is an empty list."""
+    listed = [part.strip() for part in text.split(",")] if text else []
+    if "" in listed or len(set(listed)) < len(listed):
+        raise _wrong(f"{text!r} is not a list of distinct names")
+    return tuple(listed)
+
+
+def mapper_option(text: str) -> tuple[str, str, int | float | str]:
+    """Read ``MAPPER.NAME=VALUE``; the value is an integer, a number or a text."""
+    left, equals, value = text.partition("=")
+    mapper, dot, name = left.rpartition(".")
+    if not equals or not dot or not mapper or not name.isidentifier():
+        raise _wrong(f"{text!r} is not of the form MAPPER.NAME=VALUE")
+    for kind in (int, float):
+        try:
+            return mapper, name, kind(value)
+        except ValueError:
+            continue
+    return mapper, name, value
+
+
+def address(text: str) -> str:
+    """Read the address of a Dask scheduler; Dask itself refuses one without a port only after some time."""
+    host, _, port = text.rpartition(":")
+    if not host or host.endswith((":", "/")) or not port.isascii() or not port.isdecimal():
+        raise _wrong(f"{text!r} is not an address such as tcp://host:8786")
+    return text
+
+
+def limit(text: str) -> tuple[str, float]:
+    """Read the name and value of a limit on specs."""
+    name, _, value = text.partition("=")
+    known = {field.name: field.default for field in fields(Limits)}
+    if name not in known:
+        raise _wrong(f"there is no limit {name!r}; known limits are {', '.join(known)}")
+    return name, seconds(value) if isinstance(known[name], float) else positive(value)
+
+
+def seconds(text: str) -> float:
+    """Read a finite, non-negative number of seconds."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise _wrong(f"{shown(text)} is not a number of seconds")
+    return number
+
+
+def seed(text: str) -> int:
+    """Read a seed."""
+    value = _natural(text)
+    if value is None or value > LARGEST_SEED:
+        raise _wrong(f"{shown(text)} is not an integer from 0 to {LARGEST_SEED}")
+    return value
+
+
+def _refused_seed(_text: str) -> int:
+    raise _wrong("this search draws no random numbers, so a seed has no effect")
+
+
+def positive(text: str) -> int:
+    """Read a positive integer of at most `MOST_DIGITS` digits."""
+    value = _natural(text)
+    if len(text) > MOST_DIGITS and text.isdecimal():
+        raise _wrong(f"{shown(text)} has more than {MOST_DIGITS} digits")
+    if not value:
+        raise _wrong(f"{shown(text)} is not a positive integer")
+    return value
+
+
+def _natural(text: str) -> int | None:
+    if not text.isascii() or not text.isdecimal() or len(text) > MOST_DIGITS:
+        return None
+    return int(text)
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """Read comma-separated positive integers."""
+    if re.search(r"\dx\d", text):
+        raise _wrong(f"{shown(text)} separates its numbers with `x`; use commas")
+    return tuple(positive(part.strip()) for part in text.split(","))
+
+
+def one_or_two(text: str) -> tuple[int, int]:
+    """Read two positive integers, or one that counts for both directions."""
+    numbers = sizes(text)
+    if len(numbers) > 2:
+        raise _wrong(f"{text!r} has more than two numbers")
+    return numbers[0], numbers[-1]
+
+
+def shown(text: str) -> str:
+    """Quote a wrong argument in a message; of a long one the beginning."""
+    return repr(text) if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]!r}..."
+
+
+_wrong = argparse.ArgumentTypeError
+
 
 EXPLAIN_TIME_LIMIT_S = 10.0
 COMPARE_BUDGET_S = 10.0
@@ -90,7 +415,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
         epilog="`python -m solver SPEC...` means `python -m solver map SPEC...`.\n"
         f"Paths that begin with `{SHIPPED.name}/` also find the specs that ship with Tilewright, such as\n"
         f"`{SHIPPED.name}/architectures/eyeriss_like.yaml`; `{SHIPPED.name}/README.md` there lists them.\n\n"
-        f"{EXIT_CODES}",
+        f"{MEANINGS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -164,53 +489,40 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_search_options(parser)
     add_json(parser)
     add_mapping(parser)
-    parser.add_argument(
+    _add_path(
+        parser,
         "--certificate",
-        type=file_path,
-        metavar="OUT",
-        help="write a certificate, which `prove OUT` checks without the solver (- is stdout)",
+        "write a certificate, which `prove OUT` checks without the solver (- is stdout)",
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--sensitivity",
-        action="store_true",
-        help="map again with each capacity and bandwidth halved and doubled; --time-limit applies to each",
+        "map again with each capacity and bandwidth halved and doubled; --time-limit applies to each",
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--pareto",
-        action="store_true",
-        help="find the energy-latency front: every mapping that no other one dominates; "
+        "find the energy-latency front: every mapping that no other one dominates; "
         "--time-limit applies to the whole front",
     )
-    parser.add_argument(
-        "--plot",
-        type=file_path,
-        metavar="OUT",
-        help="with --pareto: draw the front into a PNG, SVG or PDF file; needs matplotlib",
-    )
-    _add_quiet(parser, "no progress and no report; files and exit code only")
+    _add_path(parser, "--plot", "with --pareto: draw the front into a PNG, SVG or PDF file; needs matplotlib")
+    _add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
     return parser
-
-
-def _add_quiet(parser: argparse.ArgumentParser, text: str) -> None:
-    parser.add_argument("--quiet", action="store_true", help=text)
 
 
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "evaluate", "price a given mapping")
-    parser.add_argument(
-        "--mapping",
-        type=file_path,
-        metavar="MAP",
-        help="YAML file with a Timeloop v4 mapping (default: the mapping in the specs)",
+    _add_path(
+        parser, "--mapping", "YAML file with a Timeloop v4 mapping (default: the mapping in the specs)", "MAP"
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--link-transfers",
-        action="store_true",
-        help="count transfers between neighbours, as Timeloop does by default (with --counting timeloop)",
+        "count transfers between neighbours, as Timeloop does by default (with --counting timeloop)",
     )
     parser.set_defaults(refuse=parser.error)
     add_json(parser)
-    _add_quiet(parser, "no report; files and exit code only")
+    _add_flag(parser, "--quiet", "no report; files and exit code only")
     return parser
 
 
@@ -226,7 +538,6 @@ def _add_compare(commands: Commands) -> argparse.ArgumentParser:
     add_mapper_options(parser)
     add_json(parser)
     add_csv_and_plot(parser, "best value against time")
-    parser.set_defaults(quiet=False)
     return parser
 
 
@@ -238,22 +549,20 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="comma-separated names of mappers, such as random,greedy (default: all that are known)",
     )
-    parser.add_argument(
+    _add_repeatable(
+        parser,
         "--mapper",
-        dest="own_mappers",
-        action="append",
-        default=[],
-        metavar="MODULE:CLASS",
-        help="a mapper of your own, in addition to --mappers; may be repeated",
+        "own_mappers",
+        "MODULE:CLASS",
+        "a mapper of your own, in addition to --mappers; may be repeated",
     )
-    parser.add_argument(
+    _add_repeatable(
+        parser,
         "--option",
-        dest="mapper_options",
-        action="append",
-        default=[],
-        type=mapper_option,
-        metavar="MAPPER.NAME=VALUE",
-        help="set an option of a mapper, such as random.victory_condition=500; may be repeated",
+        "mapper_options",
+        "MAPPER.NAME=VALUE",
+        "set an option of a mapper, such as random.victory_condition=500; may be repeated",
+        mapper_option,
     )
     parser.add_argument(
         "--budget",
@@ -263,7 +572,10 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
         help="time of each mapper in seconds (default: %(default)g)",
     )
     parser.add_argument(
-        "--evaluations", type=positive, metavar="N", help="most mappings that each mapper may price"
+        "--evaluations",
+        type=positive,
+        metavar="N",
+        help="maximum number of mappings that each mapper may price",
     )
 
 
@@ -357,8 +669,8 @@ together cost the least, and prove it."""
         metavar="OUT",
         help="write the layered graph alone: DOT (.dot, .gv, or - for stdout) or a picture",
     )
-    parser.add_argument("--decomposition", action="store_true", help="print every step of the decomposition")
-    _add_quiet(parser, "no report; files and exit code only")
+    _add_flag(parser, "--decomposition", "print every step of the decomposition")
+    _add_flag(parser, "--quiet", "no report; files and exit code only")
     return parser
 
 
@@ -395,13 +707,11 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
         "or certificates, which are only checked",
     )
     add_search_options(parser)
+    _add_path(parser, "--certificate", "keep the certificate in this file")
     parser.add_argument(
-        "--certificate", type=file_path, metavar="OUT", help="keep the certificate in this file"
+        "--check-time-limit", type=seconds, metavar="S", help="stop the check after S seconds"
     )
-    parser.add_argument(
-        "--check-time-limit", type=seconds, metavar="S", help="give up the check after S seconds"
-    )
-    _add_quiet(parser, "no progress; the verdict only")
+    _add_flag(parser, "--quiet", "no progress; the verdict only")
     return parser
 
 
@@ -428,26 +738,21 @@ that an ONNX model leaves open."""
     _add_run_options(parser)
     add_json(parser)
     group = parser.add_argument_group("files per Einsum")
-    group.add_argument(
+    _add_path(
+        group,
         "--certificates",
-        type=file_path,
-        metavar="DIR",
-        help="write a certificate for each Einsum, identical ones once; `prove` checks them",
+        "write a certificate for each Einsum, identical ones once; `prove` checks them",
+        "DIR",
     )
-    group.add_argument(
-        "--mappings",
-        type=file_path,
-        metavar="DIR",
-        help="write the mapping of each Einsum as Timeloop v4 YAML",
-    )
-    group.add_argument(
+    _add_path(group, "--mappings", "write the mapping of each Einsum as Timeloop v4 YAML", "DIR")
+    _add_flag(
+        group,
         "--check",
-        action="store_true",
-        help="have the certificates checked without the solver, as `prove` does; the exit code says "
+        "have the certificates checked without the solver, as `prove` does; the exit code says "
         "whether all are VALID",
     )
     group.add_argument(
-        "--check-time-limit", type=seconds, metavar="S", help="give up each check after S seconds"
+        "--check-time-limit", type=seconds, metavar="S", help="stop each check after S seconds"
     )
     return parser
 
@@ -456,23 +761,21 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that maps networks."""
     add_search_options(parser)
     _add_searches(parser)
-    _add_quiet(parser, "no progress and no report; files and exit code only")
+    _add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
 
 
 def _add_searches(parser: argparse.ArgumentParser) -> None:
     """Add the options on where results of many searches are kept, and where the searches run."""
     group = parser.add_argument_group("many searches")
     cache = group.add_mutually_exclusive_group()
-    cache.add_argument(
+    _add_path(
+        cache,
         "--cache",
-        type=file_path,
-        metavar="DIR",
-        help="where proven results are kept (default: tilewright in the user's cache directory)",
+        "where proven results are kept (default: tilewright in the user's cache directory)",
+        "DIR",
     )
-    cache.add_argument("--no-cache", action="store_true", help="keep no results")
-    group.add_argument(
-        "--resume", action="store_true", help="reuse kept results, for instance of a run that was interrupted"
-    )
+    _add_flag(cache, "--no-cache", "keep no results")
+    _add_flag(group, "--resume", "reuse kept results, for instance of a run that was interrupted")
     group.add_argument(
         "--cluster",
         type=address,
@@ -483,20 +786,19 @@ def _add_searches(parser: argparse.ArgumentParser) -> None:
 
 def _add_sweep(commands: Commands) -> argparse.ArgumentParser:
     summary = "map networks on many variants of an architecture"
-    files = f"{NETWORK_FILES}: what all combinations have in common"
+    files = f"{NETWORK_FILES}: files that all combinations share"
     parser = add_spec_command(commands, "sweep", summary, specs_nargs="*", specs_help=files)
     parser.description = """\
 Map every combination of a workload, an architecture and attribute values, each
 Einsum to its proven optimum, and show which combinations no other one dominates.
 SPEC files belong to every combination; they are read as by `network`. Searches
 that several combinations need run once. --time-limit applies to each search."""
-    parser.add_argument(
+    _add_repeatable(
+        parser,
         SETTING,
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="NODE.ATTRIBUTE=VALUE,...",
-        help="values of an attribute of a component or container, such as buffer.depth=1024,2048, or "
+        "settings",
+        "NODE.ATTRIBUTE=VALUE,...",
+        "values of an attribute of a component or container, such as buffer.depth=1024,2048, or "
         "PE.meshX=8,16 for its fanout; may be repeated, for all combinations",
     )
     for option, what in (("architectures", "architectures"), ("workloads", "workloads or networks")):

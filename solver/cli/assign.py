@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,19 +15,18 @@ from model.objective import ADDITIVE
 from model.text.reader import parse_assignments
 from model.text.source import SpecError
 from solver.cli.network import run_searches
-from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
-    STDOUT,
     OutputError,
     Step,
     check_outputs,
     deliver,
+    document_steps,
+    plot_steps,
     report_steps,
-    say_undrawn,
     write_output,
 )
 from solver.cli.progress import interruptible
-from solver.cli.running import load_options
+from solver.cli.running import EXIT_OF_STATUS, load_options
 from solver.criteria import TOTAL
 from solver.report.pictures import FORMATS
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from solver.assignment.mapped import MappedAssignment
     from solver.assignment.result import AssignOptions, AssignResult
 
+    Solved = tuple[AssignResult, ArrayChoice | None, MappedAssignment | None]  # the array if it was chosen
+
 
 def assign_command(arguments: argparse.Namespace) -> int:
     """Assign methods to layers; write, draw and print the assignment."""
@@ -45,20 +47,11 @@ def assign_command(arguments: argparse.Namespace) -> int:
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
     _check_matplotlib(pictures)
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
-    deliver(_steps(solved, arguments, silent=arguments.quiet or STDOUT in outputs))
-    return EXIT_OF_STATUS[solved.result.status]
+    deliver(_steps(solved, arguments, outputs))
+    return EXIT_OF_STATUS[solved[0].status]
 
 
-@dataclass(frozen=True)
-class _Solved:
-    """An assignment, with the array that was chosen for it, or with the costs that the mapper found."""
-
-    result: AssignResult
-    array: ArrayChoice | None = None
-    mapped: MappedAssignment | None = None
-
-
-def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
+def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved:
     """Assign by the costs of the specs, or of their cost model on the array that is given or chosen."""
     for name in ("objective", "cache", "no-cache", "resume", "cluster"):
         if getattr(arguments, name.replace("-", "_")):
@@ -77,10 +70,10 @@ def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solve
     from solver.assignment.array_search import assign_costed
 
     with interruptible() as stop:
-        return _Solved(*assign_costed(network, hardware, criterion, _options(arguments), stop.is_set))
+        return *assign_costed(network, hardware, criterion, _options(arguments), stop.is_set), None
 
 
-def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solved:
+def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved:
     """Assign by the optima that the mapper finds."""
     for option, given in (
         ("dsp-budget", arguments.dsp_budget is not None),
@@ -107,7 +100,7 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> _Solv
     results = {pair: found[id(layer)] for pair, layer in searches.items() if id(layer) in found}
     with interruptible() as stop:
         mapped = assign_mapped(problem, results, objective, _options(arguments), stop.is_set)
-    return _Solved(mapped.result, mapped=mapped)
+    return mapped.result, None, mapped
 
 
 def _options(arguments: argparse.Namespace) -> AssignOptions:
@@ -151,26 +144,20 @@ def _is_picture(path: Path) -> bool:
     return path.suffix.lower() in FORMATS
 
 
-def _steps(solved: _Solved, arguments: argparse.Namespace, silent: bool) -> Iterator[Step]:
+def _steps(solved: Solved, arguments: argparse.Namespace, outputs: Sequence[Path | None]) -> Iterator[Step]:
     """Yield the steps that print, write and draw an assignment."""
     from solver.report.assignment import assignment_document, print_assignment
 
-    result = solved.result
+    result = solved[0]
     yield from report_steps(
-        lambda console: print_assignment(
-            console, result, solved.array, solved.mapped, arguments.decomposition
-        ),
-        lambda: assignment_document(result, solved.array, solved.mapped),
-        arguments.json,
-        silent,
+        lambda console: print_assignment(console, *solved, arguments.decomposition), arguments, *outputs
     )
-    choice = None if result.best is None else result.best.choice
+    yield from document_steps(lambda: assignment_document(*solved), arguments)
     if arguments.show_graph is not None:
-        yield lambda: _write_graph(result.network, None, arguments.show_graph)
-    if arguments.plot is not None and choice is None:
-        yield lambda: say_undrawn(arguments.plot, "assignment")
-    elif arguments.plot is not None:
-        yield lambda: _write_graph(result.network, choice, arguments.plot)
+        yield partial(_write_graph, result.network, None, arguments.show_graph)
+    choice = None if result.best is None else result.best.choice
+    draw = partial(_write_graph, result.network, choice, arguments.plot)
+    yield from plot_steps(arguments.plot, draw, "" if choice is not None else "assignment")
 
 
 def _write_graph(network: CostedNetwork, choice: Sequence[int] | None, path: Path) -> None:

@@ -17,10 +17,10 @@ from model.mapspace import Mapspace
 from model.text.files import is_file
 from model.text.source import places_of
 from model.wording import printable
-from solver.cli.options import DEFAULTS, EXIT_OF_STATUS
+from solver.cli.arguments import DEFAULTS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.progress import interruptible
-from solver.cli.running import load_unmapped, search
+from solver.cli.running import EXIT_OF_STATUS, load_unmapped, search
 from solver.exit_codes import EXIT_UNCHECKED
 from solver.result import Result, Status, Termination
 
@@ -52,7 +52,9 @@ RESULT_KEYS = (
 def prove_command(arguments: argparse.Namespace) -> int:
     """Map, certify and check; or only check certificates that are named."""
     check_outputs((arguments.certificate,), arguments.specs)
-    _refuse_pipe(arguments.certificate)
+    path = arguments.certificate
+    if path is not None and (path == STDOUT or (path.exists() and not path.is_file())):
+        raise OutputError("--certificate must name a file, which the checker reads")
     if any(map(is_certificate, arguments.specs)):
         return _check_again(arguments)
     loaded = load_unmapped(arguments, refuse_infeasible=False)
@@ -82,19 +84,24 @@ def prove_command(arguments: argparse.Namespace) -> int:
 
 def is_certificate(path: Path) -> bool:
     """Whether a file is a certificate, going by its content."""
+    content = _beginning(path, MOST_BYTES)
+    return content.startswith(b"{") and CERTIFICATE_MARK in content
+
+
+def _beginning(path: Path, most_bytes: int) -> bytes:
+    """Return how a file begins, without blanks; nothing if it cannot be read: the reader of specs says so."""
     if not is_file(path):
-        return False
+        return b""
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES)
-    except OSError:  # the reader of specs reports it
-        return False
-    return content.lstrip().startswith(b"{") and CERTIFICATE_MARK in content
+            return file.read(most_bytes).lstrip()
+    except OSError:
+        return b""
 
 
 def known_output(path: Path) -> str:
     """Return a message on a file that is an output of Tilewright and no spec; nothing for other files."""
-    head = _head(path)
+    head = _beginning(path, HEAD_BYTES)
     name = printable(str(path))
     if head.startswith(b"{") and is_certificate(path):
         return (
@@ -108,32 +115,16 @@ def known_output(path: Path) -> str:
     return ""
 
 
-def _head(path: Path) -> bytes:
-    if not is_file(path):
-        return b""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(HEAD_BYTES).lstrip()
-    except OSError:
-        return b""
-
-
 def _check_again(arguments: argparse.Namespace) -> int:
     """Have certificates checked that exist."""
     others = [path for path in arguments.specs if not is_certificate(path)]
     if others:
         raise OutputError(f"{others[0]} is not a certificate; certificates are checked without specs")
     if arguments.certificate is not None:
-        raise OutputError("--certificate needs specs: certificates that are named are only checked")
+        raise OutputError("--certificate needs specs: certificates given as arguments are only checked")
     code, verdicts = checked(arguments.specs, arguments.check_time_limit)
     write_stdout(verdicts)
     return code
-
-
-def _refuse_pipe(path: Path | None) -> None:
-    """Refuse to write a certificate where it could not be read again."""
-    if path is not None and (path == STDOUT or (path.exists() and not path.is_file())):
-        raise OutputError("--certificate must name a file, which the checker reads")
 
 
 def checked(paths: Sequence[Path], time_limit_s: float | None) -> tuple[int, str]:

@@ -1,37 +1,39 @@
-"""The commands about one Einsum: ``map``, with ``--pareto``; ``evaluate``; ``check``; ``explain``."""
+"""The commands about one Einsum: ``map``, ``evaluate``, ``check``, ``explain``, ``compare`` and ``tile``."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.mapspace import EXACT, TIMELOOP, Counting, Mapspace
 from model.text.source import ConflictError, places_of
-from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S
-from solver.cli.mapped import mapped_spec_text, mapping_steps
-from solver.cli.options import EXIT_OF_STATUS
+from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
-    NO_MAPPING,
-    STDOUT,
     OutputError,
     Step,
     check_outputs,
     deliver,
+    document_steps,
+    plot_steps,
     report_console,
     report_steps,
-    say_undrawn,
-    write_document,
+    write_output,
     write_stderr,
 )
 from solver.cli.progress import watched
 from solver.cli.running import (
+    EXIT_OF_STATUS,
     link_transfer_notes,
     load_checked,
     load_empty,
     load_mapped,
     load_unmapped,
+    mapped_spec_text,
+    mapping_steps,
     refuse,
     refused_reasons,
     refused_result,
@@ -40,12 +42,18 @@ from solver.cli.running import (
     sensitivities,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.report.pictures import check_plot
-from solver.result import Phase, Progress, Reason, Status, Termination
+from solver.report.pictures import check_plot, draw_convergence, draw_front
+from solver.result import Phase, Progress, Reason, Status
 
 if TYPE_CHECKING:
+    from model.tiling.operators import Operator, Padding
+    from model.tiling.tilings import Backend
+    from solver.comparison import Comparison
     from solver.explain import CostReport
-    from solver.pareto import Front
+    from solver.heuristics.interface import Budget
+    from solver.heuristics.registry import Mapper, OptionValue
+    from solver.report.document import Document
+    from solver.report.tiling import TilingReport
 
 SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
 """Options about one best mapping, which `map --pareto` refuses."""
@@ -62,11 +70,11 @@ def map_command(arguments: argparse.Namespace) -> int:
     try:  # a certificate needs the search's evidence
         loaded = load_unmapped(arguments, refuse_infeasible=arguments.certificate is None)
     except ConflictError as conflict:
-        return refuse(conflict, _refused_map(arguments))
+        document = document_steps(lambda: _refused_map(arguments), arguments)
+        return refuse(conflict, [*document, *mapping_steps(arguments)])
     spec_text = mapped_spec_text(loaded, arguments)
-    mapspace = loaded.mapspace
-    result = search(mapspace, arguments)
-    loaded = loaded.noted(link_transfer_notes(mapspace, result))
+    result = search(loaded.mapspace, arguments)
+    loaded = loaded.noted(link_transfer_notes(loaded.mapspace, result))
     mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
     from solver.report.document import result_document
@@ -76,11 +84,11 @@ def map_command(arguments: argparse.Namespace) -> int:
     steps: list[Step] = [
         *report_steps(
             lambda console: print_result(console, mapspace, result, places, effects or ()),
-            lambda: result_document(mapspace, result, effects),
-            arguments.json,
-            silent=arguments.quiet or STDOUT in outputs,
+            arguments,
+            *outputs,
         ),
-        *mapping_steps(loaded, result.mapping, spec_text, arguments),
+        *document_steps(lambda: result_document(mapspace, result, effects), arguments),
+        *mapping_steps(arguments, loaded, result.mapping, spec_text),
     ]
     if arguments.certificate is not None:
         from solver.cli.certify import write_certificate
@@ -90,16 +98,10 @@ def map_command(arguments: argparse.Namespace) -> int:
     return EXIT_OF_STATUS[result.status]
 
 
-def _refused_map(arguments: argparse.Namespace) -> Iterator[Step]:
-    """Yield the steps that write the outputs of `map` for constraints in plain conflict."""
-    if arguments.json is not None:
-        from solver.report.document import result_document
+def _refused_map(arguments: argparse.Namespace) -> Document:
+    from solver.report.document import result_document
 
-        mapspace, result = refused_result(arguments)
-        effects = () if arguments.sensitivity else None
-        yield lambda: write_document(arguments.json, lambda: result_document(mapspace, result, effects))
-    if (arguments.mapping, arguments.mapped_spec) != (None, None):
-        yield lambda: write_stderr(NO_MAPPING)
+    return result_document(*refused_result(arguments), () if arguments.sensitivity else None)
 
 
 def _pareto(arguments: argparse.Namespace) -> int:
@@ -112,58 +114,32 @@ def _pareto(arguments: argparse.Namespace) -> int:
     try:
         loaded = load_unmapped(arguments)
     except ConflictError as conflict:
-        return refuse(conflict, _refused_front(arguments))
+        document = document_steps(lambda: _refused_front(arguments), arguments)
+        return refuse(conflict, [*document, *plot_steps(arguments.plot, lambda: None, "point")])
     mapspace = loaded.mapspace
-    front = search_front(mapspace, arguments)
-    from solver.report.front import front_document, print_front
-
-    places = places_of(loaded.document) if front.reasons else {}
-    steps = [
-        *report_steps(
-            lambda console: print_front(console, mapspace, front, places),
-            lambda: front_document(mapspace, front),
-            arguments.json,
-            silent=arguments.quiet or arguments.json == STDOUT,
-        )
-    ]
-    if arguments.plot is not None:
-        steps.append(lambda: _draw(front, mapspace, arguments))
-    deliver(steps)
-    return EXIT_OF_STATUS[front.status]
-
-
-def _refused_front(arguments: argparse.Namespace) -> Iterator[Step]:
-    """Yield the steps that write the outputs of `map --pareto` for constraints in plain conflict."""
-    if arguments.json is not None:
-        from solver.pareto import Front
-        from solver.report.front import front_document
-
-        mapspace = load_empty(arguments)
-        reasons = refused_reasons(mapspace, arguments.time_limit)
-        units = mapspace.architecture.units_per_pj
-        front = Front(Status.INFEASIBLE, Termination.PROVEN, units, reasons=reasons)
-        yield lambda: write_document(arguments.json, lambda: front_document(mapspace, front))
-    if arguments.plot is not None:
-        yield lambda: say_undrawn(arguments.plot, "point")
-
-
-def search_front(mapspace: Mapspace, arguments: argparse.Namespace) -> Front:
-    """Find the energy-latency front with live progress; an interrupt ends the search early."""
     from solver.fallback import front_or_explain
 
     with watched(mapspace, arguments.quiet) as callbacks:
-        return front_or_explain(mapspace, search_options(arguments), *callbacks)
+        front = front_or_explain(mapspace, search_options(arguments), *callbacks)
+    from solver.report.front import front_document, print_front
+
+    places = places_of(loaded.document) if front.reasons else {}
+    report = report_steps(lambda console: print_front(console, mapspace, front, places), arguments)
+    document = document_steps(lambda: front_document(mapspace, front), arguments)
+    title = mapspace.problem.name or _case(arguments)
+    lack = "" if front.points else "point"
+    plot = plot_steps(arguments.plot, partial(draw_front, front, title, arguments.plot), lack)
+    deliver([*report, *document, *plot])
+    return EXIT_OF_STATUS[front.status]
 
 
-def _draw(front: Front, mapspace: Mapspace, arguments: argparse.Namespace) -> None:
-    """Draw the points of a front, if it has any."""
-    if not front.points:
-        say_undrawn(arguments.plot, "point")
-        return
-    from solver.report.pictures import draw_front
+def _refused_front(arguments: argparse.Namespace) -> Document:
+    from solver.pareto import Front
+    from solver.report.front import front_document
 
-    title = mapspace.problem.name or " ".join(path.stem for path in arguments.specs)
-    draw_front(front, title, arguments.plot)
+    mapspace, result = refused_result(arguments)
+    front = Front(result.status, result.termination, result.units_per_pj, reasons=result.reasons)
+    return front_document(mapspace, front)
 
 
 def evaluate_command(arguments: argparse.Namespace) -> int:
@@ -175,7 +151,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     try:
         loaded = load_mapped(arguments)
     except ConflictError as conflict:
-        return refuse(conflict, _refused_evaluation(arguments))
+        return refuse(conflict, document_steps(lambda: _refused_evaluation(arguments), arguments))
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # `load_mapped` requires it
     from model.cost import evaluate
@@ -185,14 +161,9 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     evaluation = evaluate(
         mapspace.problem, mapspace.architecture, mapping, mapspace.counting, arguments.link_transfers
     )
-    deliver(
-        report_steps(
-            lambda console: print_evaluation(console, mapspace, mapping, evaluation),
-            lambda: evaluation_document(mapspace, mapping, evaluation),
-            arguments.json,
-            silent=arguments.quiet or arguments.json == STDOUT,
-        )
-    )
+    report = report_steps(lambda console: print_evaluation(console, mapspace, mapping, evaluation), arguments)
+    document = document_steps(lambda: evaluation_document(mapspace, mapping, evaluation), arguments)
+    deliver([*report, *document])
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
@@ -203,16 +174,11 @@ def _links_counting(arguments: argparse.Namespace) -> Counting:
     return TIMELOOP
 
 
-def _refused_evaluation(arguments: argparse.Namespace) -> Iterator[Step]:
-    """Yield the step that writes the document of `evaluate` for constraints in plain conflict."""
-    if arguments.json is not None:
-        from solver.report.document import evaluation_document
+def _refused_evaluation(arguments: argparse.Namespace) -> Document:
+    from solver.report.document import evaluation_document
 
-        mapspace = load_empty(arguments)
-        reasons = refused_reasons(mapspace)
-        yield lambda: write_document(
-            arguments.json, lambda: evaluation_document(mapspace, None, None, reasons)
-        )
+    mapspace = load_empty(arguments)
+    return evaluation_document(mapspace, None, None, refused_reasons(mapspace))
 
 
 def check_command(arguments: argparse.Namespace) -> int:
@@ -233,16 +199,12 @@ def explain_command(arguments: argparse.Namespace) -> int:
     reasons, costs = _explain(mapspace, arguments)
     from solver.report.reasons import explanation_document, print_explanation
 
-    deliver(
-        report_steps(
-            lambda console: print_explanation(
-                console, loaded.notes, reasons, costs, places_of(loaded.document)
-            ),
-            lambda: explanation_document(mapspace, reasons, costs),
-            arguments.json,
-            silent=arguments.json == STDOUT,
-        )
+    places = places_of(loaded.document)
+    report = report_steps(
+        lambda console: print_explanation(console, loaded.notes, reasons, costs, places), arguments
     )
+    document = document_steps(lambda: explanation_document(mapspace, reasons, costs), arguments)
+    deliver([*report, *document])
     if costs is None:
         return EXIT_INFEASIBLE
     return EXIT_OPTIMAL if costs.baseline.mapping is not None else EXIT_UNKNOWN
@@ -270,3 +232,215 @@ def _explain(
             return (), report
         # The search proved what the diagnosis could not decide in its time.
         return explain_infeasible(mapspace, should_stop, time_s), None
+
+
+def compare_command(arguments: argparse.Namespace) -> int:
+    """Prove the optimum, run the mappers, print and write how they did."""
+    outputs = (arguments.json, arguments.csv, arguments.plot)
+    check_outputs(outputs, arguments.specs)
+    check_plot(arguments.plot)
+    try:
+        mapspace = load_unmapped(arguments).mapspace
+    except ConflictError as conflict:
+        if outputs == (None, None, None):
+            return refuse(conflict, ())
+        refused = _refused_comparison(arguments)
+        return refuse(conflict, _comparison_steps(refused, arguments))
+    from solver.heuristics.interface import MapperError
+
+    try:
+        mappers = chosen_mappers(arguments)
+    except MapperError as error:
+        raise OutputError(str(error)) from error
+    from solver.comparison import compare
+
+    options, budget = search_options(arguments), _budget(arguments)
+    with watched(mapspace) as callbacks:
+        comparison = compare(mapspace, mappers, options, budget, *callbacks, _case(arguments))
+    if comparison.result.status is Status.INFEASIBLE and arguments.json is not None:
+        reasons = refused_reasons(mapspace, arguments.time_limit)
+        comparison = replace(comparison, result=replace(comparison.result, reasons=reasons))
+    for outcome in comparison.outcomes:
+        write_stderr(outcome.failure)
+    from solver.report.comparison import print_comparison
+
+    report = report_steps(lambda console: print_comparison(console, comparison), arguments, arguments.csv)
+    deliver([*report, *_comparison_steps(comparison, arguments)])
+    return EXIT_OF_STATUS[comparison.result.status]
+
+
+def _comparison_steps(comparison: Comparison, arguments: argparse.Namespace) -> Iterator[Step]:
+    """Yield the steps that write and draw a comparison."""
+    from solver.report.comparison import comparison_document, comparisons_csv
+
+    yield from document_steps(lambda: comparison_document(comparison), arguments)
+    if arguments.csv is not None:
+        yield lambda: write_output(arguments.csv, comparisons_csv([comparison]))
+    is_traced = comparison.trace or any(outcome.trace for outcome in comparison.outcomes)
+    draw = partial(draw_convergence, comparison, arguments.plot)
+    yield from plot_steps(arguments.plot, draw, "" if is_traced else "mapping")
+
+
+def chosen_mappers(arguments: argparse.Namespace) -> list[tuple[str, Mapper]]:
+    """Return the mappers that the arguments name, by name; `MapperError` if one fails or none is named."""
+    from solver.heuristics.interface import MapperError
+    from solver.heuristics.registry import imported_mapper, known_mappers, make_mapper, named_mapper
+
+    named = known_mappers() if arguments.mappers is None else arguments.mappers
+    classes = {name: named_mapper(name) for name in named}
+    classes |= {reference: imported_mapper(reference) for reference in arguments.own_mappers}
+    if not classes:
+        raise MapperError(f"no mapper is given; known mappers are {', '.join(known_mappers())}")
+    options: dict[str, dict[str, OptionValue]] = {name: {} for name in classes}
+    for mapper, name, value in arguments.mapper_options:
+        if mapper not in options:
+            raise MapperError(f"option {mapper}.{name}: no mapper {mapper!r} runs")
+        options[mapper][name] = value
+    return [(name, make_mapper(name, create, options[name])) for name, create in classes.items()]
+
+
+def _refused_comparison(arguments: argparse.Namespace) -> Comparison:
+    """Return the comparison of specs that were refused for their constraints; no mapper runs."""
+    from solver.comparison import Comparison
+
+    mapspace, result = refused_result(arguments)
+    return Comparison(_case(arguments), mapspace, result, (), (), _budget(arguments), arguments.seed)
+
+
+def _case(arguments: argparse.Namespace) -> str:
+    return " ".join(path.stem for path in arguments.specs)
+
+
+def _budget(arguments: argparse.Namespace) -> Budget:
+    from solver.heuristics.interface import Budget
+
+    return Budget(arguments.budget, arguments.evaluations)
+
+
+OPTIONAL = {"convolution": ("stride", "padding"), "pooling": ("stride", "padding")}
+SHAPES = ("kernel", "ofmaps", "stride", "padding")
+READING = {
+    "--set": "variables",
+    "--ignore-sparse": "ignore_sparse",
+    "--timeloop-padding": "timeloop_padding",
+    "--counting": "counting",
+    "--allow-include": "include_roots",
+    "--limit": "limits",
+}
+
+
+def tile_command(arguments: argparse.Namespace) -> int:
+    """Tile an operator, or a spec's problem; write and print the tiling."""
+    _check_arguments(arguments)
+    outputs = (arguments.json, arguments.mapping, arguments.mapped_spec)
+    check_outputs(outputs, (*(arguments.specs or ()), Path(arguments.backend)))
+    try:
+        tiling, writing = (_tiled(arguments), []) if arguments.specs is None else _tiled_onto(arguments)
+    except ConflictError as conflict:
+        document = document_steps(partial(_refused_tiling, arguments, str(conflict)), arguments)
+        return refuse(conflict, [*document, *mapping_steps(arguments)])
+    from solver.report.tiling import print_tiling, tiling_document
+
+    report = report_steps(lambda console: print_tiling(console, tiling), arguments, *outputs)
+    document = document_steps(lambda: tiling_document(tiling), arguments)
+    deliver([*report, *document, *writing])
+    return EXIT_INFEASIBLE if tiling.tiling is None else EXIT_OPTIMAL
+
+
+def _refused_tiling(arguments: argparse.Namespace, reason: str) -> Document:
+    from solver.report.tiling import TilingReport, tiling_document
+
+    mapspace = load_empty(arguments)
+    return tiling_document(TilingReport(mapspace.problem.name, mapspace.architecture.name, reason=reason))
+
+
+def _tiled(arguments: argparse.Namespace) -> TilingReport:
+    operator = _described_operator(arguments)
+    from model.formats.backends import load_backend
+
+    backend = load_backend(arguments.backend)
+    from solver.heuristics.smaug import CannotTile, tile
+    from solver.report.tiling import TilingReport
+
+    try:
+        return TilingReport(operator.name, backend.name, tile(operator, backend))
+    except CannotTile as error:
+        return TilingReport(operator.name, backend.name, reason=str(error))
+
+
+def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Step]]:
+    """Return how a spec's problem is tiled, and the steps that write the mapping."""
+    from model.formats.backends import load_backend
+
+    loaded = load_unmapped(arguments)
+    spec_text = mapped_spec_text(loaded, arguments)
+    report = _tiled_problem(loaded.mapspace, load_backend(arguments.backend))
+    mapping = None if report.mapped is None else report.mapped.mapping
+    return report, mapping_steps(arguments, loaded, mapping, spec_text)
+
+
+def _tiled_problem(mapspace: Mapspace, backend: Backend) -> TilingReport:
+    from solver.heuristics.interface import MapperError
+    from solver.heuristics.pricing import Pricing
+    from solver.heuristics.smaug.mapper import SmaugTiling
+    from solver.report.tiling import MappedReport, TilingReport
+
+    name = mapspace.problem.name
+    try:
+        tiled = SmaugTiling(backend.num_pes, backend.num_maccs_per_pe).tile(mapspace)
+        broken = Pricing(mapspace, mapspace.objectives).offer(tiled.mapping)
+    except MapperError as error:
+        return TilingReport(name, mapspace.architecture.name, reason=str(error))
+    remarks = tuple(map(str, tiled.roundings))
+    mapped = MappedReport(mapspace, tiled.mapping, remarks, broken)
+    return TilingReport(name, mapspace.architecture.name, tiled.tiling, mapped=mapped)
+
+
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    """End the program with a message if options are missing or do not go together."""
+    name, refuse = arguments.operator, arguments.refuse
+    given = [option for option in (*SHAPES, "operator", "input") if getattr(arguments, option) is not None]
+    if arguments.specs is not None:
+        if given:
+            refuse(f"--{given[0]} does not apply with --onto")
+        return
+    if name is None or arguments.input is None:
+        refuse("give either --operator and --input, or --onto")
+    for option in ("mapping", "mapped-spec"):
+        if getattr(arguments, option.replace("-", "_")) is not None:
+            refuse(f"--{option} needs --onto: an operator alone has no architecture to map onto")
+    for option, target in READING.items():
+        if getattr(arguments, target):
+            refuse(f"{option} needs --onto: an operator alone reads no specs")
+    for option in OPERATORS[name]:
+        if option not in given:
+            refuse(f"{name} needs --{option}")
+    for option in SHAPES:
+        if option in given and option not in (*OPERATORS[name], *OPTIONAL.get(name, ())):
+            refuse(f"--{option} does not apply to {name}")
+    if name == "pooling" and arguments.padding == "same":
+        refuse("pooling has no padding: its windows lie within the inputs")
+
+
+def _described_operator(arguments: argparse.Namespace) -> Operator:
+    """Return the operator that the arguments describe, or end the program with a message."""
+    from model.tiling import operators
+
+    shape: tuple[int, ...] = arguments.input
+    stride: tuple[int, int] | None = arguments.stride
+    padding: Padding = arguments.padding or "valid"
+    kernel, ofmaps = arguments.kernel, arguments.ofmaps
+    makers: dict[str, Callable[[], Operator]] = {
+        "convolution": lambda: operators.Convolution(shape, kernel, ofmaps, stride or (1, 1), padding),
+        "inner_product": lambda: operators.InnerProduct(shape, ofmaps),
+        "pooling": lambda: operators.Pooling(shape, kernel, stride or kernel),
+        "batch_norm": lambda: operators.BatchNorm(shape),
+        "eltwise": lambda: operators.Eltwise(shape),
+        "unary": lambda: operators.Unary(shape),
+        "softmax": lambda: operators.Softmax(shape),
+    }
+    try:
+        return makers[arguments.operator]()
+    except operators.OperatorError as error:
+        arguments.refuse(str(error))
+        raise AssertionError("the parser's error ends the program") from error

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from pathlib import Path
 
 from solver.cli.arguments import parse_arguments
 from solver.cli.output import OutputError, write_error, write_stderr
@@ -14,14 +13,7 @@ from solver.exit_codes import EXIT_BROKEN_PIPE, EXIT_INFEASIBLE, EXIT_INVALID
 from solver.report.pictures import PlotError
 from solver.result import TooLargeError
 
-MODULES = {
-    "compare": "compare",
-    "tile": "tile",
-    "assign": "assign",
-    "prove": "certify",
-    "network": "network",
-    "sweep": "network",
-}
+MODULES = {"assign": "assign", "prove": "certify", "network": "network", "sweep": "network"}
 """Modules of `solver.cli` with commands; those of all other commands are in ``commands``."""
 
 
@@ -52,7 +44,10 @@ def _run(options: argparse.Namespace) -> int:
         say_conflict(error)
         return EXIT_INFEASIBLE
     except SpecError as error:
-        write_stderr(_known_file(getattr(options, "specs", None) or ()) or f"{error.render()}\n")
+        from solver.cli.certify import known_output
+
+        outputs = filter(None, map(known_output, getattr(options, "specs", None) or ()))
+        write_stderr(next(outputs, f"{error.render()}\n"))
         return EXIT_INVALID
 
 
@@ -61,10 +56,3 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
     module = import_module(f"solver.cli.{MODULES.get(name, 'commands')}")
     run: Callable[[argparse.Namespace], int] = getattr(module, f"{name}_command")
     return run
-
-
-def _known_file(paths: Sequence[Path]) -> str:
-    """Return a message on the first path that is an output of Tilewright and no spec; nothing if none is."""
-    from solver.cli.certify import known_output
-
-    return next(filter(None, map(known_output, paths)), "")

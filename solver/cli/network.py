@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,8 +20,6 @@ from model.text.source import Places, places_of
 from model.wording import printable
 from solver.cli.arguments import SETTING
 from solver.cli.certify import checked, write_certificate
-from solver.cli.mapped import LONG_NAMES
-from solver.cli.options import EXIT_OF_STATUS
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -29,16 +27,17 @@ from solver.cli.output import (
     check_directory,
     check_outputs,
     deliver,
+    document_steps,
+    plot_steps,
     report_steps,
-    say_undrawn,
     write_output,
     write_stderr,
     write_stdout,
 )
 from solver.cli.progress import interruptible, logged, status_text
-from solver.cli.running import load_options, search_options
+from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, load_options, search_options
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
-from solver.report.pictures import check_plot
+from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from solver.network.cache import ResultCache
     from solver.network.executors import Executor
     from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
-    from solver.network.sweep import SweepResult
     from solver.result import Options
 
 Outcome = TypeVar("Outcome")
@@ -54,7 +52,8 @@ Outcome = TypeVar("Outcome")
 LONGEST_NAME = 100
 """Characters of a file's name; file systems allow some 250 bytes."""
 
-UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those that are written"
+UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those already written"
+KEEP = "cannot keep results in"
 OTHER = "--cache DIR names another directory"
 
 
@@ -71,22 +70,17 @@ def network_command(arguments: argparse.Namespace) -> int:
     from solver.report.network import network_document, print_network
 
     places = places_of(*loaded.documents) if result.status is Status.INFEASIBLE else {}
-    silent = arguments.quiet or arguments.json == STDOUT
     files: dict[Path, str] = {}
     with _certificate_directory(arguments) as directory:
         deliver(
             [
-                *report_steps(
-                    lambda console: print_network(console, result, places),
-                    lambda: network_document(result),
-                    arguments.json,
-                    silent,
-                ),
+                *report_steps(lambda console: print_network(console, result, places), arguments),
+                *document_steps(lambda: network_document(result), arguments),
                 *_mapping_steps(result, arguments.mappings),
                 *_certificate_steps(result, directory, files, arguments),
             ]
         )
-        code = _check(files, interrupted, arguments, silent) if arguments.check else EXIT_OPTIMAL
+        code = _check(files, interrupted, arguments) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
 
 
@@ -99,7 +93,7 @@ def _check_directories(arguments: argparse.Namespace) -> None:
     for directory in filter(None, (arguments.certificates, arguments.mappings)):
         if os.path.realpath(directory) in inputs:
             raise OutputError(f"cannot write to {directory}: it holds inputs; name another directory")
-        check_directory(directory)
+        check_directory(directory, "cannot write to")
 
 
 def _mapping_steps(result: NetworkResult, directory: Path | None) -> Iterator[Step]:
@@ -161,13 +155,13 @@ def _certify(outcome: LayerResult, path: Path, files: dict[Path, str], arguments
 def _uncertifiable(outcome: LayerResult) -> str:
     """Say why there can be no certificate of an Einsum that needs a mapping; nothing if there can be."""
     if outcome.origin == "no room":
-        return "the room that other tensors take is not part of its mapspace"
+        return "the space that other tensors take is not part of its mapspace"
     found = outcome.result
     proves = found is None or found.bound is not None or found.status is Status.INFEASIBLE
     return "" if proves else "nothing is proven"
 
 
-def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namespace, silent: bool) -> int:
+def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namespace) -> int:
     """Have certificates checked, print the verdicts, and return the exit code."""
     if interrupted:
         write_stderr(f"note: {UNCHECKED}\n")
@@ -179,7 +173,7 @@ def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namesp
             printed = printed.replace(f": {path}: ", f": {printable(name)}: ", 1)
         valid = sum(line.startswith("VALID: ") for line in printed.splitlines())
         verdicts = f"{printed}{valid} of {len(files)} certificates are VALID\n"
-    if not silent:
+    if not arguments.quiet and arguments.json != STDOUT:
         write_stdout(verdicts)
     return code
 
@@ -189,14 +183,10 @@ def file_names(names: Iterable[str]) -> Iterator[str]:
     taken: set[str] = set()
     for name in names:
         plain = re.sub(r"[^\w.+=-]+", "_", name)[:LONGEST_NAME].strip("._-") or "einsum"
-        file_name = next(candidate for candidate in _numbered(plain) if candidate.casefold() not in taken)
+        candidates = chain([plain], (f"{plain}_{number}" for number in count(2)))
+        file_name = next(candidate for candidate in candidates if candidate.casefold() not in taken)
         taken.add(file_name.casefold())
         yield file_name
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    yield from (f"{name}_{number}" for number in count(2))
 
 
 def sweep_command(arguments: argparse.Namespace) -> int:
@@ -218,33 +208,23 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     from solver.network.sweep import sweep
 
     result, _ = run_searches(arguments, partial(sweep, variants))
+    from solver.report.network import print_sweep, sweep_csv, sweep_document
+
     documents = {variant.point: variant.documents for variant in variants}
-    deliver(_sweep_steps(result, arguments, lambda variant: places_of(*documents[variant.point])))
-    return EXIT_OF_STATUS[result.status]
 
+    def places(variant: Variant) -> Places:
+        return places_of(*documents[variant.point])
 
-def _sweep_steps(
-    result: SweepResult, arguments: argparse.Namespace, places: Callable[[Variant], Places]
-) -> Iterator[Step]:
-    """Yield the steps that print and write a sweep."""
-    from solver.report.sweep import print_sweep, sweep_csv, sweep_document
-
-    yield from report_steps(
-        lambda console: print_sweep(console, result, places),
-        lambda: sweep_document(result),
-        arguments.json,
-        silent=arguments.quiet or STDOUT in (arguments.json, arguments.csv),
-    )
+    steps = [
+        *report_steps(lambda console: print_sweep(console, result, places), arguments, arguments.csv),
+        *document_steps(lambda: sweep_document(result), arguments),
+    ]
     if arguments.csv is not None:
-        yield lambda: write_output(arguments.csv, sweep_csv(result))
-    if arguments.plot is None:
-        return
-    if all(point.costs is None for point in result.points):
-        yield lambda: say_undrawn(arguments.plot, "point")
-        return
-    from solver.report.pictures import draw_sweep
-
-    yield lambda: draw_sweep(result, arguments.plot)
+        steps.append(lambda: write_output(arguments.csv, sweep_csv(result)))
+    lack = "" if any(point.costs is not None for point in result.points) else "point"
+    plot = plot_steps(arguments.plot, partial(draw_sweep, result, arguments.plot), lack)
+    deliver([*steps, *plot])
+    return EXIT_OF_STATUS[result.status]
 
 
 def run_searches(
@@ -262,7 +242,7 @@ def run_searches(
     except ExecutorError as error:
         raise OutputError(str(error)) from error
     if cache is not None and cache.failure is not None:
-        _warn(_unwritable(cache.directory, cache.failure))
+        _warn(OutputError(f"{KEEP} {cache.directory}: {cache.failure.strerror}; {OTHER}"))
     return outcome, stop.is_set()
 
 
@@ -277,7 +257,7 @@ def _opened_cache(arguments: argparse.Namespace) -> ResultCache | None:
         return None
     try:
         place = directory or _default_cache()
-        _check_cache(place)
+        check_directory(place, KEEP, f"; {OTHER}")
     except OutputError as error:
         if directory is not None:
             raise
@@ -297,19 +277,6 @@ def _default_cache() -> Path:
         raise OutputError(message) from None
 
 
-def _check_cache(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(directory, error) from error
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot keep results in {directory}: permission denied; {OTHER}")
-
-
-def _unwritable(directory: Path, error: OSError) -> OutputError:
-    return OutputError(f"cannot keep results in {directory}: {error.strerror}; {OTHER}")
-
-
 def _warn(error: OutputError) -> None:
     write_stderr(f"warning: {printable(str(error))}\n")
 
@@ -322,20 +289,6 @@ def _executor(arguments: argparse.Namespace) -> Executor:
         silence_logs()
         return Cluster(arguments.cluster)
     return Processes(arguments.jobs) if arguments.jobs > 1 else Serial()
-
-
-class _NetworkLine:
-    """How many searches are done, and the latest report of one."""
-
-    def __init__(self) -> None:
-        self._latest: NetworkProgress | None = None
-
-    def update(self, progress: NetworkProgress) -> None:
-        self._latest = progress
-
-    def __str__(self) -> str:
-        latest = self._latest
-        return "starting" if latest is None else f"{latest.done}/{latest.searches}  {_layer_text(latest)}"
 
 
 def _layer_text(progress: NetworkProgress) -> str:
@@ -353,9 +306,14 @@ def _progress_bar(quiet: bool) -> Iterator[ProgressCallback | None]:
         yield None
         return
     if not sys.stderr.isatty():
-        line = _NetworkLine()
-        with logged(line.__str__):
-            yield line.update
+        line = "starting"
+
+        def hear(progress: NetworkProgress) -> None:
+            nonlocal line
+            line = f"{progress.done}/{progress.searches}  {_layer_text(progress)}"
+
+        with logged(lambda: line):
+            yield hear
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -90,14 +91,14 @@ def _raise_last(failures: Sequence[Exception]) -> None:
         raise failures[-1]
 
 
-def check_directory(path: Path) -> None:
-    """Make a directory for outputs unless it exists; `OutputError` if it cannot be made or written."""
+def check_directory(path: Path, failing: str, hint: str = "") -> None:
+    """Make a directory unless it exists; `OutputError`, with what is `failing`, if that fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot write to {path}: {error.strerror}") from error
+        raise OutputError(f"{failing} {path}: {error.strerror}{hint}") from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write to {path}: permission denied")
+        raise OutputError(f"{failing} {path}: permission denied{hint}")
 
 
 def write_output(path: Path, text: str) -> None:
@@ -112,13 +113,28 @@ def write_output(path: Path, text: str) -> None:
 
 
 def report_steps(
-    report: Callable[[Console], None], document: Callable[[], Document], json: Path | None, silent: bool
+    report: Callable[[Console], None], arguments: Namespace, *others: Path | None
 ) -> Iterator[Step]:
-    """Yield the steps that print a report, unless `silent`, and write its JSON document, if asked for."""
-    if not silent:
+    """Yield the step that prints a report, unless quiet or stdout is ``--json`` or one of other outputs."""
+    if not (getattr(arguments, "quiet", False) or STDOUT in (arguments.json, *others)):
         yield partial(_print_report, report)
-    if json is not None:
-        yield partial(write_document, json, document)
+
+
+def document_steps(document: Callable[[], Document], arguments: Namespace) -> Iterator[Step]:
+    """Yield the step that makes and writes a JSON document, if it is asked for."""
+    if arguments.json is not None:
+        yield partial(_write_document, arguments.json, document)
+
+
+def plot_steps(path: Path | None, draw: Step, lack: str = "") -> Iterator[Step]:
+    """Yield the step that draws a picture, if asked for; if there is no `lack` to draw, that says so."""
+    if path is not None:
+        yield partial(_say_undrawn, path, lack) if lack else draw
+
+
+def _say_undrawn(path: Path, lack: str) -> None:
+    """Report that a picture is not written, as there is no `lack` to draw."""
+    write_stderr(f"note: {printable(str(path))} is not written: there is no {lack} to draw\n")
 
 
 def _print_report(report: Callable[[Console], None]) -> None:
@@ -136,8 +152,7 @@ def report_console() -> Iterator[Console]:
     write_stdout("".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()))
 
 
-def write_document(path: Path, document: Callable[[], Document]) -> None:
-    """Make a JSON document and write it; errors as of `write_output`."""
+def _write_document(path: Path, document: Callable[[], Document]) -> None:
     from solver.report.document import json_text
 
     write_output(path, json_text(document()))
@@ -186,11 +201,6 @@ def write_stderr(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         _give_up(sys.stderr)
-
-
-def say_undrawn(path: Path, lack: str) -> None:
-    """Report that a picture is not written, as there is no `lack` to draw."""
-    write_stderr(f"note: {printable(str(path))} is not written: there is no {lack} to draw\n")
 
 
 def write_error(error: Exception) -> None:

@@ -52,8 +52,7 @@ def status_text(progress: Progress | None, seconds: float, units_per_pj: int) ->
     if progress.phase == Phase.EXPLANATION:
         return "  ".join([*parts, seconds_text(seconds)])
     for name, quantity in (("incumbent", progress.incumbent), ("bound", progress.bound)):
-        shown = "-" if quantity is None else objective_text(progress.objective, quantity, units_per_pj)
-        parts.append(f"{name} {shown}")
+        parts.append(f"{name} {objective_text(progress.objective, quantity, units_per_pj)}")
     parts.append("gap -" if progress.gap is None else f"gap {percent(progress.gap)}")
     parts.append(seconds_text(seconds))
     return "  ".join(parts)

@@ -1,4 +1,4 @@
-"""What commands share before they print: load specs, refuse those in conflict, and search."""
+"""What commands share: load specs, refuse those in conflict, search, and write the mapping that is found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import EXACT, TIMELOOP, Mapspace
@@ -15,13 +15,23 @@ from model.objective import ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError
-from solver.cli.output import Step, deliver, write_stderr
+from solver.cli.output import NO_MAPPING, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
-from solver.exit_codes import EXIT_INFEASIBLE
+from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.result import Options, Reason, Result, Status, Termination
 
 if TYPE_CHECKING:
+    from model.formats.timeloop import LoadedSpec
+    from model.mapping import Mapping
     from solver.sensitivity import Effect
+
+
+EXIT_OF_STATUS = {
+    Status.OPTIMAL: EXIT_OPTIMAL,
+    Status.FEASIBLE: EXIT_FEASIBLE,
+    Status.INFEASIBLE: EXIT_INFEASIBLE,
+    Status.UNKNOWN: EXIT_UNKNOWN,
+}
 
 MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
 EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
@@ -49,19 +59,17 @@ def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
 
 def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
     """Load a spec for a command that ignores the spec's own mapping; a note says so."""
-    options = replace(load_options(arguments), skip_mapping=True, refuse_infeasible=refuse_infeasible)
-    return _noted(_load(arguments, options))
+    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=refuse_infeasible))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
     """Load the mapspace of a spec; a mapping in it must satisfy the constraints."""
-    return _noted(_load(arguments, load_options(arguments))).mapspace
+    return _noted(_load(arguments)).mapspace
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
     """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
-    options = replace(load_options(arguments), require_mapping=True, mapping_file=arguments.mapping)
-    return _load(arguments, options)
+    return _load(arguments, require_mapping=True, mapping_file=arguments.mapping)
 
 
 def load_empty(arguments: argparse.Namespace) -> Mapspace:
@@ -69,7 +77,8 @@ def load_empty(arguments: argparse.Namespace) -> Mapspace:
     return load_unmapped(arguments, refuse_infeasible=False).mapspace
 
 
-def _load(arguments: argparse.Namespace, options: LoadOptions) -> LoadedSpec:
+def _load(arguments: argparse.Namespace, **changes: Any) -> LoadedSpec:
+    options = replace(load_options(arguments), **changes)
     return load_timeloop(arguments.specs, parse_assignments(arguments.variables), options)
 
 
@@ -151,7 +160,43 @@ def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     if not saved:
         return ()
     sentence = (
-        "Timeloop counts link transfers unless it is told not to: with them this mapping takes {} % less "
+        "Timeloop counts link transfers by default: with them this mapping takes {} % less "
         "energy, and another may be better; `evaluate --link-transfers` counts them"
     )
     return (Note(sentence, (f"{100 * saved / plain.energy:.2g}",)),)
+
+
+LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read one-letter names only\n"
+"""Said beside a mapping that this product reads and Timeloop does not."""
+
+
+def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
+    """Return what ``--mapped-spec`` writes before the mapping; `SpecError` before a search takes its time."""
+    if arguments.mapped_spec is None:
+        return ""
+    from model.formats.timeloop.mapped import mapped_spec
+    from model.text.writing import spec_text
+
+    return spec_text(mapped_spec(loaded))
+
+
+def mapping_steps(
+    arguments: argparse.Namespace,
+    loaded: LoadedSpec | None = None,
+    mapping: Mapping | None = None,
+    spec: str = "",
+) -> list[Step]:
+    """Return the steps that write a mapping where it is asked for; without one, that say so."""
+    prefixes = ((arguments.mapping, ""), (arguments.mapped_spec, spec))
+    asked = [(path, prefix) for path, prefix in prefixes if path is not None]
+    if not asked:
+        return []
+    if loaded is None or mapping is None:
+        return [partial(write_stderr, NO_MAPPING)]
+    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
+
+    mapspace = loaded.mapspace
+    text = mapping_yaml(mapping_targets(mapspace.problem, mapspace.architecture, mapping))
+    steps: list[Step] = [partial(write_output, path, prefix + text) for path, prefix in asked]
+    long = [dim for dim in mapspace.problem.dims if len(dim) > 1]
+    return [*steps, partial(write_stderr, LONG_NAMES.format(dim=long[0]))] if long else steps

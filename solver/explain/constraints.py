@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Literal, assert_never
+from typing import Literal
 
 from model.architecture import Fanout, Node, StorageLevel
 from model.choices import allowed_factors
@@ -27,19 +27,12 @@ KeepVerb = Literal["keep", "bypass"]
 class _Written:
     """A constraint that is written in the text, or follows from what is not."""
 
+    source: SourceRef | None
+
     @property
     def sources(self) -> tuple[SourceRef, ...]:
         """Where it is written."""
         return _present(*self._places())
-
-    def _places(self) -> tuple[SourceRef | None, ...]:
-        raise NotImplementedError
-
-
-class _WrittenOnce(_Written):
-    """A constraint with one source, if any."""
-
-    source: SourceRef | None
 
     def _places(self) -> tuple[SourceRef | None, ...]:
         return (self.source,)
@@ -72,7 +65,7 @@ class SpatialOrder(_Written):
 
 
 @dataclass(frozen=True)
-class Split(_WrittenOnce):
+class Split(_Written):
     """The number of a fanout's dimensions that lie along X."""
 
     node: int
@@ -81,7 +74,7 @@ class Split(_WrittenOnce):
 
 
 @dataclass(frozen=True)
-class Keeping(_WrittenOnce):
+class Keeping(_Written):
     """A dataspace that a storage level (0 is the outermost) must keep, or must bypass."""
 
     level: int
@@ -137,7 +130,7 @@ class Utilization(_Written):
 
 
 @dataclass(frozen=True)
-class Mesh(_WrittenOnce):
+class Mesh(_Written):
     """The number of children of a fanout along one axis; an axis of a single child cannot be dropped."""
 
     node: int
@@ -147,7 +140,7 @@ class Mesh(_WrittenOnce):
 
 
 @dataclass(frozen=True)
-class Parallelism(_WrittenOnce):
+class Parallelism(_Written):
     """The least number of arithmetic units in use."""
 
     units: Fraction
@@ -173,6 +166,7 @@ class TemporalOrder(_Written):
 Constraint = (
     FactorLimit | SpatialOrder | Split | Keeping | Whole | Capacity | Utilization | Mesh | Parallelism
 )
+Constraints = Collection[Constraint]
 
 
 def constraints_of(mapspace: Mapspace) -> tuple[Constraint, ...]:
@@ -191,15 +185,9 @@ def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
 
 def droppable(constraint: Constraint) -> bool:
     """Whether the user could drop `constraint`: not an axis of a single child, nor what is settled."""
-    match constraint:
-        case Keeping(settled=settled):
-            return not settled
-        case Mesh(size=size):
-            return size > 1
-        case FactorLimit() | SpatialOrder() | Split() | Whole() | Capacity() | Utilization() | Parallelism():
-            return True
-        case _:
-            assert_never(constraint)
+    if isinstance(constraint, Keeping):
+        return not constraint.settled
+    return not isinstance(constraint, Mesh) or constraint.size > 1
 
 
 def written_together(one: Constraint, other: Constraint) -> bool:
@@ -221,10 +209,8 @@ def _key_at_place(constraint: Constraint) -> Hashable:
             return dataspace
         case Whole():
             return constraint
-        case SpatialOrder() | Split() | Capacity() | Utilization() | Parallelism():
-            return None
         case _:
-            assert_never(constraint)
+            return None
 
 
 def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[Constraint]:
@@ -298,20 +284,19 @@ def _present(*sources: SourceRef | None) -> tuple[SourceRef, ...]:
     return tuple(source for source in sources if source is not None)
 
 
-def without(
-    mapspace: Mapspace, dropped: Collection[Constraint], orders: Collection[TemporalOrder] = ()
-) -> tuple[Mapspace, ...]:
-    """Return mapspaces that together allow what `mapspace` allows without `dropped` and `orders`.
+def without(mapspace: Mapspace, parts: Collection[Constraint | TemporalOrder]) -> tuple[Mapspace, ...]:
+    """Return mapspaces that together allow what `mapspace` allows without some of its parts.
 
     Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or bypasses
     a dataspace, and a dimension that took no place in a fanout's order takes one, or lies along X or Y.
     """
+    dropped = [part for part in parts if not isinstance(part, TemporalOrder)]
     limits = _without_limits(mapspace, dropped)
     temporal = [
         replace(rules, factors=_factors(rules, position, dropped))
         for position, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
     ]
-    for order in orders:
+    for order in (part for part in parts if isinstance(part, TemporalOrder)):
         temporal[order.level] = replace(temporal[order.level], inner=(), outer=())
     fanouts = [
         list(_spatial_variants(limits, position, rules, dropped))
@@ -324,7 +309,7 @@ def without(
     )
 
 
-def _without_limits(mapspace: Mapspace, dropped: Collection[Constraint]) -> Mapspace:
+def _without_limits(mapspace: Mapspace, dropped: Constraints) -> Mapspace:
     """Lift capacities, meshes and the least parallelism."""
     nodes: list[Node] = list(mapspace.architecture.nodes)
     for level, position in enumerate(mapspace.architecture.storage_indices):
@@ -367,7 +352,7 @@ def _wider(node: Node, mesh: Mesh, children: int) -> Node:
 
 
 def _factors(
-    rules: TemporalRules | SpatialRules, position: int, dropped: Collection[Constraint]
+    rules: TemporalRules | SpatialRules, position: int, dropped: Constraints
 ) -> tuple[FactorRule, ...]:
     freed = _freed(dropped)
     return tuple(
@@ -377,13 +362,13 @@ def _factors(
     )
 
 
-def _freed(dropped: Collection[Constraint]) -> set[str]:
+def _freed(dropped: Constraints) -> set[str]:
     """Return the dataspaces that no inner level has to store as a whole any longer."""
     return {constraint.dataspace for constraint in dropped if isinstance(constraint, Whole)}
 
 
 def _spatial_variants(
-    mapspace: Mapspace, position: int, rules: SpatialRules, dropped: Collection[Constraint]
+    mapspace: Mapspace, position: int, rules: SpatialRules, dropped: Constraints
 ) -> Iterator[SpatialRules]:
     counted = [dim for dim in mapspace.problem.dims if dim not in rules.uncounted]
     of_fanout = [c for c in dropped if isinstance(c, SpatialOrder | Split) and c.node == position]
@@ -422,7 +407,7 @@ def _placed(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:
     return replace(rules, inner=(*along_x, *rules.inner), outer=(*rules.outer, *along_y), split=split)
 
 
-def _keep_variants(mapspace: Mapspace, dropped: Collection[Constraint]) -> Iterator[tuple[KeepRules, ...]]:
+def _keep_variants(mapspace: Mapspace, dropped: Constraints) -> Iterator[tuple[KeepRules, ...]]:
     choices: list[list[KeepRules]] = []
     for level, rules in enumerate(mapspace.keep):
         of_level = [c for c in dropped if isinstance(c, Keeping) and c.level == level]

@@ -21,31 +21,18 @@ from solver.explain.wording import clause_text
 from solver.result import (
     ContradictionError,
     Options,
-    Progress,
     ProgressCallback,
     Result,
     Search,
     Statement,
     Status,
     StopCallback,
-    Termination,
+    bounded,
 )
 from solver.search.branching.skeleton import Priced
 
-
-@dataclass(frozen=True)
-class Clause:
-    """Constraints that are written at one place and dropped together."""
-
-    constraints: tuple[Constraint, ...]
-    orders: tuple[TemporalOrder, ...] = ()
-
-    def idle(self, mapspace: Mapspace) -> bool:
-        """Whether the clause only limits dimensions of bound 1, whose factors are 1 anyway."""
-        bound = mapspace.problem.bound
-        limits = [c for c in self.constraints if isinstance(c, FactorLimit)]
-        others = len(limits) < len(self.constraints) or bool(self.orders)
-        return not others and all(bound[c.rule.dim] == 1 for c in limits)
+Clause = tuple[Constraint | TemporalOrder, ...]
+"""Constraints that are written at one place and dropped together."""
 
 
 @dataclass(frozen=True)
@@ -98,29 +85,25 @@ def constraint_costs(
             left_out.append(_statement(clause, mapspace))
             continue
         report = _numbered(on_progress, f"{number}/{len(groups)}")
-        spaces = () if clause.idle(mapspace) else without(mapspace, clause.constraints, clause.orders)
+        spaces = () if _is_idle(clause, mapspace) else without(mapspace, clause)
         results: list[Result] = []
         for space in spaces:
             known = _best(baseline, results)
             results.append(search(space, options, report, should_stop, known))
         answers.append((_statement(clause, mapspace), results))
-    baseline = _bounded(baseline, [results for _, results in answers])
+    baseline = _with_best_bound(baseline, [results for _, results in answers])
     costs = [_cost(statement, baseline, results) for statement, results in answers]
     names = baseline.objectives
     costs.sort(key=lambda cost: [-cost.share if name == cost.objective else 0.0 for name in names])
     return CostReport(baseline, tuple(costs), tuple(left_out))
 
 
-def _bounded(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
+def _with_best_bound(baseline: Result, answers: Iterable[Sequence[Result]]) -> Result:
     """Return the baseline with the best bound: a bound without a constraint also holds with it."""
     if baseline.status is Status.OPTIMAL or baseline.value is None:
         return baseline
     floors = [_floor(_feasible(results), ()) or 0 for results in answers if results]
-    bound = int(min(baseline.value, max((*floors, baseline.bound or 0))))
-    bounded = replace(baseline, bound=bound)
-    if bound < baseline.value or len(baseline.objectives) > 1:
-        return bounded
-    return replace(bounded, status=Status.OPTIMAL, termination=Termination.PROVEN)
+    return bounded(baseline, int(min(baseline.value, max((*floors, baseline.bound or 0)))))
 
 
 def _best(baseline: Result, results: Iterable[Result]) -> Priced:
@@ -136,35 +119,29 @@ def _best(baseline: Result, results: Iterable[Result]) -> Priced:
 
 def clauses(mapspace: Mapspace) -> list[Clause]:
     """Return the constraints grouped by the place they are written at."""
-    groups: dict[object, Clause] = {}
-    for constraint in constraints_of(mapspace):
-        if not droppable(constraint) or isinstance(constraint, Mesh):
-            continue
-        key = constraint.sources[0] if constraint.sources else constraint
-        group = groups.get(key, Clause(()))
-        groups[key] = replace(group, constraints=(*group.constraints, constraint))
-    for order in temporal_orders(mapspace):
-        place = order.sources[0] if order.sources else order
-        group = groups.get(place, Clause(()))
-        groups[place] = replace(group, orders=(*group.orders, order))
-    return list(groups.values())
+    groups: dict[object, list[Constraint | TemporalOrder]] = {}
+    constraints = (c for c in constraints_of(mapspace) if droppable(c) and not isinstance(c, Mesh))
+    for part in (*constraints, *temporal_orders(mapspace)):
+        groups.setdefault(part.sources[0] if part.sources else part, []).append(part)
+    return list(map(tuple, groups.values()))
+
+
+def _is_idle(clause: Clause, mapspace: Mapspace) -> bool:
+    """Whether a clause only limits dimensions of bound 1, whose factors are 1 anyway."""
+    bound = mapspace.problem.bound
+    return all(isinstance(part, FactorLimit) and bound[part.rule.dim] == 1 for part in clause)
 
 
 def _statement(clause: Clause, mapspace: Mapspace) -> Statement:
-    parts = (*clause.constraints, *clause.orders)
-    sources = dict.fromkeys(source for part in parts for source in part.sources[:1])
-    return Statement(clause_text(parts, mapspace), tuple(sources))
+    sources = dict.fromkeys(source for part in clause for source in part.sources[:1])
+    return Statement(clause_text(clause, mapspace), tuple(sources))
 
 
 def _numbered(on_progress: ProgressCallback | None, prefix: str) -> ProgressCallback | None:
     """Add the number of the clause to each progress report."""
     if on_progress is None:
         return None
-
-    def report(progress: Progress) -> None:
-        on_progress(replace(progress, label=prefix))
-
-    return report
+    return lambda progress: on_progress(replace(progress, label=prefix))
 
 
 def _cost(statement: Statement, baseline: Result, results: list[Result]) -> ClauseCost:

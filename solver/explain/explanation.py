@@ -11,6 +11,7 @@ from model.source_ref import SourceRef
 from solver.explain.constraints import (
     Capacity,
     Constraint,
+    Constraints,
     FactorLimit,
     Keeping,
     Mesh,
@@ -91,15 +92,13 @@ def diagnose(
         return Diagnosis(answer.verdict)
     clock = Clock(max(LEAST_TIME_S, time_limit_s - clock.seconds), should_stop)
     feasibility = feasibility.until(clock.stop)
-    conflicts = find_conflicts(feasibility, constraints, MOST_CONFLICTS)
+    conflicts = tuple(find_conflicts(feasibility, constraints, MOST_CONFLICTS))
     reasons = tuple(_reasons(feasibility, constraints, conflicts, clock))
     return Diagnosis(answer.verdict, reasons or (NOT_FOUND,))
 
 
 def explain_infeasible(
-    mapspace: Mapspace,
-    should_stop: StopCallback | None = None,
-    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+    mapspace: Mapspace, should_stop: StopCallback | None = None, time_limit_s: float = DEFAULT_TIME_LIMIT_S
 ) -> tuple[Reason, ...]:
     """Return why a mapspace that is proven to be empty allows no mapping; `NOT_FOUND` if time runs out."""
     diagnosis = diagnose(mapspace, should_stop, time_limit_s)
@@ -109,10 +108,7 @@ def explain_infeasible(
 
 
 def _reasons(
-    feasibility: Feasibility,
-    constraints: Collection[Constraint],
-    conflicts: Collection[Conflict],
-    clock: Clock,
+    feasibility: Feasibility, constraints: Constraints, conflicts: Collection[Conflict], clock: Clock
 ) -> Iterator[Reason]:
     """Yield each conflict with its arithmetic and its levers, all within its share of the time."""
     mapspace = feasibility.mapspace
@@ -141,9 +137,7 @@ def _reasons(
         )
 
 
-def _places(
-    feasibility: Feasibility, together: Collection[Constraint], constraint: Constraint
-) -> tuple[SourceRef, ...]:
+def _places(feasibility: Feasibility, together: Constraints, constraint: Constraint) -> tuple[SourceRef, ...]:
     """Return where a constraint of the conflict `together` is written, multiple buffering if it matters."""
     if not isinstance(constraint, Capacity) or constraint.storage.multiple_buffering == 1:
         return constraint.sources
@@ -154,10 +148,7 @@ def _places(
 
 
 def _shortfalls(
-    feasibility: Feasibility,
-    given: Collection[Constraint],
-    conflict: Collection[Constraint],
-    asked: Collection[Keeping],
+    feasibility: Feasibility, given: Constraints, conflict: Constraints, asked: Collection[Keeping]
 ) -> tuple[Shortfall, ...]:
     """Return the arithmetic of a conflict: what its other constraints and `given` require.
 
@@ -170,10 +161,7 @@ def _shortfalls(
 
 
 def _missing(
-    feasibility: Feasibility,
-    together: Collection[Constraint],
-    blamed: Collection[Constraint],
-    asked: Collection[Keeping],
+    feasibility: Feasibility, together: Constraints, blamed: Constraints, asked: Collection[Keeping]
 ) -> Iterator[Shortfall]:
     """Yield by how much each of `blamed` is too small for the other constraints in `together`."""
     for constraint in (c for kind in HEADLINE_ORDER for c in blamed if isinstance(c, kind)):
@@ -188,9 +176,7 @@ def _missing(
         yield shortfall(constraint, suffices.value, suffices.witness, feasibility.mapspace)
 
 
-def _keeping(
-    feasibility: Feasibility, wishes: Collection[Constraint], capacity: Capacity, suffices: Nearest
-) -> Nearest:
+def _keeping(feasibility: Feasibility, wishes: Constraints, capacity: Capacity, suffices: Nearest) -> Nearest:
     """Return `suffices` with a mapping that fulfils all `wishes` at this capacity, where there is one."""
     storage = replace(capacity.storage, size_words=suffices.value, multiple_buffering=Fraction(1))
     witness = feasibility.decide([*wishes, Capacity(capacity.level, storage)]).witness
@@ -222,7 +208,7 @@ def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: M
     return "this cannot be satisfied" if count == 1 else f"these {count} constraints cannot hold together"
 
 
-def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint]) -> Conflict | None:
+def find_conflict(feasibility: Feasibility, constraints: Constraints) -> Conflict | None:
     """Return an irreducible conflict among `constraints`, None if they hold together or it is unknown.
 
     A deletion filter drops whole kinds first, then each line in turn, then single constraints of a line; a
@@ -247,7 +233,9 @@ def find_conflict(feasibility: Feasibility, constraints: Collection[Constraint])
     passed_on = any(level.no_coalesce for level in feasibility.mapspace.architecture.levels)
     if not (needed or passed_on or any(isinstance(c, Keeping) for c in given)):
         raise ContradictionError("no mapping was found for a mapspace without constraints")
-    _verify(feasibility, given, needed)
+    fresh = feasibility.alone([*given, *needed])
+    if fresh.decide([*given, *needed]).verdict is Verdict.FEASIBLE:
+        raise ContradictionError("a second solve does not confirm a conflict between constraints")
     return Conflict(tuple(c for c in constraints if c in needed), irreducible and is_exact)
 
 
@@ -264,7 +252,7 @@ def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
 
 
 def _filtered(
-    feasibility: Feasibility, given: Collection[Constraint], lines: Sequence[list[Constraint]]
+    feasibility: Feasibility, given: Constraints, lines: Sequence[list[Constraint]]
 ) -> tuple[list[list[Constraint]], bool]:
     """Drop each line without which `given` and the other lines still conflict; also whether this is exact."""
     needed: list[list[Constraint]] = []
@@ -279,27 +267,18 @@ def _filtered(
     return needed, irreducible
 
 
-def find_conflicts(
-    feasibility: Feasibility, constraints: Collection[Constraint], most: int
-) -> tuple[Conflict, ...]:
-    """Return up to `most` conflicts that share no constraint and no place in the text."""
-    return tuple(_disjoint_conflicts(feasibility, list(constraints), most))
-
-
-def _disjoint_conflicts(
-    feasibility: Feasibility, constraints: list[Constraint], most: int
-) -> Iterator[Conflict]:
+def find_conflicts(feasibility: Feasibility, constraints: Constraints, most: int) -> Iterator[Conflict]:
+    """Yield up to `most` conflicts that share no constraint and no place in the text."""
     for _ in range(most):
         conflict = find_conflict(feasibility, constraints)
         if conflict is None:
             return
         yield conflict
-        places = {source for c in conflict.constraints for source in c.sources}
-        constraints = [
-            c for c in constraints if c not in conflict.constraints and places.isdisjoint(c.sources)
-        ]
         if not conflict.constraints:
             return
+        found = conflict.constraints
+        places = {source for c in found for source in c.sources}
+        constraints = [c for c in constraints if c not in found and places.isdisjoint(c.sources)]
 
 
 def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
@@ -308,10 +287,3 @@ def _blocks(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
     in_order = sorted(constraints, key=lambda c: isinstance(c, Keeping) and c.verb == "keep")
     blocks = [[c for c in in_order if isinstance(c, kind)] for kind in DROPPED_FIRST]
     return [block for block in blocks if block]
-
-
-def _verify(feasibility: Feasibility, given: list[Constraint], conflict: list[Constraint]) -> None:
-    """Decide a conflict once more, by a new model with another seed."""
-    fresh = feasibility.alone([*given, *conflict])
-    if fresh.decide([*given, *conflict]).verdict is Verdict.FEASIBLE:
-        raise ContradictionError("a second solve does not confirm a conflict between constraints")

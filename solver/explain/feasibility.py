@@ -1,28 +1,33 @@
-"""Whether constraints can hold together: decided by CP-SAT, and a mapping as the witness if they can."""
+"""Whether constraints can hold together: a CP-SAT model decides, and a mapping is the witness if they can.
+
+Factors are vectors of prime exponents, so that perfect factorization is a set of sums; tiles and meshes
+are products of them. A limit too large to count up to is left out; answers that exceed it are cut off.
+"""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import product
+from itertools import pairwise, product
 from typing import assert_never
 
-from model.architecture import StorageLevel
+from model.architecture import Fanout, StorageLevel
 from model.cost import Evaluation, evaluate_in
 from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
-from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.numbers import divisors, prime_factors
-from model.problem import Problem
+from model.problem import Dataspace, Problem
+from solver.cpsat import LARGEST_ACTIVITY, CheckedModel, Expression, Literal, ModelError, Settings, Variable
 from solver.cpsat import Answer as Values
-from solver.cpsat import Literal, ModelError, Settings, Variable
 from solver.explain.constraints import (
     Capacity,
     Constraint,
+    Constraints,
     FactorLimit,
     Keeping,
     Mesh,
@@ -33,9 +38,392 @@ from solver.explain.constraints import (
     Whole,
     constraints_of,
 )
-from solver.explain.encoding import LARGEST_LIMIT, Encoding, Exponents
+from solver.result import StopCallback
 
-Stop = Callable[[], bool]
+Exponents = tuple[Variable, ...]
+"""A factor of a bound: the exponent of each prime of the bound, primes ascending."""
+
+
+class Products:
+    """Adds variables to a model that depend on vectors of prime exponents.
+
+    Tables tie a vector to the index of its factor among the divisors of the bound, so that rules are
+    comparisons, and to the factor itself, capped just above the largest value that matters.
+    """
+
+    def __init__(self, checked: CheckedModel, problem: Problem) -> None:
+        self._model = checked.model
+        self._bound = problem.bound
+        self._indices: dict[Exponents, Variable] = {}
+
+    def index(self, exponents: Exponents, dim: str) -> Variable:
+        """Return the index of a factor among the divisors of the bound of `dim`."""
+        if exponents not in self._indices:
+            count = len(divisors(self._bound[dim]))
+            self._indices[exponents] = self._model.new_int_var(0, count - 1, f"i{len(self._indices)}")
+            self._tie(exponents, dim, self._indices[exponents], list(range(count)))
+        return self._indices[exponents]
+
+    def value(self, exponents: Exponents, dim: str, most: int) -> Variable:
+        """Return a factor of `dim`; one above `most` counts as ``most + 1``."""
+        values = [min(divisor, most + 1) for divisor in divisors(self._bound[dim])]
+        value = self._model.new_int_var(1, values[-1], f"v_{dim}")
+        self._tie(exponents, dim, value, values)
+        return value
+
+    def _tie(self, exponents: Exponents, dim: str, variable: Variable, values: Sequence[int]) -> None:
+        """Let `variable` be the entry of `values` that belongs to the divisor with these exponents."""
+        bound = self._bound[dim]
+        primes = [prime for prime, _ in prime_factors(bound)]
+        powers = [dict(prime_factors(divisor)) for divisor in divisors(bound)]
+        rows = [
+            (*(powers_of.get(prime, 0) for prime in primes), value)
+            for powers_of, value in zip(powers, values, strict=True)
+        ]
+        self._model.add_allowed_assignments([*exponents, variable], rows)
+
+    def where(
+        self, conditions: Sequence[Literal], value: Expression, most: int, otherwise: int = 1
+    ) -> Variable:
+        """Return `value`, at most `most`, where all conditions hold, else `otherwise`."""
+        shadow = self._model.new_int_var(min(otherwise, 1), most, "s")
+        self._model.add(shadow == value).only_enforce_if(*conditions)
+        for condition in conditions:
+            self._model.add(shadow == otherwise).only_enforce_if(condition.negated())
+        return shadow
+
+    def product(self, factors: Sequence[Variable], most: int) -> Variable:
+        """Return the product of variables that are each at least 1, and constrain it to `most`."""
+        total = self._model.new_constant(1)
+        for factor in factors:
+            following = self._model.new_int_var(1, most, "p")
+            self._model.add_multiplication_equality(following, [total, factor])
+            total = following
+        return total
+
+
+LARGEST_LIMIT = 1 << 26
+"""Words of a capacity, and children along an axis, up to which the model counts exactly."""
+
+_Count = tuple[Expression, Variable]
+"""A count, and a literal without which it need not be right."""
+
+
+class Encoding:
+    """The model of a mapspace's problem, nodes and branches; a constraint holds where its literal is true."""
+
+    def __init__(
+        self, mapspace: Mapspace, constraints: Iterable[Constraint], largest_limit: int = LARGEST_LIMIT
+    ) -> None:
+        self.mapspace = mapspace
+        self.largest_limit = largest_limit
+        self.problem = mapspace.problem
+        self.nodes = mapspace.architecture.nodes
+        self.positions = mapspace.architecture.storage_indices
+        self.dims = tuple(dim for dim, bound in self.problem.bound.items() if bound > 1)
+        self.checked = CheckedModel()
+        self.model = self.checked.model
+        self.literals: dict[Constraint, Variable] = {}
+        self.products = Products(self.checked, self.problem)
+        self._counts: dict[tuple[object, ...], _Count] = {}
+        self.exponents = self._factorizations()
+        self.tiles = [{dim: self._tile(position, dim) for dim in self.dims} for position in self.positions]
+        self.along_x = {
+            node: {dim: self.model.new_bool_var(f"x{node}_{dim}") for dim in self.problem.dims}
+            for node in mapspace.architecture.fanout_indices
+        }
+        self.keep = [
+            {space.name: self.model.new_bool_var(f"keep{level}_{space.name}") for space in self._spaces}
+            for level in range(len(self.positions))
+        ]
+        self.tenant = self._tenants()
+        # Which dimensions count in a split depends on the other rules, so splits come last.
+        for constraint in sorted(dict.fromkeys(constraints), key=lambda c: isinstance(c, Split)):
+            self._add(constraint)
+        self._keep_outermost()
+        self.checked.check()
+
+    def literal(self, constraint: Constraint) -> Variable:
+        """Return the literal of `constraint`, which is added to the model if it is new."""
+        if constraint not in self.literals:
+            self._add(constraint)
+            self.checked.check()
+        return self.literals[constraint]
+
+    @property
+    def _spaces(self) -> tuple[Dataspace, ...]:
+        return self.problem.dataspaces
+
+    # ------------------------------------------------------------ structure
+
+    def _factorizations(self) -> dict[tuple[int, str], Exponents]:
+        """Exponents of each node's factor of each dimension; they add up to those of the bound."""
+        exponents: dict[tuple[int, str], Exponents] = {}
+        for dim in self.dims:
+            primes = prime_factors(self.problem.bound[dim])
+            for node in range(len(self.nodes)):
+                exponents[node, dim] = tuple(
+                    self.model.new_int_var(0, most, f"e{node}_{dim}_{prime}") for prime, most in primes
+                )
+            for place, (_, most) in enumerate(primes):
+                self.model.add(sum(exponents[n, dim][place] for n in range(len(self.nodes))) == most)
+        return exponents
+
+    def _tile(self, position: int, dim: str) -> Exponents:
+        """Exponents of the extent of `dim` in the tile of the storage level at `position`."""
+        extents = []
+        for place, (prime, most) in enumerate(prime_factors(self.problem.bound[dim])):
+            extent = self.model.new_int_var(0, most, f"t{position}_{dim}_{prime}")
+            inside = (self.exponents[node, dim][place] for node in range(position, len(self.nodes)))
+            self.model.add(sum(inside) == extent)
+            extents.append(extent)
+        return tuple(extents)
+
+    def _tenants(self) -> list[dict[str, Variable]]:
+        """Per level, whether a dataspace takes room there, and the rules on where dataspaces are kept."""
+        by_level: list[dict[str, Variable]] = []
+        for level in range(len(self.positions)):
+            by_level.append(
+                {
+                    name: self._tenant(level, name, [outer[name] for outer in by_level])
+                    for name in self.keep[level]
+                }
+            )
+        for space in self._spaces:
+            self.model.add_at_least_one(tenants[space.name] for tenants in by_level)
+        for group, space in product(self.mapspace.parallel, self._spaces):
+            branches = sum(self.keep[level][space.name] for level in group.levels)
+            self.model.add(branches <= 1 if group.may_skip else branches == 1)
+        return by_level
+
+    def _tenant(self, level: int, name: str, outside: Sequence[Variable]) -> Variable:
+        """Whether a dataspace takes room in a level, given the same of the levels outside.
+
+        A level that does not coalesce it passes its stream on, so it bypasses what no level outside keeps.
+        """
+        keep = self.keep[level][name]
+        tenant = self.model.new_bool_var(f"tenant{level}_{name}")
+        if name not in self.mapspace.architecture.levels[level].no_coalesce:
+            self.model.add(tenant == keep)
+            return tenant
+        self.model.add_implication(tenant, keep)
+        self.model.add_bool_or([tenant.negated(), *outside])
+        for other in outside:
+            self.model.add_bool_or([keep.negated(), other.negated(), tenant])
+        return tenant
+
+    def _keep_outermost(self) -> None:
+        """Let the outermost level keep what no constraint tells it to bypass."""
+        rules = [c for c in self.literals if isinstance(c, Keeping)]
+        bypassed = {rule.dataspace for rule in rules if rule.level == 0 and rule.verb == "bypass"}
+        for name, keep in self.keep[0].items():
+            if name not in bypassed:
+                self.model.add(keep == 1)
+
+    # ---------------------------------------------------------- constraints
+
+    def _add(self, constraint: Constraint) -> None:
+        literal = self.model.new_bool_var(f"c{len(self.literals)}")
+        self.literals[constraint] = literal
+        match constraint:
+            case FactorLimit():
+                self._limit_factor(constraint, literal)
+            case SpatialOrder():
+                self._order(constraint, literal)
+            case Split():
+                self._split(constraint, literal)
+            case Keeping():
+                wanted = self.keep[constraint.level][constraint.dataspace]
+                wanted_literal = wanted if constraint.verb == "keep" else wanted.negated()
+                self.model.add_implication(literal, wanted_literal)
+            case Whole():
+                self._store_whole(constraint, literal)
+            case Capacity():
+                self._limit_tiles(constraint, literal)
+            case Utilization():
+                self._fill_tiles(constraint, literal)
+            case Mesh():
+                self._limit_mesh(constraint, literal)
+            case Parallelism():
+                self._use_units(constraint, literal)
+            case _:
+                assert_never(constraint)
+
+    def _split(self, constraint: Split, literal: Variable) -> None:
+        """Count the dimensions along X; one that is fixed to 1 may count once its rule is dropped."""
+        node = constraint.node
+        places, uncounted = self.along_x[node], self._uncounted(node)
+        taken = [x for dim, x in places.items() if dim not in uncounted]
+        split = min(constraint.count, len(taken))
+        rules = [(c, x) for c, x in self.literals.items() if isinstance(c, FactorLimit) and c.node == node]
+        orders = [(c, x) for c, x in self.literals.items() if isinstance(c, SpatialOrder) and c.node == node]
+        inside = [(held, places[first]) for order, held in orders for first in order.rules.inner]
+        for dim in (dim for dim in self.dims if dim in uncounted):
+            takes = self.model.new_bool_var(f"t_{dim}")
+            self.model.add_implication(takes, places[dim])
+            for held in (held for rule, held in rules if rule.fixes_to_one(dim)):
+                self.model.add_implication(held, takes.negated())
+            for held, x in inside:
+                self.model.add_bool_or([held.negated(), takes.negated(), x])
+            taken.append(takes)
+        self.model.add(sum(taken) == split).only_enforce_if(literal)
+
+    def _uncounted(self, node: int) -> frozenset[str]:
+        place = self.mapspace.architecture.fanout_indices.index(node)
+        return self.mapspace.spatial[place].uncounted
+
+    def _limit_factor(self, constraint: FactorLimit, literal: Variable) -> None:
+        rule, factors = constraint.rule, divisors(self.problem.bound[constraint.rule.dim])
+        allowed = [place for place, divisor in enumerate(factors) if rule.allows(divisor)]
+        if not allowed:
+            self.model.add(literal == 0)
+        elif len(factors) > 1:
+            index = self.products.index(self.exponents[constraint.node, rule.dim], rule.dim)
+            self.model.add_linear_constraint(index, allowed[0], allowed[-1]).only_enforce_if(literal)
+
+    def _store_whole(self, constraint: Whole, literal: Variable) -> None:
+        """Let the level keep the dataspace, and no level outside have loops over its dimensions."""
+        self.model.add_implication(literal, self.keep[constraint.level][constraint.dataspace])
+        for node, dim in product(constraint.outside, (dim for dim in self.dims if dim in constraint.dims)):
+            self.model.add(sum(self.exponents[node, dim]) == 0).only_enforce_if(literal)
+
+    def _order(self, constraint: SpatialOrder, literal: Variable) -> None:
+        """Let the dimensions along X be a prefix of the order."""
+        x, rules = self.along_x[constraint.node], constraint.rules
+        ends = {*rules.inner, *rules.outer, *rules.uncounted}
+        loose = [dim for dim in self.problem.dims if dim not in ends]
+        steps = [*([dim] for dim in rules.inner), loose, *([dim] for dim in rules.outer)]
+        filled = [step for step in steps if step]
+        for before, after in pairwise(filled):
+            for first, second in product(before, after):
+                self.model.add_bool_or([x[second].negated(), x[first]]).only_enforce_if(literal)
+
+    def _limit_mesh(self, constraint: Mesh, literal: Variable) -> None:
+        if constraint.size >= min(self.problem.computes, self.largest_limit):
+            return
+        children, counted = self._shared(
+            self._children, constraint.node, constraint.axis, _room(constraint.size)
+        )
+        self.model.add_implication(literal, counted)
+        self.model.add(children <= constraint.size).only_enforce_if(literal)
+
+    def _children(self, node: int, axis: Axis, most: int) -> _Count:
+        """Children in use along an axis of a fanout."""
+        counted = self.model.new_bool_var("counted")
+        factors = []
+        for dim in self.dims:
+            value = self.products.value(self.exponents[node, dim], dim, most)
+            factors.append(self.products.where((self._along(node, dim, axis), counted), value, most))
+        return self.products.product(factors, most), counted
+
+    def _along(self, node: int, dim: str, axis: Axis) -> Literal:
+        x = self.along_x[node][dim]
+        return x if axis == "x" else x.negated()
+
+    def _limit_tiles(self, constraint: Capacity, literal: Variable) -> None:
+        limit = constraint.words
+        if limit < 1:
+            nothing = [tenant.negated() for tenant in self.tenant[constraint.level].values()]
+            self.model.add_bool_and(nothing).only_enforce_if(literal)
+        if not 1 <= limit <= self._countable:
+            return
+        words, counted = self._shared(self._words, constraint.level, min(_room(limit), self._countable))
+        self.model.add_implication(literal, counted)
+        self.model.add(words <= limit).only_enforce_if(literal)
+
+    def _words(self, level: int, most: int) -> _Count:
+        """Words that the tiles in a level take."""
+        counted = self.model.new_bool_var("counted")
+        values, where = self._extents(level, most), self.products.where
+        tiles = []
+        for space in self._spaces:
+            tenant, size = self.tenant[level][space.name], self._size(level, space, most + 1)
+            room = max(1, most // size)
+            ranks = [where((tenant, counted), rank, room) for rank in _ranks(space, values)]
+            tiles.append(size * where((tenant,), self.products.product(ranks, room), room, otherwise=0))
+        return sum(tiles), counted
+
+    def _size(self, level: int, space: Dataspace, most: int) -> int:
+        """Words of a level that a value takes, at most `most`."""
+        storage = self.mapspace.architecture.levels[level]
+        return min(storage.packing_of(space.name).size_per_value, most)
+
+    def _fill_tiles(self, constraint: Utilization, literal: Variable) -> None:
+        least = constraint.words
+        if 1 <= least <= self._countable:
+            room = min(_room(least), self._countable)
+            words, _ = self._shared(self._some_words, constraint.level, room)
+            self.model.add(words >= least).only_enforce_if(literal)
+
+    def _some_words(self, level: int, enough: int) -> _Count:
+        """Return words that the tiles in a level take, or fewer, but `enough` if they take that many.
+
+        Lowering extents brings any product above `enough` below twice that.
+        """
+        values = self._extents(level, enough)
+        tiles = []
+        for space in self._spaces:
+            size = self._size(level, space, enough)
+            full = -(-enough // size)
+            lowered = []
+            for rank in _ranks(space, values):
+                extent = self.model.new_int_var(1, full, f"u_{space.name}")
+                self.model.add(extent <= rank)
+                lowered.append(extent)
+            tile = self.products.product(lowered, 2 * full)
+            tenant = self.tenant[level][space.name]
+            tiles.append(size * self.products.where((tenant,), tile, 2 * full, otherwise=0))
+        return sum(tiles), self.model.new_constant(1)
+
+    def _shared(self, count: Callable[..., _Count], *of: object) -> _Count:
+        """Add a count once, however many constraints limit it."""
+        key = (count.__name__, *of)
+        if key not in self._counts:
+            self._counts[key] = count(*of)
+        return self._counts[key]
+
+    @property
+    def _countable(self) -> int:
+        """The most words for which sums of ranks and of tiles stay in range."""
+        weights = (sum(abs(term.coefficient) for term in rank) for s in self._spaces for rank in s.ranks)
+        return min(self.largest_limit, LARGEST_ACTIVITY // (4 * max(len(self._spaces), 1, *weights)))
+
+    def _extents(self, level: int, most: int) -> dict[str, Variable]:
+        return {
+            dim: self.products.value(exponents, dim, most) for dim, exponents in self.tiles[level].items()
+        }
+
+    def _use_units(self, constraint: Parallelism, literal: Variable) -> None:
+        """Compare rounded logarithms; this is exact while the scale separates `least` from one less."""
+        terms = [
+            (exponent, prime)
+            for (node, dim), vector in self.exponents.items()
+            if isinstance(self.nodes[node], Fanout)
+            for exponent, (prime, _) in zip(vector, prime_factors(self.problem.bound[dim]), strict=True)
+        ]
+        if not terms:
+            self.model.add(literal == 0)
+            return
+        count = sum(most for bound in self.problem.bounds for _, most in prime_factors(bound))
+        room = LARGEST_ACTIVITY // (4 * max(1.0, math.log(self.problem.computes)) * len(self.nodes))
+        scale = min(2 * (count + 2) * constraint.least, int(room))
+        weights = [round(scale * math.log(prime)) for _, prime in terms]
+        threshold = math.floor(scale * math.log(constraint.least) - count / 2 - 1)
+        total = self.checked.weighted_sum([exponent for exponent, _ in terms], weights)
+        self.model.add(total >= threshold).only_enforce_if(literal)
+
+
+def _room(limit: int) -> int:
+    """Return the next power of two, so that limits close to each other share a count."""
+    return 1 << (limit - 1).bit_length()
+
+
+def _ranks(space: Dataspace, extents: dict[str, Variable]) -> list[Expression]:
+    """Return the extent per rank of a tile with these extents per dimension."""
+    return [
+        1 + sum(abs(t.coefficient) * (extents[t.dim] - 1) for t in rank if t.dim in extents)
+        for rank in space.ranks
+    ]
 
 
 class Verdict(Enum):
@@ -99,7 +487,7 @@ class Feasibility:
         self,
         mapspace: Mapspace,
         constraints: Iterable[Constraint] | None = None,
-        stop: Stop = lambda: False,
+        stop: StopCallback = lambda: False,
         seed: int = 0,
         largest_limit: int = LARGEST_LIMIT,
     ) -> None:
@@ -111,18 +499,18 @@ class Feasibility:
         self._oversize: dict[int, list[tuple[Tile, list[Literal]]]] = {}
         self._applied: dict[Capacity, int] = {}
 
-    def alone(self, constraints: Collection[Constraint]) -> Feasibility:
+    def alone(self, constraints: Constraints) -> Feasibility:
         """Return a new model of these constraints only, with another seed."""
         limit = self._encoding.largest_limit
         return Feasibility(self.mapspace, constraints, self._stop, self._seed + 1, limit)
 
-    def until(self, stop: Stop) -> Feasibility:
+    def until(self, stop: StopCallback) -> Feasibility:
         """Return the same model, with all that it has learnt, and another `stop`."""
         other = copy.copy(self)
         other._stop = stop
         return other
 
-    def decide(self, asked: Collection[Constraint]) -> Decision:
+    def decide(self, asked: Constraints) -> Decision:
         """Return whether a mapping satisfies all of `asked`.
 
         The plain cost model checks every answer of CP-SAT. One that exceeds a limit that is left out of it
@@ -239,13 +627,8 @@ class Feasibility:
     def _larger_tile(self, level: int, values: Values) -> list[Literal]:
         tenants = self._encoding.tenant[level].values()
         join: list[Literal] = [tenant for tenant in tenants if not values.holds(tenant)]
-        return [
-            *join,
-            *(
-                self._beyond(exponents, dim, 1, values)
-                for dim, exponents in self._encoding.tiles[level].items()
-            ),
-        ]
+        tiles = self._encoding.tiles[level].items()
+        return [*join, *(self._beyond(exponents, dim, 1, values) for dim, exponents in tiles)]
 
     def _fewer_children(self, mesh: Mesh, values: Values) -> list[Literal]:
         escapes: list[Literal] = []

@@ -23,6 +23,7 @@ from model.numbers import divisors
 from solver.explain.constraints import (
     Capacity,
     Constraint,
+    Constraints,
     FactorLimit,
     Keeping,
     KeepVerb,
@@ -60,10 +61,7 @@ class _Scale:
 
 
 def nearest(
-    feasibility: Feasibility,
-    context: Collection[Constraint],
-    constraint: Constraint,
-    twins: Sequence[Constraint] = (),
+    feasibility: Feasibility, context: Constraints, constraint: Constraint, twins: Sequence[Constraint] = ()
 ) -> Nearest | None:
     """Return the value nearest to that of `constraint` that suffices in `context`, None if none was found."""
     scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
@@ -94,9 +92,7 @@ def with_value(constraint: Constraint, value: int) -> Constraint:
             assert_never(constraint)
 
 
-def _bisect(
-    feasibility: Feasibility, context: Collection[Constraint], scales: Sequence[_Scale]
-) -> Nearest | None:
+def _bisect(feasibility: Feasibility, context: Constraints, scales: Sequence[_Scale]) -> Nearest | None:
     """Bisect between the limit, which does not suffice, and the need of the mappings found so far."""
     furthest = max if scales[0].upper else min
 
@@ -132,10 +128,8 @@ def _scale(constraint: Constraint) -> _Scale | None:
         case FactorLimit(node, rule) if rule.relation != "=":
             upper = rule.relation == "<="
             return _Scale(rule.value, upper, lambda witness: witness.factor(node, rule.dim), at)
-        case FactorLimit() | Split() | SpatialOrder() | Keeping() | Whole():
-            return None
         case _:
-            assert_never(constraint)
+            return None
 
 
 def _scale_of_words(constraint: Capacity | Utilization) -> _Scale:
@@ -165,12 +159,8 @@ def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Cons
             fanout = mapspace.architecture.fanout_indices.index(node)
             places = len(mapspace.problem.dims) - len(mapspace.spatial[fanout].uncounted)
             yield from sorted(set(range(places + 1)) - {count}, key=lambda v: abs(v - count))
-        case FactorLimit() | Mesh() | Parallelism() | Capacity() | Utilization():
-            return  # monotone: bisected
-        case SpatialOrder() | Keeping() | Whole():
-            return  # without a value
         case _:
-            assert_never(constraint)
+            return  # monotone and bisected, or without a value
 
 
 def _is_held_at_one(mapspace: Mapspace, constraint: Constraint) -> bool:
@@ -209,7 +199,7 @@ class Sized:
         return [*self.limits(size), *self.shares(size)]
 
 
-def sized_mesh(rest: Collection[Constraint], meshes: Sequence[Mesh]) -> Sized:
+def sized_mesh(rest: Constraints, meshes: Sequence[Mesh]) -> Sized:
     """Return the size of meshes that are written together, on which a least parallelism in `rest` depends."""
     now = meshes[0].size
     asked = [c for c in rest if isinstance(c, Parallelism)]
@@ -266,7 +256,7 @@ def sized_utilizations(utilizations: Sequence[Utilization]) -> Sized:
     return Sized(first.words - 1, first.words + 1, lambda _: [], shares)
 
 
-def next_larger(feasibility: Feasibility, rest: Collection[Constraint], sized: Sized) -> int | None:
+def next_larger(feasibility: Feasibility, rest: Constraints, sized: Sized) -> int | None:
     """Return the least larger size that suffices, None if none was found; `rest` is independent of it."""
     size = sized.above
     while True:
@@ -280,7 +270,7 @@ def next_larger(feasibility: Feasibility, rest: Collection[Constraint], sized: S
         size += 1
 
 
-def next_smaller(feasibility: Feasibility, rest: Collection[Constraint], sized: Sized) -> int | None:
+def next_smaller(feasibility: Feasibility, rest: Constraints, sized: Sized) -> int | None:
     """Return the largest smaller size that suffices, None if none was found."""
 
     def fails(*asked: Constraint) -> bool:
@@ -300,17 +290,14 @@ def _resized_capacity(capacity: Capacity, size: int) -> Capacity:
     return Capacity(capacity.level, replace(storage, size_words=size * unit_words(storage)))
 
 
-Search = Callable[[Feasibility, Collection[Constraint], Sized], int | None]
+Search = Callable[[Feasibility, Constraints, Sized], int | None]
 
 CHEAPEST_FIRST = (FactorLimit, Keeping, Split, SpatialOrder, Whole, Parallelism, Utilization, Capacity, Mesh)
 """The order in which changes are tried: those with one solve, then bisections, then sizes with shares."""
 
 
 def levers(
-    feasibility: Feasibility,
-    constraints: Collection[Constraint],
-    conflict: Collection[Constraint],
-    clock: Clock,
+    feasibility: Feasibility, constraints: Constraints, conflict: Constraints, clock: Clock
 ) -> tuple[tuple[Lever, ...], bool]:
     """Return the nearest sufficient change to each constraint of `conflict`, and whether time sufficed."""
     together = list(_written_together(conflict, constraints))
@@ -323,9 +310,7 @@ def levers(
     return tuple(lever for changed in together for lever in found[changed[0]]), complete
 
 
-def _written_together(
-    conflict: Iterable[Constraint], constraints: Collection[Constraint]
-) -> Iterator[list[Constraint]]:
+def _written_together(conflict: Iterable[Constraint], constraints: Constraints) -> Iterator[list[Constraint]]:
     """Yield each constraint of a conflict with those that change with it, each group once."""
     seen: set[Constraint] = set()
     for constraint in conflict:
@@ -342,7 +327,7 @@ def _effort(changed: Sequence[Constraint]) -> tuple[int, int]:
 
 
 def _sufficient(
-    feasibility: Feasibility, constraints: Collection[Constraint], changed: Sequence[Constraint]
+    feasibility: Feasibility, constraints: Constraints, changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
     """Yield the nearest changes to `changed`, written together, that suffice by themselves."""
     constraint = changed[0]
@@ -364,9 +349,7 @@ def _sufficient(
             assert_never(constraint)
 
 
-def _changed(
-    feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
-) -> Iterator[Lever]:
+def _changed(feasibility: Feasibility, rest: Constraints, changed: Sequence[Constraint]) -> Iterator[Lever]:
     """Yield the nearest other value that suffices, or dropping the constraint where there is none."""
     constraint, *twins = changed
     suffices = nearest(feasibility, rest, constraint, twins)
@@ -377,10 +360,7 @@ def _changed(
 
 
 def _dropped(
-    feasibility: Feasibility,
-    rest: Collection[Constraint],
-    constraint: Constraint,
-    twins: Sequence[Constraint],
+    feasibility: Feasibility, rest: Constraints, constraint: Constraint, twins: Sequence[Constraint]
 ) -> Lever:
     """Return the lever that drops `constraint`, or that inverts it where a level keeps or bypasses."""
     mapspace = feasibility.mapspace
@@ -397,9 +377,7 @@ def _dropped(
     return Lever(text, sources=constraint.sources)
 
 
-def _stored_elsewhere(
-    feasibility: Feasibility, rest: Collection[Constraint], whole: Whole
-) -> Iterator[Lever]:
+def _stored_elsewhere(feasibility: Feasibility, rest: Constraints, whole: Whole) -> Iterator[Lever]:
     """Yield the nearest level outside that makes room if it stores the dataspace instead of bypassing it."""
     bypasses = [c for c in rest if isinstance(c, Keeping) and c.verb == "bypass"]
     outside = [c for c in bypasses if c.dataspace == whole.dataspace and c.level < whole.level]
@@ -410,7 +388,7 @@ def _stored_elsewhere(
             return
 
 
-def _stored_at(feasibility: Feasibility, rest: Collection[Constraint], bypass: Keeping) -> Lever | None:
+def _stored_at(feasibility: Feasibility, rest: Constraints, bypass: Keeping) -> Lever | None:
     """Return the lever that a level stores a dataspace it bypasses, None if that does not suffice."""
     mapspace, twins = feasibility.mapspace, twins_of(bypass, rest)
     freed = [k for k in (bypass, *twins) if isinstance(k, Keeping) and k.verb == "bypass"]
@@ -426,7 +404,7 @@ def _stored_at(feasibility: Feasibility, rest: Collection[Constraint], bypass: K
 
 
 def _resized_mesh(
-    feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
+    feasibility: Feasibility, rest: Constraints, changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
     """Yield the nearest number of children that suffices; a least parallelism may need fewer."""
     meshes = [mesh for mesh in changed if isinstance(mesh, Mesh)]
@@ -440,7 +418,7 @@ def _resized_mesh(
 
 
 def _resized_storage(
-    feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint], search: Search
+    feasibility: Feasibility, rest: Constraints, changed: Sequence[Constraint], search: Search
 ) -> Iterator[Lever]:
     """Yield the nearest capacity that `search` finds to suffice; its least utilizations change along."""
     capacities = [capacity for capacity in changed if isinstance(capacity, Capacity)]
@@ -456,7 +434,7 @@ def _resized_storage(
 
 
 def _filled_less(
-    feasibility: Feasibility, rest: Collection[Constraint], changed: Sequence[Constraint]
+    feasibility: Feasibility, rest: Constraints, changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
     """Yield the nearest least utilization that suffices, and the nearest smaller capacity."""
     utilizations = [constraint for constraint in changed if isinstance(constraint, Utilization)]
@@ -471,9 +449,7 @@ def _filled_less(
     yield from _resized_storage(feasibility, [*rest, *utilizations], together, next_smaller)
 
 
-def _reordered(
-    feasibility: Feasibility, rest: Collection[Constraint], orders: Sequence[Constraint]
-) -> Iterator[Lever]:
+def _reordered(feasibility: Feasibility, rest: Constraints, orders: Sequence[Constraint]) -> Iterator[Lever]:
     """Yield the order of a mapping's loops along X, then unused dimensions, then Y, if that suffices."""
     constraint, witness = orders[0], feasibility.decide(rest).witness
     if witness is None:
@@ -495,7 +471,7 @@ def _reordered(
         yield Lever(text, sources=constraint.sources)
 
 
-def _keeps_something(keeping: Keeping, rest: Collection[Constraint], mapspace: Mapspace) -> bool:
+def _keeps_something(keeping: Keeping, rest: Constraints, mapspace: Mapspace) -> bool:
     """Whether a level may keep any dataspace once it bypasses this one; a level must not bypass all."""
     if keeping.verb == "bypass":
         return True

@@ -15,18 +15,10 @@ class BudgetSpent(Exception):  # noqa: N818 (no error: the ordinary end of a sea
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one run of a mapper may take.
+    """What one run of a mapper may take; None is no limit."""
 
-    Parameters
-    ----------
-    seconds
-        Wall-clock time; None is no limit.
-    evaluations
-        Mappings that may be priced, allowed ones or not; None is no limit.
-    """
-
-    seconds: float | None = 10.0
-    evaluations: int | None = None
+    seconds: float | None = 10.0  # wall-clock time
+    evaluations: int | None = None  # mappings that may be priced, allowed ones or not
 
     @property
     def unlimited(self) -> bool:

@@ -26,14 +26,9 @@ class GreedyDescent:
     """Moves the prime factor that helps most into a node, as long as one helps, from the innermost node on.
 
     With every factor the best single change of a loop order is looked for, at the storage level that it is
-    moved to and at the one above. After the outermost node the kept dataspaces follow, and it begins anew
-    until a whole pass helps no more: a local optimum. Descents start at random, as long as the budget lasts;
-    the first one at that of `STARTS` mappings with the most iterations at the outermost level.
-
-    Parameters
-    ----------
-    descents
-        Stop after so many; 0 is never.
+    moved to and at the one above. After the outermost node the kept dataspaces follow, and it begins again
+    until a whole pass helps no more: a local optimum. `descents` (0: as many as the budget allows) start at
+    random; the first one at that of `STARTS` mappings with the most iterations at the outermost level.
     """
 
     def __init__(self, descents: int = 0) -> None:
@@ -107,17 +102,8 @@ class Annealing:
     """Runs of simulated annealing, each twice as long as the one before, until the budget is spent.
 
     A temperature t accepts a mapping that is ``exp(t)`` times as dear with a chance of 1/e: it compares
-    ratios, so that it needs no scale. Each run starts at random valid mappings and cools evenly in the
-    logarithm.
-
-    Parameters
-    ----------
-    chains
-        Mappings that are changed side by side.
-    steps
-        Moves of each chain in the first run.
-    hottest, coldest
-        First and last temperature.
+    ratios, so that it needs no scale. Each run starts at random valid mappings, so many `chains` side by
+    side, and cools evenly in the logarithm; the first one makes `steps` moves of each.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ class LogModel:
     """Exponents of the primes of all factors, and what the levels, meshes and rules say of them.
 
     What is left out: sums of tiles (each dataspace has a share of a level, one of a few, and one of the
-    words that are demanded of it), the words that sliding windows share, and orders but for which
+    words that are demanded of it), the words that sliding windows share, and orders, except for which
     dataspace rests innermost in each level.
     """
 
@@ -67,7 +67,10 @@ class LogModel:
             for prime, most in prime_factors(bound)
         ]
         self._logs = [units(prime) for _, prime, _ in self._axes]
-        self._along = {name: self._axes_of(number) for number, name in enumerate(problem.dims)}
+        self._along = {
+            name: [axis for axis, (dim, _, _) in enumerate(self._axes) if dim == number]
+            for number, name in enumerate(problem.dims)
+        }
         self._relevant = [
             sorted(axis for dim in space.dims for axis in self._along[dim]) for space in problem.dataspaces
         ]
@@ -87,9 +90,6 @@ class LogModel:
         except RangeError as error:
             raise MapperError("sums of logarithms are too large for CP-SAT to be relied on") from error
 
-    def _axes_of(self, dim: int) -> list[int]:
-        return [axis for axis, (axis_dim, _, _) in enumerate(self._axes) if axis_dim == dim]
-
     def _log(self, nodes: Sequence[int], axes: Sequence[int]) -> Expression:
         """Logarithm of the product of all factors of some axes at some nodes."""
         return sum(self.exponents[node][axis] * self._logs[axis] for node in nodes for axis in axes)
@@ -97,7 +97,9 @@ class LogModel:
     def _add_factors(self) -> None:
         for axis, (_, _, most) in enumerate(self._axes):
             self.model.add(sum(of_node[axis] for of_node in self.exponents) == most)
-        for (node, rules), (dim, axes) in product(enumerate(self._rules.factor_rules), self._along.items()):
+        for (node, rules), (dim, axes) in product(
+            enumerate(self._mapspace.factor_rules), self._along.items()
+        ):
             of_dim = [rule for rule in rules if rule.dim == dim]
             if of_dim and axes:
                 self._restrict(node, axes, of_dim)
@@ -178,10 +180,6 @@ class LogModel:
             ranks = self._mapspace.problem.dataspaces[place].ranks
             self.model.add(sum(self._term(inside, term) for rank in ranks for term in rank) >= demand)
 
-    def _longest(self) -> int:
-        """Logarithm of the product of all bounds."""
-        return sum(log * most for log, (_, _, most) in zip(self._logs, self._axes, strict=True))
-
     def _extent(self, inside: range, rank: tuple[Term, ...]) -> Expression:
         """Logarithm of no less than the extent of a tile in one rank.
 
@@ -191,7 +189,8 @@ class LogModel:
         parts = [self._term(inside, term) for term in rank]
         if len(parts) == 1:
             return parts[0]
-        most = self._longest() + sum(units(abs(term.coefficient)) for term in rank) + units(max(1, len(rank)))
+        longest = sum(log * most for log, (_, _, most) in zip(self._logs, self._axes, strict=True))
+        most = longest + sum(units(abs(term.coefficient)) for term in rank) + units(max(1, len(rank)))
         extent = self.model.new_int_var(0, most, "extent")
         by_largest = self.model.new_bool_var("by_largest")
         self.model.add(extent >= sum(parts)).only_enforce_if(by_largest.negated())
@@ -238,7 +237,7 @@ class LogModel:
         return prices
 
     def _repeats(self, level: int, place: int, outer: int) -> Variable:
-        """Logarithm of how often loops of the level `outer` deliver a dataspace anew to `level` in vain."""
+        """Logarithm of how often loops of the level `outer` redundantly deliver a dataspace to `level`."""
         positions = self._mapspace.architecture.storage_indices
         idle = [axis for axis in range(len(self._axes)) if axis not in self._relevant[place]]
         loops = self._log([positions[outer]], idle)
@@ -309,11 +308,9 @@ class LogRelaxation:
 
     Parameters
     ----------
-    utilization
-        Weight of the filled buffers.
-    compute
-        Weight of the cycles, and ``1 - compute`` that of the words moved; None takes what suits the
-        objective.
+    utilization, compute
+        Weights of the filled buffers and of the cycles (None: by objective); ``1 - compute`` is that of the
+        words moved.
     seconds
         Time limit of CP-SAT, where the budget has none below it.
     """

@@ -29,41 +29,21 @@ ROUNDING = 1 + 1e-12
 
 @dataclass(frozen=True)
 class Incumbent:
-    """The best mapping so far, and when it was found.
+    """The best mapping so far, and what the plain cost model says of it."""
 
-    Parameters
-    ----------
-    seconds, evaluations
-        Since the run began, and mappings that were priced by then.
-    values
-        Exact integers, one per objective: energy units, cycles, or their product.
-    mapping, evaluation
-        What it is, and what the plain cost model says of it.
-    """
-
-    seconds: float
-    evaluations: int
-    values: tuple[int, ...]
+    seconds: float  # since the run began
+    evaluations: int  # mappings that were priced by then
+    values: tuple[int, ...]  # one per objective: energy units, cycles, or their product
     mapping: Mapping
     evaluation: Evaluation
 
 
 @dataclass(frozen=True, eq=False)
 class BatchPrices:
-    """Prices of a batch of mappings.
+    """Prices of a batch of mappings."""
 
-    Parameters
-    ----------
-    allowed
-        Shape ``(mappings,)``: which mappings break neither a rule of the mapspace nor a limit of the
-        hardware.
-    values
-        Shape ``(mappings, objectives)``: energy units, cycles, or their product, as doubles; infinite
-        where not allowed.
-    """
-
-    allowed: Booleans
-    values: Doubles
+    allowed: Booleans  # shape ``(mappings,)``: those that break no rule and no limit
+    values: Doubles  # shape ``(mappings, objectives)``: see `Incumbent`; infinite where not allowed
 
     @property
     def scores(self) -> Doubles:
@@ -76,16 +56,12 @@ class Pricing:
 
     Parameters
     ----------
-    mapspace
-        What is allowed.
     objectives
         Names out of `model.objective.OBJECTIVES`, compared lexicographically.
-    budget
+    budget, should_stop
         When `BudgetSpent` is raised. The time runs from the creation of this object.
     seed
         For mappers that draw random numbers.
-    should_stop
-        Asked often; once it answers True the budget counts as spent.
 
     Raises
     ------
@@ -113,7 +89,7 @@ class Pricing:
         self._should_stop = should_stop
         self._evaluator = _evaluator(mapspace)
         if self._evaluator is None:
-            self.note("counts beyond 64 bits, so mappings are priced one by one")
+            self.note("counts exceed 64 bits, so mappings are priced one by one")
         self._start = time.perf_counter()
 
     @property
@@ -143,13 +119,7 @@ class Pricing:
         self.notes.append(text)
 
     def check_budget(self) -> None:
-        """Check whether the mapper may go on; for those that compute long between prices.
-
-        Raises
-        ------
-        BudgetSpent
-            If nothing is left.
-        """
+        """Raise `BudgetSpent` if nothing is left; for mappers that compute long between prices."""
         if self.seconds_left <= 0 or self._next_chunk() <= 0:
             raise BudgetSpent
 
@@ -166,15 +136,7 @@ class Pricing:
         return self.price_batch(self._encode(mappings))
 
     def price_batch(self, batch: MappingBatch) -> BatchPrices:
-        """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at.
-
-        Raises
-        ------
-        BudgetSpent
-            Once the budget is spent; what was priced up to then counts.
-        ValueError
-            If factors or orders are none of this problem.
-        """
+        """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at."""
         self._check(batch)
         allowed = np.zeros(len(batch), dtype=np.bool_)
         values = np.full((len(batch), len(self.objectives)), np.inf)
@@ -187,13 +149,7 @@ class Pricing:
         return BatchPrices(allowed, values)
 
     def offer(self, mapping: Mapping) -> str | None:
-        """Price a mapper's answer, within the budget or not; return what rule or limit it breaks, if any.
-
-        Raises
-        ------
-        ValueError
-            If it is no mapping of this problem on this architecture.
-        """
+        """Price a mapper's answer, within the budget or not; return what rule or limit it breaks, if any."""
         batch = self._encode([mapping])
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
@@ -256,7 +212,10 @@ class Pricing:
             return
         near = np.flatnonzero(scores <= least * ROUNDING)
         pairs, first = np.unique(np.stack([energy[near], cycles[near]]), axis=1, return_index=True)
-        ranked = [self._values(int(pair[0]), int(pair[1])) for pair in pairs.T]
+        ranked = [
+            tuple(objective_value(name, int(pair[0]), int(pair[1])) for name in self.objectives)
+            for pair in pairs.T
+        ]
         row = int(near[first[ranked.index(min(ranked))]])
         mapping = self.rules.mapping(batch, row)
         evaluation = self._exact(mapping)
@@ -268,9 +227,6 @@ class Pricing:
 
     def _exact(self, mapping: Mapping) -> Evaluation:
         return evaluate_in(self.mapspace, mapping)
-
-    def _values(self, energy: int, cycles: int) -> tuple[int, ...]:
-        return tuple(objective_value(name, energy, cycles) for name in self.objectives)
 
 
 def _evaluator(mapspace: Mapspace) -> BatchEvaluator | None:

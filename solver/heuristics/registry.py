@@ -78,31 +78,19 @@ def known_mappers() -> tuple[str, ...]:
 
 
 def named_mapper(name: str) -> MapperClass:
-    """Return the class of the mapper called `name`.
-
-    Raises
-    ------
-    MapperError
-        If there is none of that name, or it cannot be imported.
-    """
+    """Return the class of the mapper called `name`; MapperError if it is unknown or cannot be imported."""
     if name in BUILT_IN:
         return imported_mapper(BUILT_IN[name])
     for point in _registered():
         if point.name == name:
             return _registered_class(point)
     close = difflib.get_close_matches(name, known_mappers(), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known_mappers())}"
+    hint = f"did you mean {close[0]!r}?" if close else f"known mappers are {', '.join(known_mappers())}"
     raise MapperError(f"unknown mapper {name!r}; {hint}")
 
 
 def imported_mapper(reference: str) -> MapperClass:
-    """Return the class that ``module:Class`` names; modules of the working directory are found as well.
-
-    Raises
-    ------
-    MapperError
-        If the text has another form, the import fails, or what it names is not a mapper.
-    """
+    """Return the mapper that ``module:Class`` names, also in the working directory; else MapperError."""
     module_name, _, attribute = reference.partition(":")
     if not module_name or not attribute.isidentifier():
         raise MapperError(f"{reference!r} is not of the form module:Class")
@@ -122,22 +110,7 @@ def imported_mapper(reference: str) -> MapperClass:
 
 
 def make_mapper(name: str, create: MapperClass, options: abc.Mapping[str, OptionValue]) -> Mapper:
-    """Create a mapper with its options.
-
-    Parameters
-    ----------
-    name
-        For messages.
-    create
-        Its class, as of `named_mapper`.
-    options
-        Keyword arguments; integers do where a number is the default.
-
-    Raises
-    ------
-    MapperError
-        For an option that the class does not have, a value that it refuses, or any error of its own.
-    """
+    """Create a mapper with its options, integers also for numbers; MapperError for one that it refuses."""
     parameters = inspect.signature(create).parameters
     for option, value in options.items():
         if option not in parameters:

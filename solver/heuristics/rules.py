@@ -37,11 +37,6 @@ class Rules:
         for dim, bound in problem.bound.items():
             if bound >= 1 << 63:
                 raise MapperError(f"{dim} has 2^63 points or more, too many for 64 bits")
-        spatial, temporal = iter(mapspace.spatial), iter(mapspace.temporal)
-        self.factor_rules: tuple[tuple[FactorRule, ...], ...] = tuple(
-            next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
-            for node in architecture.nodes
-        )
         self.keep_options = tuple(_keep_options(mapspace, space.name) for space in problem.dataspaces)
         self._nested = tuple(_nested_pairs(rules, problem.dims) for rules in mapspace.temporal)
         self.arrangements = tuple(
@@ -96,7 +91,7 @@ class Rules:
         """Yield the rules by name, each with the mappings that keep it."""
         architecture, problem = self.mapspace.architecture, self.mapspace.problem
         for node, rules, factors in zip(
-            architecture.nodes, self.factor_rules, batch.factors.transpose(1, 2, 0), strict=True
+            architecture.nodes, self.mapspace.factor_rules, batch.factors.transpose(1, 2, 0), strict=True
         ):
             for rule in rules:
                 holds = _holds(rule, factors[problem.dims.index(rule.dim)])
@@ -112,11 +107,11 @@ class Rules:
         yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
         in_use = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
         least = math.ceil(self.mapspace.min_parallelism)
-        yield "the least number of arithmetic units in use", in_use >= least
+        yield "the minimum number of arithmetic units in use", in_use >= least
         most = self.mapspace.max_temporal_loops
         if most is not None:
             temporal = batch.factors[:, list(architecture.storage_indices)]
-            yield "the most temporal loops", (temporal > 1).sum(axis=(1, 2)) <= most
+            yield "the maximum number of temporal loops", (temporal > 1).sum(axis=(1, 2)) <= most
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +187,7 @@ def _sets_along_x(rules: SpatialRules, dims: Sequence[str], bounds: Sequence[int
 
 def _check_choices(free: int, what: str) -> None:
     if free > MOST_FREE:
-        raise MapperError(f"{free} {what}; heuristics look at every choice, of {MOST_FREE} at most")
+        raise MapperError(f"{free} {what}; heuristics enumerate all choices, for at most {MOST_FREE}")
 
 
 def _keep_options(mapspace: Mapspace, dataspace: str) -> Booleans:

@@ -19,20 +19,15 @@ from solver.heuristics.rules import Rules
 class Sampler:
     """Draws factors, orders and kept dataspaces within the rules; meshes and capacities are not looked at.
 
-    Parameters
-    ----------
-    rules
-        What the mapspace allows.
-    inward
-        How readily factors go inwards: a factor f is ``f ** inward`` times as likely at a node as its
-        place among the storage levels is farther in, from the outermost (0) to the innermost (1). With 0
-        all ordered factorizations are equally likely; negative values favour small inner tiles.
+    A factor f is ``f ** inward`` times as likely at a node as its place among the storage levels is farther
+    in, from the outermost (0) to the innermost (1). With 0 all ordered factorizations are equally likely;
+    negative values favour small inner tiles.
     """
 
     def __init__(self, rules: Rules, inward: float = 0.0) -> None:
         mapspace = rules.mapspace
         self._rules = rules
-        self._splits = [_Factorizations(mapspace, rules, dim, inward) for dim in mapspace.problem.dims]
+        self._splits = [_Factorizations(mapspace, dim, inward) for dim in mapspace.problem.dims]
         self._order_keys = np.array(
             [_order_keys(rules, mapspace.problem.dims) for rules in mapspace.temporal]
         )
@@ -44,35 +39,20 @@ class Sampler:
         return no_factors or any(len(options) == 0 for options in self._rules.keep_options)
 
     def draw(self, random: np.random.Generator, count: int) -> MappingBatch:
-        """Draw `count` mappings, each kind of choice on its own.
-
-        Raises
-        ------
-        ValueError
-            If the space is `empty`.
-        """
+        """Draw `count` mappings, each kind of choice on its own; ValueError if the space is `empty`."""
         if self.empty:
             raise ValueError("the rules of the mapspace leave no mapping")
         factors = np.stack([split.draw(random, count) for split in self._splits], axis=2)
-        return MappingBatch(factors, self.draw_orders(random, count), self.draw_keep(random, count))
-
-    def draw_orders(self, random: np.random.Generator, count: int) -> Integers:
-        """Draw orders of all storage levels, uniformly."""
-        keys = random.random((count, *self._order_keys.shape)) + self._order_keys
-        return np.argsort(keys, axis=2)
-
-    def draw_keep(self, random: np.random.Generator, count: int) -> Booleans:
-        """Draw for each dataspace which levels keep it, uniformly."""
+        order_keys = random.random((count, *self._order_keys.shape)) + self._order_keys
         options = self._rules.keep_options
-        return np.stack(
-            [keep_sets[random.integers(len(keep_sets), size=count)] for keep_sets in options], axis=2
-        )
+        kept = [keep_sets[random.integers(len(keep_sets), size=count)] for keep_sets in options]
+        return MappingBatch(factors, np.argsort(order_keys, axis=2), np.stack(kept, axis=2))
 
 
 class _Factorizations:
     """Ordered factorizations of one dimension's bound over the nodes, within the rules."""
 
-    def __init__(self, mapspace: Mapspace, rules: Rules, dim: str, inward: float) -> None:
+    def __init__(self, mapspace: Mapspace, dim: str, inward: float) -> None:
         bound = mapspace.problem.bound[dim]
         self._divisors = np.array(divisors(bound), dtype=np.int64)
         numbers = self._divisors.tolist()
@@ -82,7 +62,7 @@ class _Factorizations:
         ways[0] = 1.0
         steps: list[Doubles] = []
         for position in reversed(range(len(mapspace.architecture.nodes))):
-            of_dim = [rule for rule in rules.factor_rules[position] if rule.dim == dim]
+            of_dim = [rule for rule in mapspace.factor_rules[position] if rule.dim == dim]
             most = _longest_side(mapspace, position)
             fits = np.array([f <= most and all(rule.allows(f) for rule in of_dim) for f in numbers])
             weights = np.where(fits, self._divisors ** (inward * _depth(mapspace, position)), 0.0)
@@ -157,14 +137,8 @@ def valid_starts(
 ) -> MappingBatch:
     """Draw `count` mappings that are allowed and fit, from ever smaller inner tiles if need be.
 
-    Where such mappings are rare, fewer of them are repeated.
-
-    Raises
-    ------
-    BudgetSpent
-        If the budget is spent before.
-    MapperError
-        If the rules leave none for certain, or without a budget none of very many fits.
+    Where such mappings are rare, fewer of them are repeated. BudgetSpent if the budget is spent before;
+    MapperError if the rules leave none for certain, or without a budget none of very many fits.
     """
     samplers = [Sampler(pricing.rules, inward) for inward in INWARD]
     if samplers[0].empty:

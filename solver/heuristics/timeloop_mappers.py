@@ -26,14 +26,8 @@ class RandomSearch:
     """Draws mappings uniformly until the budget or a stop condition ends it.
 
     The stop conditions mean what they mean in Timeloop's mapper, and end the search after exactly the
-    mapping that fulfils them. They are off by default, as a budget is always set.
-
-    Parameters
-    ----------
-    victory_condition
-        Stop after so many valid mappings in a row that are not better than the best before; 0 is never.
-    timeout
-        Stop after so many invalid mappings in a row; 0 is never.
+    mapping that fulfils them; 0 turns them off. They are `victory_condition` valid mappings in a row that are
+    not better than the best before, and `timeout` invalid ones in a row.
     """
 
     def __init__(self, victory_condition: int = 0, timeout: int = 0) -> None:
@@ -84,13 +78,8 @@ class LinearPruned:
     Factors that break a rule or find no room on a mesh are dropped with all their orders and kept
     dataspaces, and those that overflow a level with all their orders. Only loops that iterate are put in
     different orders, and those of the innermost storage level are not: no reuse depends on them. It ends
-    with an optimum once all is seen.
-
-    Parameters
-    ----------
-    largest
-        Mapspaces with more mappings (counted before anything is left out) are refused: the part that can
-        be seen in time says nothing about the rest.
+    with an optimum once all is seen. Mapspaces with more than `largest` mappings are refused: the part that
+    can be seen in time says nothing about the rest.
     """
 
     def __init__(self, largest: int = 100_000_000) -> None:
@@ -130,7 +119,7 @@ def _gathered(batches: Iterable[MappingBatch]) -> Iterator[MappingBatch]:
 
 def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
     """Yield factors that fit the rules of single factors and the meshes, shape ``(n, nodes, dims)``."""
-    splits = [_splits(mapspace, rules, number) for number in range(len(mapspace.problem.dims))]
+    splits = [_splits(mapspace, number) for number in range(len(mapspace.problem.dims))]
     sizes = [len(split) for split in splits]
     total = math.prod(sizes)
     for start in range(0, total, BATCH):
@@ -139,12 +128,12 @@ def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
         yield factors[rules.fits_meshes(factors)]
 
 
-def _splits(mapspace: Mapspace, rules: Rules, number: int) -> Integers:
+def _splits(mapspace: Mapspace, number: int) -> Integers:
     """Ordered factorizations of one dimension's bound within the rules, shape ``(n, nodes)``."""
     dim, bound = mapspace.problem.dims[number], mapspace.problem.bounds[number]
     found = np.ones((1, 0), dtype=np.int64)
     rest = np.array([bound], dtype=np.int64)
-    for own in rules.factor_rules:
+    for own in mapspace.factor_rules:
         factors = allowed_factors(own, dim, bound)
         rows = [np.flatnonzero(rest % factor == 0) for factor in factors]
         column = np.repeat(np.array(factors, dtype=np.int64), [len(own) for own in rows])

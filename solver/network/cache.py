@@ -45,14 +45,12 @@ TAIL = b"}\n"
 
 def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
     """Return the key of a question: the mapspace as the cost model sees it, the objectives, our version."""
-    limit = mapspace.max_temporal_loops  # the canonical mapspace holds what searches know
     return canonical_sha256(
         {
             "version": VERSION,
             "objectives": list(objectives),
-            "max_temporal_loops": mapspace.max_temporal_loops,  # the cost model does not know it
+            "max_temporal_loops": mapspace.max_temporal_loops,  # not canonical: searches do not know it
             "mapspace": canonical(mapspace, lists_sides=False),
-            **({} if limit is None else {"max_temporal_loops": limit}),
         }
     )
 

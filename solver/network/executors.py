@@ -135,33 +135,23 @@ class Processes:
         self, left: dict[str, Task], options: Options, report: Report, should_stop: StopCallback
     ) -> Answers:
         """Yield the results of one pool, and take their tasks out of `left`."""
-        for task, result in self._pool(tuple(left.values()), options, report, should_stop):
-            del left[task.key]
-            yield task, result
-
-    def _pool(
-        self, tasks: Sequence[Task], options: Options, report: Report, should_stop: StopCallback
-    ) -> Answers:
+        tasks = tuple(left.values())
         count = min(self._processes, len(tasks))
-        worker_options = replace(options, jobs=max(1, self._processes // count))
-        shared = _Shared.of(len(tasks))
+        shared = _Shared(len(tasks))
         with _workers(count, shared) as workers:
-            futures = _submitted(workers, tasks, worker_options)
+            futures = _submitted(workers, tasks, replace(options, jobs=max(1, self._processes // count)))
             report(tasks[0], None)
-            yield from _finished(futures, shared, report, should_stop)
+            for task, result in _finished(futures, shared, report, should_stop):
+                del left[task.key]
+                yield task, result
 
 
-@dataclass(frozen=True)
 class _Shared:
     """What worker processes share with their parent, without locks: a lost process could hold one."""
 
-    stop: c_bool
-    begun: Any  # per task, whether its search has begun
-
-    @classmethod
-    def of(cls, count: int) -> _Shared:
-        """Return it for a number of tasks."""
-        return cls(multiprocessing.RawValue(c_bool, False), multiprocessing.RawArray(c_bool, count))
+    def __init__(self, count: int) -> None:
+        self.stop = multiprocessing.RawValue(c_bool, False)
+        self.begun = multiprocessing.RawArray(c_bool, count)  # per task, whether its search has begun
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from solver.explain.constraints import constraints_of
 from solver.explain.explanation import NOT_FOUND
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
-from solver.network.tasks import Plan, Task, naming_of, plan
+from solver.network.tasks import Task, by_position, plan
 from solver.result import (
     Lever,
     Options,
@@ -118,9 +118,8 @@ class NetworkResult:
     @property
     def too_large(self) -> tuple[str, ...]:
         """Names of the layers with more words than a search can count."""
-        results = [(answer.layer.name, answer.result) for answer in self.layers]
-        ended = [(name, result.termination) for name, result in results if result is not None]
-        return tuple(name for name, termination in ended if termination is Termination.TOO_LARGE)
+        results = ((answer.layer.name, answer.result) for answer in self.layers)
+        return tuple(name for name, own in results if own and own.termination is Termination.TOO_LARGE)
 
     @property
     def status(self) -> Status:
@@ -150,10 +149,6 @@ class NetworkProgress:
 ProgressCallback = Callable[[NetworkProgress], None]
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Run:
     """How the searches of networks are run, which does not affect their results."""
@@ -161,7 +156,7 @@ class Run:
     cache: ResultCache | None = None  # where proven results are kept as they are found
     resume: bool = False  # whether results that are kept already are used
     on_progress: ProgressCallback | None = None
-    should_stop: StopCallback = _never  # once true, running searches end, and no other one begins
+    should_stop: StopCallback = lambda: False  # once true, running searches end, and no other one begins
     executor: Executor = field(default_factory=Serial)
 
 
@@ -188,15 +183,16 @@ def explained(results: Sequence[NetworkResult], options: Options, run: Run) -> t
 
 
 def map_networks(
-    networks: Sequence[Network],
-    options: Options = Options(),
-    run: Run = Run(),
+    networks: Sequence[Network], options: Options = Options(), run: Run = Run()
 ) -> tuple[NetworkResult, ...]:
     """Map several networks as `map_network` does, identical layers once for all; without reasons."""
     start = time.monotonic()
     cache = run.cache
     work = plan(networks, options)
-    kept = _kept(work, cache) if cache is not None and run.resume else {}
+    kept: dict[str, Result] = {}
+    if cache is not None and run.resume:
+        found = ((key, cache.find(key, task.mapspace)) for key, task in work.tasks.items())
+        kept = {key: result for key, result in found if result is not None}
     known = dict(kept)
     pending = [task for key, task in work.tasks.items() if key not in kept]
 
@@ -214,11 +210,6 @@ def map_networks(
         NetworkResult(network, tuple(answers.layers(network, keys)), seconds)
         for network, keys in zip(networks, work.keys, strict=True)
     )
-
-
-def _kept(work: Plan, cache: ResultCache) -> dict[str, Result]:
-    looked_up = ((key, cache.find(key, task.mapspace)) for key, task in work.tasks.items())
-    return {key: result for key, result in looked_up if result is not None}
 
 
 class _Answers:
@@ -286,21 +277,19 @@ def _renamed(result: Result, layer: Layer) -> Result:
     """Return a result in the layer's own names; its evidence goes by positions."""
     if result.mapping is None:
         return result
-    mapping = naming_of(layer).inverse.mapping(result.mapping)
+    mapping = by_position(layer.mapspace.problem).inverse.mapping(result.mapping)
     return replace(result, mapping=mapping, evaluation=evaluate_in(layer.mapspace, mapping))
 
 
 MOST_SECONDS = 60.0
 """Time for the reasons of all layers together; those of later layers are marked as not examined."""
 
-LayerListener = Callable[[LayerResult], None]
-
 
 def with_reasons(
     results: Sequence[NetworkResult],
     should_stop: StopCallback,
     time_limit_s: float | None = None,
-    on_layer: LayerListener | None = None,
+    on_layer: Callable[[LayerResult], None] | None = None,
 ) -> tuple[NetworkResult, ...]:
     """Return `results` with the reasons of their INFEASIBLE layers, of identical ones the first.
 
@@ -320,13 +309,8 @@ def _unexplained(layers: Sequence[LayerResult]) -> Iterator[int]:
     """Yield the positions of the INFEASIBLE layers, of identical ones that of the first."""
     seen: set[str] = set()
     for position, answer in enumerate(layers):
-        if (
-            answer.result is None
-            or answer.result.status is not Status.INFEASIBLE
-            or answer.searched_as in seen
-        ):
-            continue
-        if answer.layer.overfull:
+        infeasible = answer.result is not None and answer.result.status is Status.INFEASIBLE
+        if not infeasible or answer.searched_as in seen or answer.layer.overfull:
             continue
         seen.add(answer.searched_as)
         yield position

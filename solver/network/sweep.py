@@ -78,9 +78,8 @@ class SweepResult:
         known = {point.result.status for point in self.points}
         if known == {Status.INFEASIBLE}:
             return Status.INFEASIBLE
-        return next(
-            (status for status in (Status.UNKNOWN, Status.FEASIBLE) if status in known), Status.OPTIMAL
-        )
+        order = (Status.UNKNOWN, Status.FEASIBLE)
+        return next((status for status in order if status in known), Status.OPTIMAL)
 
 
 PlacedCosts = tuple[tuple[float, int], int]
@@ -96,11 +95,7 @@ def undominated_places(points: Sequence[PlacedCosts]) -> Iterator[int]:
             yield place
 
 
-def sweep(
-    variants: Sequence[Variant],
-    options: Options = Options(),
-    run: Run = Run(),
-) -> SweepResult:
+def sweep(variants: Sequence[Variant], options: Options = Options(), run: Run = Run()) -> SweepResult:
     """Map the networks of all variants as `map_network` does; searches that several of them need run once."""
     start = time.monotonic()
     networks = [variant.network for variant in variants]
@@ -187,17 +182,17 @@ def _remark(name: str, effects: _Effects | None) -> str:
     if effects is None:
         return ""
     if not effects.matters:
-        return f"{name} changes nothing in the model of the architecture"
+        return f"{name} has no effect on the model of the architecture"
     node, _, attribute = name.rpartition(".")
     if attribute in MESHES and not effects.moved:
         return ""
     given = [action for action in effects.given if action[0] == node or node not in effects.components]
     parts = []
     if effects.moved:
-        parts.append(f"the energies of {_listed(effects.moved)} are derived for each value")
+        parts.append(f"the energies of {_listed(effects.moved)} are estimated for each value")
     if given:
-        parts.append(f"the energies of {_listed(given)} are given, and do not change")
-    return f"{name}: {'; '.join(parts) or 'no energy of an access depends on it'}"
+        parts.append(f"the energies of {_listed(given)} are given and do not change")
+    return f"{name}: {'; '.join(parts) or 'no energy per access depends on it'}"
 
 
 def _listed(actions: Iterable[_Action]) -> str:

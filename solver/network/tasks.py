@@ -26,8 +26,7 @@ class Renaming:
     def inverse(self) -> Renaming:
         """The way back."""
         return Renaming(
-            {new: old for old, new in self.dims.items()},
-            {new: old for old, new in self.dataspaces.items()},
+            {new: old for old, new in self.dims.items()}, {new: old for old, new in self.dataspaces.items()}
         )
 
     def mapping(self, mapping: LoopNest) -> LoopNest:
@@ -161,12 +160,7 @@ def _key(layer: Layer, options: Options, tasks: dict[str, Task], known: dict[Map
         return None
     mapspace = replace(layer.mapspace, problem=replace(layer.mapspace.problem, name=""), notes=())
     if mapspace not in known:
-        renamed = naming_of(layer).mapspace(mapspace)
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
         key = known[mapspace] = cache_key(renamed, options.objectives or renamed.objectives)
         tasks.setdefault(key, Task(key, renamed, layer))
     return known[mapspace]
-
-
-def naming_of(layer: Layer) -> Renaming:
-    """Return the way from a layer's names to those of its task."""
-    return by_position(layer.mapspace.problem)

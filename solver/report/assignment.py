@@ -125,13 +125,13 @@ def _margin_text(result: AssignResult) -> str:
     if result.margin is None:
         return "not proven to be the second best"
     if result.margin == 0:
-        return "as good: the best assignment is not unique"
+        return "equally good: the best assignment is not unique"
     return f"margin {_cost(result, result.margin)}"
 
 
 def _policies_table(result: AssignResult) -> ReportTable:
     """Return what the naive rules cost, and how much more than the assignment that is."""
-    table = plain_table("Rule", ">Total", ">Over the assignment", ">Layers")
+    table = plain_table("Rule", ">Total", ">vs. assignment", ">Layers")
     count = count_text(len(result.network.layers))
     for policy in result.policies:
         total = "forbidden" if policy.total is None else _cost(result, policy.total)
@@ -208,7 +208,7 @@ def _print_costs(console: Console, mapped: MappedAssignment) -> None:
     console.print(_costs_table(mapped))
     if mapped.unproven:
         searches = counted(mapped.unproven, "search", "searches")
-        console.print(f"{searches} ended unproven (*), or without any mapping (?)")
+        console.print(f"{searches} ended without a proof (*) or without any mapping (?)")
     console.print()
 
 
@@ -262,7 +262,12 @@ def assignment_document(
         "assignment": _methods(result, best),
         "layers": None if best is None else _layers(result, best),
         "edges": None if best is None else _edges(result, best),
-        "runner_up": None if second is None else _runner_up(result, second),
+        "runner_up": second
+        and {
+            "total": _number(result, second.total),
+            "is_proven": result.margin is not None,
+            "assignment": _methods(result, second),
+        },
         "margin": _number(result, result.margin),
         "margin_exact": _exact(result, result.margin),
         "policies": [
@@ -273,8 +278,17 @@ def assignment_document(
             }
             for policy in result.policies
         ],
-        "decomposition": _decomposition(result.decomposition),
-        "array": None if array is None else _array(array),
+        "decomposition": {
+            "structure": result.decomposition.structure,
+            "rules": {rule: result.decomposition.count(rule) for rule in RULES},
+            **picked(result.decomposition, "steps", "kernels"),
+        },
+        "array": array
+        and {
+            **picked(array, "rows", "columns", "criterion"),
+            "value": float(array.result.network.in_unit(array.value)),
+            **picked(array, "arrays", "assigned"),
+        },
         "seconds": result.seconds,
         "notes": plain(network.notes),
         "reasons": list(map(reason_document, result.reasons)),
@@ -319,15 +333,8 @@ def _layers(result: AssignResult, best: Assignment) -> list[Document]:
     network = result.network
     others = (None,) * len(network.layers) if result.runner_up is None else result.runner_up.methods(network)
     instead = alternatives(result) or (None,) * len(network.layers)
-    rows = zip(
-        network.layers,
-        best.methods(network),
-        best.execution,
-        best.incoming(network),
-        others,
-        instead,
-        strict=True,
-    )
+    costs = best.methods(network), best.execution, best.incoming(network)
+    rows = zip(network.layers, *costs, others, instead, strict=True)
     return [
         {
             "name": layer.name,
@@ -352,30 +359,6 @@ def _edges(result: AssignResult, best: Assignment) -> list[Document]:
         }
         for edge, steps in zip(result.network.edges, best.transition, strict=True)
     ]
-
-
-def _runner_up(result: AssignResult, second: Assignment) -> Document:
-    return {
-        "total": _number(result, second.total),
-        "is_proven": result.margin is not None,
-        "assignment": _methods(result, second),
-    }
-
-
-def _decomposition(decomposition: Decomposition) -> Document:
-    return {
-        "structure": decomposition.structure,
-        "rules": {rule: decomposition.count(rule) for rule in RULES},
-        **picked(decomposition, "steps", "kernels"),
-    }
-
-
-def _array(array: ArrayChoice) -> Document:
-    return {
-        **picked(array, "rows", "columns", "criterion"),
-        "value": float(array.result.network.in_unit(array.value)),
-        **picked(array, "arrays", "assigned"),
-    }
 
 
 def _mapped_document(mapped: MappedAssignment) -> Document:

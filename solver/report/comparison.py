@@ -19,23 +19,6 @@ from solver.report.timeloop_mapping import mapping_targets
 EXACT = "tilewright"
 """Name of the exact search among the mappers."""
 
-CSV_COLUMNS = (
-    "case",
-    "problem",
-    "architecture",
-    "objective",
-    "units",
-    "mapper",
-    "value",
-    "ratio",
-    "proven",
-    "seconds",
-    "evaluations",
-    "valid",
-    *(f"seconds_to_{percent}_percent" for percent in MILESTONES_PERCENT),
-    "remark",
-)
-
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print the table of a comparison, notes, and what is known about the optimum."""
@@ -109,7 +92,7 @@ def _milestone_headings() -> list[str]:
 def _value_texts(comparison: Comparison, value: int | None) -> tuple[str, str]:
     ratio = comparison.ratio(value)
     result = comparison.result
-    shown = NOTHING if value is None else objective_text(result.objective, value, result.units_per_pj)
+    shown = objective_text(result.objective, value, result.units_per_pj)
     return shown, NOTHING if ratio is None else f"{ratio:.4f}"
 
 
@@ -163,10 +146,10 @@ def comparison_document(comparison: Comparison) -> Document:
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     """Return a CSV table with a row per comparison and mapper, the exact search first."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
+    rows = [row for comparison in comparisons for row in _csv_rows(comparison)]
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
     writer.writeheader()
-    for comparison in comparisons:
-        writer.writerows(_csv_rows(comparison))
+    writer.writerows(rows)
     return text.getvalue()
 
 
@@ -209,21 +192,19 @@ def _outcome(comparison: Comparison, outcome: Outcome) -> Document:
 
 def _csv_rows(comparison: Comparison) -> Iterator[dict[str, object]]:
     result = comparison.result
-    shared: dict[str, object] = {
-        "case": comparison.case,
-        "problem": comparison.mapspace.problem.name,
-        "architecture": comparison.mapspace.architecture.name,
-        "objective": result.objective,
-        "units": UNITS[result.objective],
-        "proven": comparison.proven,
-    }
     exact = exact_outcome(comparison)
     for outcome in (exact, *comparison.outcomes):
         within = milestones(comparison, outcome.trace)
-        yield shared | {
+        yield {
+            "case": comparison.case,
+            "problem": comparison.mapspace.problem.name,
+            "architecture": comparison.mapspace.architecture.name,
+            "objective": result.objective,
+            "units": UNITS[result.objective],
             "mapper": outcome.mapper,
             "value": _reported(comparison, outcome.value),
             "ratio": comparison.ratio(outcome.value),
+            "proven": comparison.proven,
             "seconds": outcome.seconds,
             "evaluations": outcome.evaluations,
             "valid": None if outcome is exact else outcome.valid,

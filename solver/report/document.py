@@ -148,15 +148,12 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
         **picked(evaluation, *FIGURES, "utilization"),
         "compute_energy_pj": evaluation.compute_energy / units,
         "leak_energy_pj": evaluation.leak_energy / units,
-        "levels": [
-            _level(level, units) | {"slack": _slack(slack for slack in unused if slack.level == level.name)}
-            for level in evaluation.levels
-        ],
+        "levels": [_level(level, units, unused) for level in evaluation.levels],
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
     }
 
 
-def _level(level: LevelCost, units_per_pj: int) -> Document:
+def _level(level: LevelCost, units_per_pj: int, unused: Iterable[Slack]) -> Document:
     return {
         **picked(level, "name", "instances", "cycles"),
         "energy_pj": level.energy / units_per_pj,
@@ -168,11 +165,12 @@ def _level(level: LevelCost, units_per_pj: int) -> Document:
             }
             for space in level.dataspaces
         },
+        "slack": {
+            slack.resource: picked(slack, "limit", "used", "unused")
+            for slack in unused
+            if slack.level == level.name
+        },
     }
-
-
-def _slack(slacks: Iterable[Slack]) -> Document:
-    return {slack.resource: picked(slack, "limit", "used", "unused") for slack in slacks}
 
 
 def energy_sources(architecture: Architecture) -> Document:

@@ -73,8 +73,10 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 100 else f"{seconds:,.0f} s"
 
 
-def objective_text(objective: str, quantity: int, units_per_pj: int) -> str:
+def objective_text(objective: str, quantity: int | None, units_per_pj: int) -> str:
     """Return an exact value of an objective (energy units, cycles, or their product) for people."""
+    if quantity is None:
+        return NOTHING
     reported = in_reported_unit(objective, quantity, units_per_pj)
     if objective == ENERGY:
         return energy_text(reported)

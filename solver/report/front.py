@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 
 from rich.console import Console
@@ -40,7 +39,7 @@ def print_front(console: Console, mapspace: Mapspace, front: Front, places: Plac
 
 def front_table(front: Front) -> ReportTable:
     """Return a row per point, by rising cycles, with the distances from both ends of what is listed."""
-    figures = (">Cycles", ">of fastest", ">Energy", ">of least", ">EDP (pJ*cycles)", ">Utilization")
+    figures = (">Cycles", ">vs. fastest", ">Energy", ">vs. least", ">EDP (pJ*cycles)", ">Utilization")
     table = plain_table(*figures, "", optional=("EDP (pJ*cycles)", "Utilization"))
     fastest, thriftiest = front.points[0].evaluation, front.points[-1].evaluation
     best = least_edp(front)
@@ -112,18 +111,13 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
 
 
 def _outcome(front: Front) -> str:
+    """Return how many points there are, and how many of them are not proven."""
     if front.status is Status.INFEASIBLE:
         return "no mapping satisfies all constraints"
-    return ", ".join(_counts(front))
-
-
-def _counts(front: Front) -> Iterator[str]:
-    """Yield how many points there are, and how many of them are not proven."""
     complete = "the complete front, " if front.status is Status.OPTIMAL else ""
-    yield f"{complete}{counted(len(front.points), 'point')}"
     unproven = sum(not point.proven for point in front.points)
-    if unproven:
-        yield f"{unproven} of them {NOT_PROVEN}"
+    open_points = f", {unproven} of them {NOT_PROVEN}" if unproven else ""
+    return f"{complete}{counted(len(front.points), 'point')}{open_points}"
 
 
 def _excess(value: int, least: int) -> str:

@@ -1,22 +1,35 @@
-"""The report of a whole network: a row per layer, totals, why layers have no mapping, and JSON."""
+"""The reports of networks and sweeps: tables, why Einsums have no mapping, JSON and CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.text import Text
 
 from model.cost.report import Evaluation, Violation
+from model.note import Note
 from model.objective import EDP, UNITS
 from model.problem import Problem
 from model.source_ref import SourceRef
+from model.sweep import Variant
 from model.text.source import Places
 from model.wording import listing
 from solver.network.run import LayerResult, NetworkResult
-from solver.report.document import Document, plain, reason_document, result_document, violation_document
+from solver.network.sweep import SweepPoint, SweepResult, energy_remarks
+from solver.report.document import (
+    Document,
+    picked,
+    plain,
+    reason_document,
+    result_document,
+    violation_document,
+)
 from solver.report.figures import (
     NOTHING,
     count_text,
@@ -29,9 +42,8 @@ from solver.report.figures import (
 )
 from solver.report.reasons import INDENT, reason_lines
 from solver.report.tables import ReportTable, plain_grid, plain_table
-from solver.report.text import ENDINGS, brief_notes, print_notes, violation_text
-from solver.report.text import status_line as common_status_line
-from solver.result import Reason, Result, Status, Termination
+from solver.report.text import ENDINGS, brief_notes, print_notes, status_line, violation_text
+from solver.result import Reason, Status, Termination
 
 ARITHMETIC = "arithmetic"
 
@@ -57,14 +69,14 @@ def print_network(console: Console, result: NetworkResult, places: Places | None
     print_notes(console, brief_notes(result.network.notes))
     if result.status is Status.INFEASIBLE:
         console.print()
-    for line in why_lines(result, places or {}):
+    for line in why_layers_fail(result, places or {}):
         console.print(line)
-    console.print(status_line(result))
+    console.print(network_status(result))
 
 
 def layers_table(result: NetworkResult) -> ReportTable:
     """Return a row per layer, with figures of all its instances; the bound only where it is not the value."""
-    rows = [(outcome, _figures(outcome)) for outcome in _listed(result)]
+    rows = [(outcome, _layer_figures(outcome)) for outcome in _listed(result)]
     bounded = any(bound for _, (_, bound, *_) in rows)
     bound_heading = (">Bound",) if bounded else ()
     table = plain_table(
@@ -105,20 +117,21 @@ def shape_text(problem: Problem) -> str:
     return ", ".join(sizes) or "1"
 
 
-def _figures(outcome: LayerResult) -> tuple[str, ...]:
+def _layer_figures(outcome: LayerResult) -> tuple[str, ...]:
     """Return value, bound if it differs, energy, cycles, bottleneck, utilization and time."""
     result = outcome.result
     if result is None:
         return _copy_figures(outcome)
-    bound = "" if result.bound == result.value else _shown(result, result.bound)
+    units = result.units_per_pj
+    bound = "" if result.bound == result.value else objective_text(result.objective, result.bound, units)
     seconds = seconds_text(result.statistics.seconds) if outcome.origin == "searched" else NOTHING
     evaluation = result.evaluation
     if evaluation is None or outcome.energy is None or outcome.cycles is None:
         return (NOTHING, bound, NOTHING, NOTHING, NOTHING, NOTHING, seconds)
     return (
-        _shown(result, result.value),
+        objective_text(result.objective, result.value, units),
         bound,
-        energy_text(outcome.energy / result.units_per_pj),
+        energy_text(outcome.energy / units),
         count_text(outcome.cycles),
         bottleneck(evaluation),
         percent(evaluation.utilization),
@@ -136,10 +149,6 @@ def _copy_figures(outcome: LayerResult) -> tuple[str, ...]:
     return (NOTHING, "", *spent, transfer.limited_by or NOTHING, NOTHING, NOTHING)
 
 
-def _shown(result: Result, quantity: int | None) -> str:
-    return NOTHING if quantity is None else objective_text(result.objective, quantity, result.units_per_pj)
-
-
 def _origin(outcome: LayerResult) -> str:
     return f"= {outcome.same_as}" if outcome.origin == "identical" else outcome.origin
 
@@ -153,8 +162,8 @@ def bottleneck(evaluation: Evaluation) -> str:
 def totals_table(result: NetworkResult) -> ReportTable:
     """Return energy, cycles and EDP of the network, and how much of it is proven."""
     table = plain_grid()
-    for name, shown, note in _totals(result):
-        table.add_row(name, shown, note)
+    for row in _totals(result):
+        table.add_row(*row)
     return table
 
 
@@ -164,16 +173,14 @@ def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
     yield "Energy", NOTHING if energy is None else energy_text(energy / units), ""
     yield "Cycles", NOTHING if cycles is None else count_text(cycles), ""
     yield "EDP", NOTHING if edp is None else significant(edp / units), f"{UNITS[EDP]}, of the totals"
-    layers, searched = (
-        len(result.network.layers),
-        sum(outcome.origin == "searched" for outcome in result.layers),
-    )
+    layers = len(result.network.layers)
+    searched = sum(outcome.origin == "searched" for outcome in result.layers)
     share = percent(result.proven / layers) if layers else NOTHING
     yield "Proven", f"{result.proven}/{layers}", share
     yield "Searched", f"{searched}/{layers}", seconds_text(result.seconds)
 
 
-def why_lines(result: NetworkResult, places: Places) -> Iterator[str]:
+def why_layers_fail(result: NetworkResult, places: Places) -> Iterator[str]:
     """Yield why layers have no mapping; of several with the same lines the first is shown in full."""
     kinds: dict[Hashable, list[Failure]] = {}
     for failure in failures(result):
@@ -185,7 +192,7 @@ def why_lines(result: NetworkResult, places: Places) -> Iterator[str]:
     yield from more_line(len(kinds))
 
 
-def status_line(result: NetworkResult) -> Text:
+def network_status(result: NetworkResult) -> Text:
     """Return the status of the network in one line."""
     parts = [f"{result.proven} of {len(result.network.layers)} Einsums proven"]
     if len(result.layers) < len(result.network.layers):
@@ -203,7 +210,7 @@ def status_line(result: NetworkResult) -> Text:
         parts.append(f"of {stopped[Termination.LOOP_LIMIT]} {ENDINGS[Termination.LOOP_LIMIT]}")
     if result.too_large:
         parts.append(f"too large for a search: {listing(result.too_large)}")
-    return common_status_line(result.status, parts)
+    return status_line(result.status, parts)
 
 
 def network_document(result: NetworkResult) -> Document:
@@ -321,7 +328,8 @@ def likewise_lines(others: Sequence[tuple[Failure, str]]) -> Iterator[str]:
 def more_line(conflicts: int) -> Iterator[str]:
     """Yield a line that says how many conflicts are left out, if any are."""
     if conflicts > MOST_CONFLICTS:
-        yield f"{counted(conflicts - MOST_CONFLICTS, 'more conflict')} of other lines; --json has them all\n"
+        more = counted(conflicts - MOST_CONFLICTS, "more conflict")
+        yield f"{more} with other lines; --json has them all\n"
 
 
 def failure_document(failure: Failure) -> dict[str, object]:
@@ -331,3 +339,200 @@ def failure_document(failure: Failure) -> dict[str, object]:
         "reasons": list(map(reason_document, failure.reasons)),
         "violations": list(map(violation_document, failure.violations)),
     }
+
+
+FRONT = "*"
+"""Marks the points of the front."""
+
+FRONT_NOTE = f"{FRONT} not dominated in energy and cycles by any other point of the same workload"
+
+MOST_POINTS = 3
+"""Points that are named where they have no values in common."""
+
+MOST_VALUES = 8
+"""Values of an attribute that are named."""
+
+PlacesOf = Callable[[Variant], Places]
+"""Finds the text that a variant was read from."""
+
+FIGURE_COLUMNS = ("status", "energy_pj", "cycles", "edp_pj_cycles", "area_mm2", "proven", "einsums", "front")
+
+
+def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None:
+    """Print the points, remarks on energies, notes of the specs, why points fail, and the status line."""
+    console.print(points_table(result))
+    if result.front:
+        console.print(FRONT_NOTE)
+    print_notes(console, energy_remarks([point.variant for point in result.points]))
+    print_notes(console, brief_notes(spec_notes(result)))
+    lines = list(why_points_fail(result, places))
+    for line in ["", *lines] if lines else []:
+        console.print(line)
+    console.print(sweep_status(result))
+
+
+def points_table(result: SweepResult) -> ReportTable:
+    """Return a row per point: workload, architecture, attributes, and the totals of its network."""
+    attributes = (f">{name}" for name in result.attributes)
+    figures = ("Status", ">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Area", ">Proven", "Front")
+    optional = ("Status", "Proven", "Area", "EDP (pJ*cycles)")
+    table = plain_table("Workload", "Architecture", *attributes, *figures, optional=optional)
+    front = result.front
+    for place, point in enumerate(result.points):
+        variant, network = point.variant, point.result
+        table.add_row(
+            variant.workload,
+            variant.architecture,
+            *(value for _, value in variant.settings),
+            network.status.value,
+            *_point_figures(point),
+            f"{network.proven}/{len(network.network.layers)}",
+            FRONT if place in front else "",
+        )
+    return table
+
+
+def _point_figures(point: SweepPoint) -> tuple[str, str, str, str]:
+    """Return energy, cycles, EDP and area."""
+    area = NOTHING if point.area_mm2 is None else f"{significant(point.area_mm2)} mm2"
+    if point.costs is None or point.edp_pj_cycles is None:
+        return NOTHING, NOTHING, NOTHING, area
+    energy_pj, cycles = point.costs
+    return energy_text(energy_pj), count_text(cycles), significant(point.edp_pj_cycles), area
+
+
+def spec_notes(result: SweepResult) -> list[Note]:
+    """Return what the user should know about the reading of the specs, each note once."""
+    return list(dict.fromkeys(note for point in result.points for note in point.variant.network.notes))
+
+
+def sweep_status(result: SweepResult) -> Text:
+    """Return the status of the sweep in one line."""
+    proven = sum(point.result.proven for point in result.points)
+    einsums = sum(len(point.result.network.layers) for point in result.points)
+    parts = [counted(len(result.points), "point"), f"{proven} of {einsums} Einsums proven"]
+    if any(len(point.result.layers) < len(point.result.network.layers) for point in result.points):
+        parts.append("stopped; --resume continues")
+    too_large = dict.fromkeys(name for point in result.points for name in point.result.too_large)
+    if too_large:
+        parts.append(f"too large for a search: {listing(tuple(too_large))}")
+    parts.append(f"{counted(result.searched, 'search', 'searches')}, {seconds_text(result.seconds)}")
+    return status_line(result.status, parts)
+
+
+def sweep_document(result: SweepResult) -> Document:
+    """Return the JSON document of a sweep; docs/sweep.md lists the keys."""
+    return {
+        "status": result.status.value,
+        "units": dict(UNITS),
+        "seconds": result.seconds,
+        "searches": result.searched,
+        "points": _rows(result),
+        "remarks": list(energy_remarks([point.variant for point in result.points])),
+        "notes": plain(spec_notes(result)),
+    }
+
+
+def sweep_csv(result: SweepResult) -> str:
+    """Return a CSV table with a row per point and a column per attribute."""
+    names = result.attributes
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["workload", "architecture", *names, *FIGURE_COLUMNS])
+    for point, row in zip(result.points, _rows(result), strict=True):
+        values = [value for _, value in point.variant.settings]
+        writer.writerow(
+            [row["workload"], row["architecture"], *values, *(row[column] for column in FIGURE_COLUMNS)]
+        )
+    return text.getvalue()
+
+
+def _rows(result: SweepResult) -> list[Document]:
+    front = result.front
+    return [_row(point, place in front) for place, point in enumerate(result.points)]
+
+
+def _row(point: SweepPoint, is_on_front: bool) -> Document:
+    energy_pj, cycles = point.costs or (None, None)
+    return {
+        **picked(point.variant, "workload", "architecture"),
+        "attributes": dict(point.variant.settings),
+        "status": point.result.status.value,
+        "energy_pj": energy_pj,
+        "cycles": cycles,
+        **picked(point, "edp_pj_cycles", "area_mm2"),
+        "proven": point.result.proven,
+        "einsums": len(point.result.network.layers),
+        "front": is_on_front,
+        "infeasible": [failure_document(failure) for failure in failures(point.result)],
+    }
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A failure and the points that have it."""
+
+    failure: Failure
+    points: tuple[SweepPoint, ...]
+
+
+def why_points_fail(result: SweepResult, places: PlacesOf) -> Iterator[str]:
+    """Yield why points have no mapping, equal failures once.
+
+    Of those with the same lines, at other values or in other Einsums, only the first is shown with the lines.
+    """
+    kinds = _kinds(result)
+    labels = _Labels(result)
+    for first, *others in kinds[:MOST_CONFLICTS]:
+        yield f"No mapping of {listing(first.failure.names)}{labels.at(first.points)}"
+        yield from failure_lines(first.failure, places(first.points[0].variant))
+        yield from likewise_lines([(shared.failure, labels.at(shared.points)) for shared in others])
+    yield from more_line(len(kinds))
+
+
+def _kinds(result: SweepResult) -> list[list[_Shared]]:
+    """Return the failures of all points: equal ones once, those that the same lines lead to together."""
+    points: dict[Failure, list[SweepPoint]] = {}
+    for point in result.points:
+        for failure in failures(point.result):
+            points.setdefault(failure, []).append(point)
+    kinds: dict[Hashable, list[_Shared]] = {}
+    for failure, places in points.items():
+        kinds.setdefault(lines_of(failure), []).append(_Shared(failure, tuple(places)))
+    return list(kinds.values())
+
+
+class _Labels:
+    """Names points of a sweep by what distinguishes them from all others."""
+
+    def __init__(self, result: SweepResult) -> None:
+        self._prefixes = ("", "", *(f"{name}=" for name in result.attributes))
+        self._values = _values(result.points)
+
+    def at(self, points: Sequence[SweepPoint]) -> str:
+        """Return where `points` are; nothing if they are all of the sweep."""
+        values = _values(points)
+        if math.prod(map(len, values)) == len(points):
+            named = self._range(values)
+            return f" at {named}" if named else ""
+        named = "; ".join(self._range(_values([point])) for point in points[:MOST_POINTS])
+        more = len(points) - MOST_POINTS
+        return f" at {named} and {more} more" if more > 0 else f" at {named}"
+
+    def _range(self, point_values: Sequence[Sequence[str]]) -> str:
+        """Name all points with these values of workload, architecture and attributes."""
+        return ", ".join(
+            f"{prefix}{','.join(values[:MOST_VALUES])}{',...' if len(values) > MOST_VALUES else ''}"
+            for prefix, values, every in zip(self._prefixes, point_values, self._values, strict=True)
+            if len(values) < len(every)
+        )
+
+
+def _values(points: Sequence[SweepPoint]) -> list[tuple[str, ...]]:
+    """Return the workloads, the architectures, and the values of each attribute that `points` have."""
+    variants = [point.variant for point in points]
+    rows = (
+        (variant.workload, variant.architecture, *(value for _, value in variant.settings))
+        for variant in variants
+    )
+    return [tuple(dict.fromkeys(column)) for column in zip(*rows, strict=True)]

@@ -15,7 +15,7 @@ from model.architecture import BANDWIDTHS, Architecture, Fanout, StorageLevel
 from model.cost.counting import tile_words
 from model.cost.report import Evaluation, LevelCost
 from model.cost.slack import CAPACITY, Resource, Slack
-from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import mapspace_size
 from model.objective import EDP, UNITS
 from model.problem import Problem
@@ -213,34 +213,24 @@ def areas_table(architecture: Architecture) -> ReportTable:
     table = plain_table("Component", ">Instances", ">Each", ">All", "...Source")
     for component, instances in architecture.components:
         area = component.area_um2
-        figures = (NOTHING, NOTHING, NOTHING)
+        cells = (NOTHING,) * 3
         if area is not None:
-            figures = (
-                f"{significant(area)} um2",
-                f"{significant(area * instances / 1e6)} mm2",
-                component.area_source,
-            )
-        table.add_row(component.name, count_text(instances), *figures)
+            total = f"{significant(area * instances / 1e6)} mm2"
+            cells = (f"{significant(area)} um2", total, component.area_source)
+        table.add_row(component.name, count_text(instances), *cells)
     return table
 
 
 def prices_table(architecture: Architecture) -> ReportTable:
     """Return the energy of every access, the words it moves, and where the figures come from."""
-    table = plain_table(
-        "Component",
-        ">Read",
-        ">Fill",
-        ">Update",
-        ">Leak/cycle",
-        ">Words",
-        "...Source",
-        optional=("Leak/cycle", "Words"),
-    )
+    figures = (">Read", ">Fill", ">Update", ">Leak/cycle", ">Words")
+    table = plain_table("Component", *figures, "...Source", optional=("Leak/cycle", "Words"))
     units = architecture.units_per_pj
     for level in architecture.levels:
         price = level.energy
-        figures = (price.read, price.fill, price.update, price.leak_per_cycle)
-        shown = (_energy(figure, units) for figure in figures)
+        shown = (
+            _energy(each, units) for each in (price.read, price.fill, price.update, price.leak_per_cycle)
+        )
         table.add_row(level.name, *shown, block_text(level), joined_sources(price.sources))
     compute = architecture.compute
     idle = (NOTHING,) * 4
@@ -309,7 +299,7 @@ def _slowest(evaluation: Evaluation) -> str:
     slowest = max(evaluation.levels, key=lambda level: level.cycles)
     if slowest.cycles <= evaluation.compute_cycles:
         return "the arithmetic"
-    return f"the bandwidth of {slowest.name} ({count_text(evaluation.compute_cycles)} without)"
+    return f"the bandwidth of {slowest.name} ({count_text(evaluation.compute_cycles)} without it)"
 
 
 def _used(used: int, instances: int) -> str:
@@ -348,15 +338,17 @@ def hierarchy_table(mapspace: Mapspace) -> ReportTable:
     temporal, spatial = iter(zip(mapspace.temporal, mapspace.keep, strict=True)), iter(mapspace.spatial)
     for position, node in enumerate(architecture.nodes):
         if isinstance(node, Fanout):
-            size = count_text(architecture.instances_above(position) * node.size)
+            children = count_text(architecture.instances_above(position) * node.size)
             kind = f"fanout {node.mesh_x} x {node.mesh_y}"
-            constraints = _joined((*_spatial_text(next(spatial)), *_flags_text(node)))
-            table.add_row(node.name, kind, size, *(NOTHING,) * 3, constraints)
+            constraints = _joined((*_loops_text(next(spatial)), *_flags_text(node)))
+            table.add_row(node.name, kind, children, *(NOTHING,) * 3, constraints)
             continue
         loops, keep = next(temporal)
         instances = count_text(architecture.instances_above(position))
-        parts = (*_keep_text(keep), *_temporal_text(loops), *_flags_text(node), *_utilization_text(node))
-        table.add_row(node.name, "storage", instances, *_storage_columns(node), _joined(parts))
+        parts = (*_keep_text(keep), *_loops_text(loops), *_flags_text(node), *_utilization_text(node))
+        words = "unlimited" if node.usable_words is None else count_text(node.usable_words)
+        size = (words, str(node.word_bits), block_text(node))
+        table.add_row(node.name, "storage", instances, *size, _joined(parts))
     units = count_text(architecture.compute_instances)
     least = math.ceil(mapspace.min_parallelism)
     parallelism = f"at least {count_text(least)} in use" if least > 1 else NOTHING
@@ -372,13 +364,8 @@ def size_table(mapspace: Mapspace) -> ReportTable:
     table.add_row("Loop orders", f"{large_count_text(size.orders)} at most")
     table.add_row("Spatial splits", f"{large_count_text(size.splits)} at most")
     table.add_row("Keep masks", large_count_text(size.keep_masks))
-    table.add_row("Mappings", f"{large_count_text(size.mappings)} at most, capacities aside")
+    table.add_row("Mappings", f"{large_count_text(size.mappings)} at most, ignoring capacities")
     return table
-
-
-def _storage_columns(level: StorageLevel) -> tuple[str, str, str]:
-    words = "unlimited" if level.usable_words is None else count_text(level.usable_words)
-    return words, str(level.word_bits), block_text(level)
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -391,26 +378,14 @@ def _keep_text(rules: KeepRules) -> Iterator[str]:
             yield f"{verb} {', '.join(sorted(names))}"
 
 
-def _factors_text(rules: tuple[FactorRule, ...]) -> Iterator[str]:
-    if rules:
-        yield ", ".join(f"{rule.dim}{rule.relation}{rule.value}" for rule in rules)
-
-
-def _order_text(rules: TemporalRules | SpatialRules) -> Iterator[str]:
+def _loops_text(rules: TemporalRules | SpatialRules) -> Iterator[str]:
+    """Yield the factors, the order and the split."""
+    if rules.factors:
+        yield ", ".join(f"{rule.dim}{rule.relation}{rule.value}" for rule in rules.factors)
     for place, dims in (("innermost", rules.inner), ("outermost", rules.outer)):
         if dims:
             yield f"{place} {' '.join(dims)}"
-
-
-def _temporal_text(rules: TemporalRules) -> Iterator[str]:
-    yield from _factors_text(rules.factors)
-    yield from _order_text(rules)
-
-
-def _spatial_text(rules: SpatialRules) -> Iterator[str]:
-    yield from _factors_text(rules.factors)
-    yield from _order_text(rules)
-    if rules.split is not None:
+    if isinstance(rules, SpatialRules) and rules.split is not None:
         yield f"split {rules.split}"
 
 
@@ -437,20 +412,13 @@ UNCHANGED = "unchanged"
 
 def slack_table(slacks: Iterable[Slack]) -> ReportTable:
     """Return a row per limit of one instance: its size, and what the mapping uses and leaves of it."""
-    table = plain_table(
-        "Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Of limit", optional=("Unit", "Unused")
-    )
+    figures = (">Limit", ">Used", ">Unused", ">Of limit")
+    table = plain_table("Level", "Resource", "Unit", *figures, optional=("Unit", "Unused"))
     previous = ""
     for slack in slacks:
-        figures = (amount_text(slack.resource, part) for part in (slack.limit, slack.used, slack.unused))
-        unit = RESOURCE_UNITS[slack.resource]
-        table.add_row(
-            _once(slack.level, previous),
-            RESOURCE_NAMES[slack.resource],
-            unit,
-            *figures,
-            percent(slack.unused_share),
-        )
+        head = (_once(slack.level, previous), RESOURCE_NAMES[slack.resource], RESOURCE_UNITS[slack.resource])
+        amounts = (amount_text(slack.resource, part) for part in (slack.limit, slack.used, slack.unused))
+        table.add_row(*head, *amounts, percent(slack.unused_share))
         previous = slack.level
     return table
 

@@ -16,7 +16,7 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.text.source import Places
-from solver.report.figures import NOTHING, count_text, counted, objective_text, percent, seconds_text
+from solver.report.figures import count_text, counted, objective_text, percent, seconds_text
 from solver.report.reasons import reason_lines
 from solver.report.tables import (
     areas_table,
@@ -70,7 +70,9 @@ def print_result(
 def _print_sensitivity(
     console: Console, mapspace: Mapspace, result: Result, effects: Sequence[Effect]
 ) -> None:
-    heading = f"of {', then '.join(result.objectives)} to one limit at a time, at the same prices"
+    heading = (
+        f"of {', then '.join(result.objectives)} to one limit at a time, with unchanged energies per access"
+    )
     if any(level.size_words and level.multiple_buffering != 1 for level in mapspace.architecture.levels):
         heading += "; capacities before multiple buffering"  # as slack has them after it
     console.print(_title("Sensitivity"), heading)
@@ -92,12 +94,8 @@ def status_parts(result: Result) -> tuple[str, ...]:
 
 def work_text(statistics: Statistics) -> str:
     """Return how much work a search was."""
-    work = [
-        counted(statistics.states, "state"),
-        f"{counted(statistics.mappings_priced, 'mapping')} priced",
-        seconds_text(statistics.seconds),
-    ]
-    return ", ".join(work)
+    priced = f"{counted(statistics.mappings_priced, 'mapping')} priced"
+    return f"{counted(statistics.states, 'state')}, {priced}, {seconds_text(statistics.seconds)}"
 
 
 def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
@@ -131,7 +129,7 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
     console.print(problem_table(mapspace.problem))
     console.print(_title("Hierarchy, outermost first"))
     console.print(hierarchy_table(mapspace))
-    console.print(_title("Energy of an access"))
+    console.print(_title("Energy per access"))
     console.print(prices_table(mapspace.architecture))
     if any(component.area_um2 is not None for component, _ in mapspace.architecture.components):
         console.print(_title("Area"))
@@ -154,7 +152,7 @@ def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluati
     if unused:
         console.print(_title("Slack"), "(of one instance; bandwidths: average over the run)")
         console.print(slack_table(unused))
-    console.print(_title("Energy of an access"))
+    console.print(_title("Energy per access"))
     console.print(prices_table(architecture))
     console.print(_title("Totals"))
     console.print(totals_table(architecture, evaluation))
@@ -182,7 +180,7 @@ def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:
 
 
 def _shown(result: Result, objective: str, quantity: int | None) -> str:
-    return NOTHING if quantity is None else objective_text(objective, quantity, result.units_per_pj)
+    return objective_text(objective, quantity, result.units_per_pj)
 
 
 def _heading(problem: Problem, what: str) -> Text:

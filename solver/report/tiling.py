@@ -11,11 +11,11 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.tiling.operators import Shape
 from model.tiling.tilings import TensorTiling, Tiling
-from solver.report.document import Document
+from solver.report.document import Document, picked
 from solver.report.figures import NOTHING, count_text, percent
 from solver.report.tables import ReportTable, plain_table
 from solver.report.text import print_evaluation
-from solver.report.timeloop_mapping import Target, mapping_targets
+from solver.report.timeloop_mapping import mapping_targets
 
 HEADINGS = ("Tensor", "Shape", "Strategy", "Tile", ">Tiles", "First", "Last", ">Elements", ">Scratchpad")
 
@@ -28,11 +28,6 @@ class MappedReport:
     mapping: Mapping
     remarks: tuple[str, ...]  # where the mapping's tiles are not those of the tiling
     broken: str | None  # the rule of the mapspace or limit of the hardware that it breaks
-
-    @property
-    def targets(self) -> list[Target]:
-        """The mapping as Timeloop v4 targets."""
-        return mapping_targets(self.mapspace.problem, self.mapspace.architecture, self.mapping)
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,11 @@ def print_tiling(console: Console, report: TilingReport) -> None:
         console.print(f"note: {remark}")
     if report.mapped is not None:
         console.print()
-        _print_mapped(console, report.mapped)
+        mapspace, mapping = report.mapped.mapspace, report.mapped.mapping
+        evaluation = evaluate_in(mapspace, mapping)
+        print_evaluation(console, mapspace, mapping, evaluation)
+        for remark in (*report.mapped.remarks, *_refusal(report.mapped)):
+            console.print(f"note: {remark}")
 
 
 def tiling_document(report: TilingReport) -> Document:
@@ -72,36 +71,26 @@ def tiling_document(report: TilingReport) -> Document:
     tiling, mapped = report.tiling, report.mapped
     document: Document = {
         "status": "CANNOT_TILE" if tiling is None else "TILED",
-        "reason": report.reason,
-        "operator": report.operator,
-        "backend": report.backend,
-        "spad_elements": None,
-        "strategies": None,
-        "tiles": None,
-        "total_elements": None,
+        **picked(report, "reason", "operator", "backend"),
+        **dict.fromkeys(("spad_elements", "strategies", "tiles", "total_elements")),
         "notes": [],
         "mapping": None,
     }
     if tiling is None:
         return document
-    document |= {
+    notes, targets = list(tiling.remarks), None
+    if mapped is not None:
+        mapspace = mapped.mapspace
+        notes += [*map(str, mapspace.notes), *mapped.remarks, *_refusal(mapped)]
+        targets = mapping_targets(mapspace.problem, mapspace.architecture, mapped.mapping)
+    return document | {
         "spad_elements": tiling.backend.capacity,
         "strategies": {tensor.name: _strategy(tensor) for tensor in tiling.tensors},
         "tiles": {tensor.name: _tiles(tensor) for tensor in tiling.tensors},
         "total_elements": tiling.total_elements,
-        "notes": list(tiling.remarks),
+        "notes": notes,
+        "mapping": targets,
     }
-    if mapped is None:
-        return document
-    notes = [*tiling.remarks, *map(str, mapped.mapspace.notes), *mapped.remarks, *_refusal(mapped)]
-    return {**document, "notes": notes, "mapping": mapped.targets}
-
-
-def _print_mapped(console: Console, mapped: MappedReport) -> None:
-    evaluation = evaluate_in(mapped.mapspace, mapped.mapping)
-    print_evaluation(console, mapped.mapspace, mapped.mapping, evaluation)
-    for remark in (*mapped.remarks, *_refusal(mapped)):
-        console.print(f"note: {remark}")
 
 
 def _refusal(mapped: MappedReport) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import yaml
 
 from model.architecture import Architecture
-from model.mapping import FanoutMapping, Mapping, StorageMapping
+from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Problem
 
 Target = dict[str, object]
@@ -44,38 +44,26 @@ def _storage_targets(problem: Problem, name: str, chosen: StorageMapping) -> Ite
         "keep": [space for space in names if space in chosen.keep],
         "bypass": [space for space in names if space not in chosen.keep],
     }
-    live = [(loop.dim, loop.bound) for loop in chosen.temporal if loop.bound > 1]
-    unit = _unit_dims(problem, live)
-    yield {
-        "target": name,
-        "type": "temporal",
-        "factors": _factors(problem, live),
-        "permutation": [*unit, *(dim for dim, _ in live)],
-    }
+    live = [loop for loop in chosen.temporal if loop.bound > 1]
+    yield _loops_target(problem, name, "temporal", live)
 
 
 def _spatial_target(problem: Problem, name: str, chosen: FanoutMapping) -> Target:
     live = [loop for loop in chosen.spatial if loop.bound > 1]
-    along_x = [loop.dim for loop in live if loop.axis == "x"]
-    along_y = [loop.dim for loop in live if loop.axis == "y"]
-    pairs = [(loop.dim, loop.bound) for loop in live]
-    unit = _unit_dims(problem, pairs)
-    return {
-        "target": name,
-        "type": "spatial",
-        "factors": _factors(problem, pairs),
-        "permutation": [*unit, *along_x, *along_y],
-        "split": len(unit) + len(along_x),
-    }
+    along_y = [loop for loop in live if loop.axis == "y"]
+    in_order = [*(loop for loop in live if loop.axis == "x"), *along_y]
+    split = len(problem.dims) - len(along_y)
+    return {**_loops_target(problem, name, "spatial", in_order), "split": split}
 
 
-def _factors(problem: Problem, live: Sequence[tuple[str, int]]) -> list[str]:
-    bounds = dict(live)
+def _loops_target(problem: Problem, name: str, kind: str, live: Sequence[Loop | SpatialLoop]) -> Target:
+    """Return the target of loops, innermost first; dimensions without one come before them."""
+    bounds = {loop.dim: loop.bound for loop in live}
     if len(bounds) < len(live):
         raise ValueError("a node has two loops over one dimension")
-    return [f"{dim}={bounds.get(dim, 1)}" for dim in problem.dims]
-
-
-def _unit_dims(problem: Problem, live: Sequence[tuple[str, int]]) -> list[str]:
-    loops = {dim for dim, _ in live}
-    return [dim for dim in problem.dims if dim not in loops]
+    return {
+        "target": name,
+        "type": kind,
+        "factors": [f"{dim}={bounds.get(dim, 1)}" for dim in problem.dims],
+        "permutation": [*(dim for dim in problem.dims if dim not in bounds), *bounds],
+    }

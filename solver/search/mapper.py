@@ -270,7 +270,7 @@ def _check_size(problem: Problem) -> None:
     words = sum(most_words(problem, space) for space in problem.dataspaces)
     if words >= LARGEST_COUNT:
         size = math.floor(math.log10(words))
-        raise TooLargeError(f"the words of all tensors come to about 1e{size}, too many for a search")
+        raise TooLargeError(f"the words of all tensors total about 1e{size}, more than a search can count")
 
 
 def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> SearchSpace:

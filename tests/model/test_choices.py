@@ -1,4 +1,4 @@
-"""What rules leave open, against trying every order and every set of levels."""
+"""Choices that rules leave open, against trying every order and every set of levels."""
 
 from itertools import combinations, permutations, product
 

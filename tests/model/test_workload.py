@@ -1,4 +1,4 @@
-"""What an Einsum says of its tensors."""
+"""Properties of the tensors of an Einsum."""
 
 from model.problem import Term
 from model.workload import Einsum, RankIndex, TensorAccess

@@ -1,4 +1,4 @@
-"""What is printed, and what should be, in ``tests/solver/golden``; ``UPDATE_GOLDEN=1`` writes that anew."""
+"""What is printed, against what is expected, in ``tests/solver/golden``; ``UPDATE_GOLDEN=1`` rewrites it."""
 
 import io
 import os

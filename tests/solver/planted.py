@@ -1,4 +1,4 @@
-"""Wrong answers of CP-SAT, planted in its responses."""
+"""Wrong solutions, planted in responses of CP-SAT."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every CP-SAT model here is held to: small numbers, safe settings, whole answers, prompt stops."""
+"""Requirements on every CP-SAT model: small numbers, safe settings, integer solutions, prompt stops."""
 
 import threading
 import time

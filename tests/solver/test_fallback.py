@@ -1,4 +1,4 @@
-"""Searches with a known mapping, and with a feasibility check: the answers stay what they are."""
+"""Searches with a known mapping, and with a feasibility check: the results do not change."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Other limits, other optima: against enumeration, and against what must hold of any limit."""
+"""Other limits, other optima: against enumeration, and properties that hold for any limit."""
 
 from dataclasses import replace
 from fractions import Fraction

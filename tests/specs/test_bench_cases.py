@@ -1,4 +1,4 @@
-"""The benchmark's cases cover what they claim to, each Einsum once."""
+"""The benchmark's cases cover what they claim, each Einsum once."""
 
 import runpy
 from pathlib import Path

@@ -38,7 +38,7 @@ class Affine:
     coefficients: Mapping[str, int] = field(default_factory=dict)
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
-        """Return this plus `factor` times `other`; coefficients that come to zero are left out."""
+        """Return this plus `factor` times `other`; zero coefficients are left out."""
         total = dict(self.coefficients)
         for name, coefficient in other.coefficients.items():
             total[name] = total.get(name, 0) + factor * coefficient
@@ -77,10 +77,7 @@ def read_affine(text: str, span: Span | None) -> Affine:
 
 
 def read_constraints(text: str, span: Span) -> tuple[Constraint, ...]:
-    """Return the constraints that a conjunction of affine comparisons stands for.
-
-    Comparisons may be chained (``0 <= m < 128``) and joined by ``and`` or ``&&``; ``=`` means equality.
-    """
+    """Return the constraints of comparisons, which may be chained, and joined by ``and`` or ``&&``."""
     if _TWICE.search(text):
         hint = "write one between two values, such as `0 <= m < 128`"
         raise SpecError(f"two comparison operators follow each other in `{text}`", span, hint=hint)
@@ -181,11 +178,7 @@ Box = dict[str, Interval]
 
 
 def tightened(variables: Iterable[str], constraints: Sequence[Constraint]) -> Box:
-    """Return the intervals that the constraints leave to each variable.
-
-    Exact for constraints over single variables. A constraint over several is applied to the
-    intervals of the others, until nothing changes.
-    """
+    """Return the intervals that constraints leave to each variable, exact unless one is over several."""
     box: Box = {name: Interval() for name in variables}
     last: dict[str, Span] = {}
     for _ in range(_ROUNDS):
@@ -249,7 +242,7 @@ def may_bound_together(box: Mapping[str, Interval], constraints: Iterable[Constr
 def is_attained(box: Mapping[str, Interval], constraints: Iterable[Constraint]) -> bool:
     """Whether each end of a bounded box is known to be the value of some point that satisfies constraints.
 
-    Intervals alone tell unless different sums of the same variables are limited. Then each end is
+    Intervals alone say so unless different sums of the same variables are limited. Then each end is
     tried with all other variables at their low ends, and at their high ends.
     """
     strictest: dict[frozenset[tuple[str, int]], Affine] = {}

@@ -19,7 +19,7 @@ from model.formats.accelforge.einsums import (
 from model.formats.accelforge.shapes import Condition, RankSize, Shape
 from model.formats.timeloop.document import check_density
 from model.note import Note
-from model.text.fields import as_mapping, as_name
+from model.text.fields import add_once, as_mapping, as_name, is_blank
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, did_you_mean, note_at
 from model.wording import listing
 from model.workload import Einsum
@@ -77,10 +77,9 @@ def note_unreached(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
 
 
 def check_tensors(einsums: Sequence[ShapedEinsum], note: TakeNote) -> None:
-    """Check that all accesses of a tensor agree on its ranks and their sizes.
+    """Check that all accesses of a tensor agree on its ranks (by name, else by position) and their sizes.
 
-    Ranks are compared by name, or by position where the names differ. Sizes are those given in
-    `rank_sizes`; where there is none, accesses by single rank variables must have equal ranges.
+    Where no size is given, accesses by single rank variables must have equal ranges.
     """
     first: dict[str, _Accessed] = {}
     for einsum, access in _accesses(einsums):
@@ -156,10 +155,7 @@ def variable_of(index: WrittenIndex) -> str | None:
 
 
 def check_words(einsums: Sequence[WrittenEinsum], constants: Collection[str]) -> None:
-    """Check that no tensor of an Einsum's text lacks its indices.
-
-    Words between the tensors name functions, or constants.
-    """
+    """Check that no tensor of an Einsum's text lacks its indices; other words name functions or constants."""
     tensors = {access.tensor: access.span for einsum in einsums for access in einsum.accesses}
     for einsum in einsums:
         with within(einsum.name):
@@ -179,21 +175,19 @@ def _check_words(words: Iterable[BareWord], tensors: Mapping[str, Span], constan
 
 def check_dependencies(einsums: Sequence[WrittenEinsum]) -> None:
     """Check that each tensor is written once, and that no Einsum waits for itself."""
-    writers: dict[str, tuple[WrittenEinsum, WrittenAccess]] = {}
+    writers: dict[str, WrittenEinsum] = {}
+    places: dict[str, Span] = {}
     written = ((einsum, access) for einsum in einsums for access in einsum.accesses if access.output)
     for einsum, access in written:
-        if access.tensor in writers:
-            related = ((writers[access.tensor][1].span, "the first"),)
-            raise SpecError(f"tensor `{access.tensor}` is produced by two Einsums", access.span, related)
-        writers[access.tensor] = (einsum, access)
+        message = f"tensor `{access.tensor}` is produced by two Einsums"
+        add_once(places, access.tensor, access.span, message)
+        writers[access.tensor] = einsum
     done: set[str] = set()
     for einsum in einsums:
         _check_chain(einsum, writers, done)
 
 
-def _check_chain(
-    start: WrittenEinsum, writers: Mapping[str, tuple[WrittenEinsum, WrittenAccess]], done: set[str]
-) -> None:
+def _check_chain(start: WrittenEinsum, writers: Mapping[str, WrittenEinsum], done: set[str]) -> None:
     """Follow reads to their writers, depth first, without recursion: chains may be long."""
     path: list[tuple[WrittenEinsum, WrittenAccess | None]] = [(start, None)]
     pending = [_needed(start, writers, done)]
@@ -214,14 +208,12 @@ def _check_chain(
 
 
 def _needed(
-    einsum: WrittenEinsum, writers: Mapping[str, tuple[WrittenEinsum, WrittenAccess]], done: set[str]
+    einsum: WrittenEinsum, writers: Mapping[str, WrittenEinsum], done: set[str]
 ) -> Iterator[tuple[WrittenEinsum, WrittenAccess]]:
     """Yield the Einsums that write what an Einsum reads, each with the read."""
     for access in einsum.accesses:
-        if access.output or access.tensor not in writers:
-            continue
-        writer = writers[access.tensor][0]
-        if writer.name not in done:
+        writer = None if access.output else writers.get(access.tensor)
+        if writer is not None and writer.name not in done:
             yield writer, access
 
 
@@ -247,23 +239,19 @@ def check_densities(
         if key.text in ("density", "densities"):
             check_density(key, value, ignore_sparse, note)
         else:
-            note(note_at(key.span, "`{}` has no effect: all data is dense, or taken as dense", key.text))
+            note(note_at(key.span, "`{}` has no effect: all data is dense, or treated as dense", key.text))
 
 
 def _entries(workload: MappingNode, einsums: Sequence[WrittenEinsum]) -> Iterator[tuple[ScalarNode, Node]]:
     """Yield the entries about densities that are not empty."""
     for key, value in workload.entries:
-        if key.text in WORKLOAD_DENSITY_KEYS and not _is_empty(value):
+        if key.text in WORKLOAD_DENSITY_KEYS and not is_blank(value):
             yield key, as_mapping(value, f"`{key.text}`")
     attributes = [access.attributes for einsum in einsums for access in einsum.accesses]
     for key, value in (entry for node in attributes if node is not None for entry in node.entries):
-        if key.text in ACCESS_DENSITY_KEYS and not _is_empty(value):
+        if key.text in ACCESS_DENSITY_KEYS and not is_blank(value):
             as_name(value, f"`{key.text}`")
             yield key, value
-
-
-def _is_empty(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and node.value is None
 
 
 def unused_notes(
@@ -325,7 +313,7 @@ def operation_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
     for key, node in ((key, einsum.written.get(key)) for einsum in shaped for key in OPERATION_KEYS):
         if node is not None:
             operation = as_name(node, f"`{key}`")
-            yield note_at(node.span, "`{}: {}` changes nothing: all operations cost the same", key, operation)
+            yield note_at(node.span, "`{}: {}` has no effect: all operations cost the same", key, operation)
 
 
 def copy_notes(shaped: Iterable[ShapedEinsum]) -> Iterator[Note]:
@@ -343,7 +331,7 @@ def version_notes(*sections: Node | None) -> Iterator[Note]:
     for section in sections:
         version = section.get("version") if isinstance(section, MappingNode) else None
         if version is not None:
-            sentence = "`version` changes nothing: sections of all versions are read alike"
+            sentence = "`version` has no effect: sections of all versions are read in the same way"
             yield note_at(version.span, sentence)
 
 

@@ -13,6 +13,7 @@ from model.formats.accelforge.affine import Affine, read_affine
 from model.text.expressions import part_of
 from model.text.fields import (
     IDENTIFIER_HINT,
+    add_once,
     as_bool,
     as_mapping,
     as_name,
@@ -21,6 +22,7 @@ from model.text.fields import (
     check_keys,
     flat_items,
     given,
+    keyed_mapping,
     kind_of,
 )
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
@@ -137,18 +139,17 @@ class WrittenEinsum:
 
 def read_einsums(node: Node) -> tuple[WrittenEinsum, ...]:
     """Read a list of Einsums."""
-    einsums: dict[str, WrittenEinsum] = {}
+    einsums: list[WrittenEinsum] = []
+    places: dict[str, Span] = {}
     for item in flat_items(as_sequence(node, "`einsums`").items):
         label = _label(item)
         with within(label):
             einsum = _read_einsum(item, "an Einsum" if label is None else f"Einsum `{label}`")
-        if einsum.name in einsums:
-            related = ((einsums[einsum.name].span, "the first"),)
-            raise SpecError(f"two Einsums are named `{einsum.name}`", einsum.span, related)
-        einsums[einsum.name] = einsum
+        add_once(places, einsum.name, einsum.span, f"two Einsums are named `{einsum.name}`")
+        einsums.append(einsum)
     if not einsums:
         raise SpecError("`einsums` must not be empty", node.span)
-    return tuple(einsums.values())
+    return tuple(einsums)
 
 
 def _label(node: Node) -> str | None:
@@ -221,7 +222,7 @@ def _read_text(node: ScalarNode) -> tuple[tuple[WrittenAccess, ...], tuple[BareW
         raise SpecError(message, place)
     stray = _BRACKET.search(rest)
     if stray:
-        hint = "a bracket follows the name of its tensor directly, as in `A[m, k]`"
+        hint = "a bracket must directly follow the name of its tensor, as in `A[m, k]`"
         place = part_of(node.span, text, stray.start())
         raise SpecError(f"`{stray.group()}` does not belong to a tensor", place, hint=hint)
     outputs = list(_TENSOR.finditer(output_text))
@@ -313,8 +314,7 @@ def _read_access(node: Node) -> WrittenAccess:
 
 def _access_entry(node: Node) -> tuple[MappingNode, str, Span]:
     """Return an item of ``tensor_accesses``, and the tensor's name with its place."""
-    entry = as_mapping(node, "a tensor access")
-    check_keys(entry, ACCESS_KEYS, "a tensor access", ("name", "projection"))
+    entry = keyed_mapping(node, "a tensor access", ACCESS_KEYS, ("name", "projection"))
     name = entry.require("name", "a tensor access")
     return entry, as_name(name, "`name` of a tensor"), name.span
 

@@ -47,18 +47,17 @@ from model.formats.accelforge.sets import (
     read_top_renames,
 )
 from model.formats.accelforge.shapes import (
-    NO_SIZES,
     Condition,
     RankSize,
     find_shape,
     read_conditions,
     read_rank_sizes,
 )
-from model.formats.timeloop.tree import Attributes, read_variables
+from model.formats.timeloop.tree import NO_ATTRIBUTES, Attributes, read_variables
 from model.note import Note
 from model.problem import Term
 from model.text.composer import plain_value
-from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, check_keys, given
+from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, given, keyed_mapping
 from model.text.files import is_fragment
 from model.text.limits import Limits
 from model.text.merging import join_specs
@@ -143,26 +142,11 @@ def load_workload(
     allow_include: Iterable[str | Path] = (),
     ignore_sparse: bool = False,
 ) -> LoadedWorkload:
-    """Read a workload from files that are joined by top-level key.
+    """Read a workload from YAML files and Jinja2 templates, joined by top-level key.
 
-    Parameters
-    ----------
-    paths
-        YAML files and Jinja2 templates. They may include spec files from the directory of the file and
-        from two directories above.
-    variables
-        Template variables.
-    limits
-        Bounds on the text that is read.
-    allow_include
-        Further directories that may be included from.
-    ignore_sparse
-        Take all data as dense instead of refusing densities.
-
-    Raises
-    ------
-    SpecError
-        For every kind of bad input, with its place.
+    They may include spec files from the directory of the file and from two directories above. With
+    `ignore_sparse` all data is taken as dense; otherwise densities are refused. Raises SpecError, with its
+    place, for every kind of bad input.
     """
     text = read_workload_text(paths, variables, limits, allow_include)
     for key, _ in text.top.entries:
@@ -170,7 +154,7 @@ def load_workload(
             hint = "a workload file holds `workload`, `renames` and `variables`"
             raise SpecError(f"the section `{key.text}` of AccelForge is not read here", key.span, hint=hint)
         if key.text not in SECTIONS:
-            hint = did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+            hint = did_you_mean(key.text, SECTIONS) or f"known keys are {listing(SECTIONS)}"
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
     return read_workload(text, ignore_sparse)
 
@@ -181,13 +165,7 @@ def read_workload_text(
     limits: Limits | None = None,
     allow_include: Iterable[str | Path] = (),
 ) -> WorkloadText:
-    """Read the files of a workload; parameters as for `load_workload`.
-
-    Raises
-    ------
-    SpecError
-        For files that cannot be read or joined.
-    """
+    """Read the files of a workload; parameters and errors as for `load_workload`."""
     files = [Path(path) for path in paths]
     tops = read_each(files, variables, limits, allow_include, LEVELS_ABOVE)
     main = [path for path, top in zip(files, tops, strict=True) if "workload" in top] or files
@@ -196,20 +174,7 @@ def read_workload_text(
 
 
 def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWorkload:
-    """Read the sections ``workload``, ``renames`` and ``variables`` of a joined spec.
-
-    Parameters
-    ----------
-    text
-        Other sections in it are passed over.
-    ignore_sparse
-        Take all data as dense instead of refusing densities.
-
-    Raises
-    ------
-    SpecError
-        For every kind of bad input, with its place.
-    """
+    """Read the sections of a workload in a joined spec; others are passed over. See `load_workload`."""
     sections = (entry for entry in text.top.entries if entry[0].text in SECTIONS)
     top = MappingNode(tuple((key, _settled(value)) for key, value in sections), text.top.span)
     notes: list[Note] = []
@@ -268,11 +233,10 @@ def _read_section(top: MappingNode, note: TakeNote) -> _Section:
         what = f"{listing(top.keys())} without a `workload`" if top.entries else "no `workload` is given"
         hint = "give this file together with one that has `workload:`"
         raise SpecError(what, top.span, hint=hint)
-    node = as_mapping(top.require("workload"), "`workload`")
-    check_keys(node, WORKLOAD_KEYS, "`workload`", ("einsums",))
+    node = keyed_mapping(top.require("workload"), "`workload`", WORKLOAD_KEYS, ("einsums",))
     section = given(top, "variables")
     variables = {} if section is None else read_variables(as_mapping(section, "`variables`"))
-    sizes, inherited = read_rank_sizes(given(node, "rank_sizes"), NO_SIZES, variables)
+    sizes, inherited = read_rank_sizes(given(node, "rank_sizes"), NO_ATTRIBUTES, variables)
     cascade = Cascade(read_einsums(node.require("einsums", "`workload`")))
     return _Section(
         variables=variables,

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 from model.formats.accelforge.einsums import Cascade, WrittenEinsum
 from model.text.expressions import Evaluator
 from model.text.fields import (
     IDENTIFIER_HINT,
     Names,
+    add_once,
     as_bool,
     as_int,
     as_mapping,
     as_name,
     as_scalar,
     as_sequence,
-    check_keys,
     flat_items,
     given,
+    items_of,
+    keyed_mapping,
     known_name,
 )
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, did_you_mean, note_at
@@ -40,10 +42,7 @@ _OPERATORS: dict[type[ast.operator], str] = {
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """A set of tensors or of rank variables; `kind` is None for the empty set of either.
-
-    Sets are equal if their members are: the empty set of tensors is ``Nothing``.
-    """
+    """A set of tensors or of rank variables, equal by members; `kind` is None for an empty set of either."""
 
     members: frozenset[str]
     kind: Kind | None = field(default=None, compare=False)
@@ -65,32 +64,7 @@ def set_of(members: Iterable[str], kind: Kind) -> SetValue:
     return SetValue(frozenset(members), kind)
 
 
-class SetNames(Protocol):
-    """What names mean in the set expressions of one Einsum."""
-
-    def find(self, name: str) -> SetValue | None:
-        """Return the set called `name`, None where there is none."""
-
-    def candidates(self) -> Iterable[str]:
-        """Return the known names, to suggest one of them."""
-
-    def unknown(self) -> str:
-        """Return a hint for names that are like none of the known ones."""
-
-    def everything(self, kind: Kind | None) -> SetValue:
-        """Return all tensors or all rank variables of the Einsum."""
-
-    def attribute(self, value: SetValue, name: str) -> object:
-        """Return an attribute of a set.
-
-        Raises
-        ------
-        TypeError
-            There is none; evaluation turns it into an error of the spec.
-        """
-
-
-def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
+def evaluate_set(node: ScalarNode, names: EinsumNames) -> SetValue:
     """Return the set that a set expression stands for.
 
     Names of sets, tensors, rank variables and renames are combined by ``& | ^ - ~``, parentheses
@@ -103,19 +77,10 @@ def evaluate_set(node: ScalarNode, names: SetNames) -> SetValue:
     return value
 
 
-def evaluate_number(node: ScalarNode, names: SetNames) -> object:
-    """Return what an expression over sets stands for, such as ``1 if len(All) == 3 else 0``."""
-    return _SetEvaluator(node, names).value()
-
-
 class _SetEvaluator(Evaluator):
-    def __init__(self, node: ScalarNode, names: SetNames) -> None:
+    def __init__(self, node: ScalarNode, names: EinsumNames) -> None:
         super().__init__(node.text, node.span, {})
         self._sets = names
-
-    def value(self) -> object:
-        """Return the expression's value: a set, a number or a truth value."""
-        return self._value(self._text.parse(), 0)
 
     def _known_value(self, node: ast.expr, depth: int) -> object:
         match node:
@@ -124,7 +89,8 @@ class _SetEvaluator(Evaluator):
                 if any(isinstance(value, SetValue) for value in values):
                     return _combined(_OPERATORS[type(symbol)], *values)
             case ast.UnaryOp(op=ast.Invert(), operand=operand):
-                return self._complement(self._value(operand, depth))
+                members = _as_set(self._value(operand, depth))
+                return _combined("-", self._sets.everything(members.kind), members)
             case ast.Call(func=ast.Name(id="len"), args=[argument], keywords=[]):
                 return len(_as_set(self._value(argument, depth)))
             case ast.Call(func=ast.Name() as name, args=[], keywords=[]):
@@ -140,10 +106,6 @@ class _SetEvaluator(Evaluator):
         hint = did_you_mean(name, self._sets.candidates()) or self._sets.unknown()
         message = f"`{name}` is not a tensor, rank variable, rename or set"
         raise SpecError(message, self._text.at(node), hint=hint)
-
-    def _complement(self, value: object) -> SetValue:
-        members = _as_set(value)
-        return _combined("-", self._sets.everything(members.kind), members)
 
 
 def _as_set(value: object) -> SetValue:
@@ -192,18 +154,16 @@ def read_renames(node: Node | None, kind: Kind | None = None) -> Renames:
     if isinstance(node, MappingNode):
         return {key.text: _rename(key, value, None, kind) for key, value in node.entries}
     renames: Renames = {}
+    places: dict[str, Span] = {}
     for item in as_sequence(node, "`renames`").items:
-        entry = as_mapping(item, "a rename")
-        check_keys(entry, ("name", "source", "expected_count"), "a rename", ("name", "source"))
+        entry = keyed_mapping(item, "a rename", ("name", "source", "expected_count"), ("name", "source"))
         rename = _rename(
             entry.require("name", "a rename"),
             entry.require("source", "a rename"),
             given(entry, "expected_count"),
             kind,
         )
-        if rename.name in renames:
-            related = ((renames[rename.name].span, "the first"),)
-            raise SpecError(f"rename `{rename.name}` is given twice", rename.span, related)
+        add_once(places, rename.name, rename.span, f"rename `{rename.name}` is given twice")
         renames[rename.name] = rename
     return renames
 
@@ -222,30 +182,20 @@ def _rename(key: Node, source: Node, expected: Node | None, kind: Kind | None) -
 
 
 def read_top_renames(node: Node | None, einsums: Iterable[str]) -> dict[str, Renames]:
-    """Read the top-level section ``renames``.
-
-    Several entries for one Einsum, as files that are joined may bring them, count together.
-    """
+    """Read the top-level section ``renames``; several entries for one Einsum count together."""
     if node is None:
         return {}
-    section = as_mapping(node, "`renames`")
-    check_keys(section, ("einsums", "version"), "`renames`")
-    listed = given(section, "einsums")
-    items = () if listed is None else as_sequence(listed, "`einsums` of `renames`").items
+    section = keyed_mapping(node, "`renames`", ("einsums", "version"))
+    items = items_of(section.get("einsums"), "`einsums` of `renames`")
     names = (DEFAULT, *einsums)
     by_einsum: dict[str, Renames] = {}
     for item in flat_items(items):
-        entry = as_mapping(item, "an Einsum's renames")
-        check_keys(entry, ("name", *_SECTION_KINDS), "an Einsum's renames", ("name",))
+        entry = keyed_mapping(item, "an Einsum's renames", ("name", *_SECTION_KINDS), ("name",))
         name = known_name(entry.require("name", "an Einsum's renames"), names, "Einsum")
-        for rename in _renames_of_entry(entry):
+        renames = [read_renames(given(entry, key), kind) for key, kind in _SECTION_KINDS.items()]
+        for rename in (rename for of_kind in renames for rename in of_kind.values()):
             _add(by_einsum.setdefault(name, {}), rename)
     return by_einsum
-
-
-def _renames_of_entry(entry: MappingNode) -> Iterator[Rename]:
-    for key, kind in _SECTION_KINDS.items():
-        yield from read_renames(given(entry, key), kind).values()
 
 
 def _add(renames: Renames, rename: Rename) -> None:
@@ -322,7 +272,7 @@ class EinsumNames:
     def unknown(self) -> str:
         """Return a hint that names the Einsum: what is written once may lack a rename in one of them."""
         renames = f"the renames {listing(self.renames)}" if self.renames else "no renames"
-        return f"this is worked out for Einsum `{self.einsum.name}`, which has {renames}"
+        return f"this is evaluated for Einsum `{self.einsum.name}`, which has {renames}"
 
     def everything(self, kind: Kind | None) -> SetValue:
         """Return all tensors or all rank variables of the Einsum."""
@@ -397,7 +347,7 @@ class EinsumNames:
 
     def _counted(self, rename: Rename, expected: ScalarNode, value: SetValue) -> SetValue:
         """Return what a rename stands for if it has the expected size, or may fall short of it."""
-        count = evaluate_number(expected, self)
+        count = _SetEvaluator(expected, self).value()
         if isinstance(count, bool) or not isinstance(count, int):
             raise SpecError("`expected_count` must be a whole number", expected.span)
         if count == len(value):
@@ -407,11 +357,14 @@ class EinsumNames:
         place, shown = rename.source.span, (self._matches(rename, value), count)
         if len(value) < count:
             self._unmet.add(rename.name)
-            sentence = "{}, but expected_count is {}: what feeds the Einsum is not in this file"
+            sentence = "{}, but expected_count is {}: the producers of its inputs are not in this file"
             self.on_unmet(note_at(place, sentence, *shown))
             return value
         # Which of them is meant, only the tensors that are missing elsewhere would tell.
-        sentence = "{}, but expected_count is {}: it names nothing, as what it leaves out is not in this file"
+        sentence = (
+            "{}, but expected_count is {}: it is taken as empty, since the tensors that it excludes are not "
+            "in this file"
+        )
         self.on_unmet(note_at(place, sentence, *shown))
         return NOTHING
 
@@ -496,10 +449,10 @@ class EinsumNames:
         """Return a value, worked out at the first call; SpecError where it needs itself."""
         if key in self._open:
             chain = " -> ".join((*self._open[self._open.index(key) :], key))
-            raise SpecError(f"set expressions need each other's values: {chain}", place)
+            raise SpecError(f"set expressions depend on each other: {chain}", place)
         if len(self._open) >= _LONGEST_CHAIN:
             raise SpecError(
-                f"set expressions need each other in a chain of more than {_LONGEST_CHAIN}", place
+                f"set expressions depend on each other in a chain of more than {_LONGEST_CHAIN}", place
             )
         if key not in self._known:
             self._open.append(key)
@@ -527,8 +480,8 @@ def names_of_part(
         handed_on = sorted(fed & {access.tensor for access in einsum.accesses})
         if handed_on:
             sentence = (
-                "{} counts as an intermediate in Einsum `{}`: nothing in this fragment writes it, but it has "
-                "a rank that all has that is written here"
+                "{} counts as an intermediate in Einsum `{}`: nothing in this fragment writes it, but it "
+                "shares a rank with everything that is written here"
             )
             note(note_at(einsum.span, sentence, listing(handed_on), einsum.name))
         return names

@@ -20,8 +20,8 @@ from model.formats.accelforge.affine import (
 )
 from model.formats.accelforge.einsums import SHAPE_KEYS, WrittenEinsum, WrittenIndex
 from model.formats.timeloop.problem import MAX_BOUND
-from model.formats.timeloop.tree import NO_ATTRIBUTES, Attributes, read_attributes
-from model.text.fields import Names, as_int, as_mapping, as_scalar, one_of
+from model.formats.timeloop.tree import Attributes, read_attributes
+from model.text.fields import Names, as_int, as_mapping, as_scalar, is_blank, one_of
 from model.text.limits import DEFAULT_LIMITS
 from model.text.source import (
     MappingNode,
@@ -89,15 +89,12 @@ def read_rank_sizes(
     return sizes, attributes
 
 
-NO_SIZES = NO_ATTRIBUTES
-
-
 def read_conditions(
     section: MappingNode | None, known: frozenset[str], note: TakeNote
 ) -> tuple[Condition, ...]:
     """Read ``iteration_space_shape``: a list of texts, or a mapping of rank variables to texts."""
     written = None if section is None else one_of(section, SHAPE_KEYS, "the workload")
-    if written is None or (isinstance(written[1], ScalarNode) and written[1].value is None):
+    if written is None or is_blank(written[1]):
         return ()
     key, node = written
     if key.text != SHAPE_KEYS[0]:
@@ -121,10 +118,7 @@ def _condition(node: Node, known: frozenset[str], key: ScalarNode | None) -> Con
 def find_shape(
     einsum: WrittenEinsum, sizes: Mapping[str, RankSize], conditions: tuple[Condition, ...]
 ) -> Shape:
-    """Return the ranges of an Einsum's rank variables.
-
-    Every access to a rank with a size limits its index to the rank; what lies beyond is skipped.
-    """
+    """Return the ranges of an Einsum's rank variables; what lies beyond the size of a rank is skipped."""
     indices = [index for access in einsum.accesses for index in access.indices]
     limits = [limit for index in indices for limit in _limits(index, sizes)]
     affine: list[Constraint] = []
@@ -164,7 +158,7 @@ def _limits(index: WrittenIndex, sizes: Mapping[str, RankSize]) -> tuple[Constra
 
 
 def _constraints(condition: Condition) -> tuple[Constraint, ...] | None:
-    """Return a condition as affine constraints, None where only ISL can tell what it means."""
+    """Return a condition as affine constraints, None if only ISL can interpret it."""
     is_for_isl = _ISL_NOTATION.search(condition.text) is not None
     try:
         return read_constraints(condition.text, condition.span)
@@ -189,16 +183,15 @@ def _check_variables(constraint: Constraint, einsum: WrittenEinsum) -> None:
 def _check_bounded(einsum: WrittenEinsum, box: Box, sizes: Mapping[str, RankSize]) -> None:
     indices = (index for access in einsum.accesses for index in access.indices)
     for index, name in ((inner, name) for inner in indices for name in inner.affine.coefficients):
-        if not box[name].is_bounded:
-            raise _unbounded(name, index, sizes)
-
-
-def _unbounded(name: str, index: WrittenIndex, sizes: Mapping[str, RankSize]) -> SpecError:
-    close = did_you_mean(index.rank, sizes)
-    hint = f"give rank `{index.rank}` a size in `rank_sizes`, or limit `{name}` in `iteration_space_shape`"
-    is_single = set(index.affine.coefficients) == {name}
-    what = f"rank `{index.rank}` is undefined: it has no size, and" if is_single else "there is no size:"
-    return SpecError(f"{what} rank variable `{name}` has no bounds", index.span, hint=close or hint)
+        if box[name].is_bounded:
+            continue
+        hint = (
+            f"give rank `{index.rank}` a size in `rank_sizes`, or limit `{name}` in `iteration_space_shape`"
+        )
+        is_single = set(index.affine.coefficients) == {name}
+        what = f"rank `{index.rank}` is undefined: it has no size, and" if is_single else "there is no size:"
+        message = f"{what} rank variable `{name}` has no bounds"
+        raise SpecError(message, index.span, hint=did_you_mean(index.rank, sizes) or hint)
 
 
 def _range(box: Box, name: str, einsum: WrittenEinsum) -> range:

@@ -25,11 +25,13 @@ from model.formats.timeloop.problem import MAX_BOUND, LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
 from model.text.fields import (
+    add_once,
     as_mapping,
     as_name,
     as_sequence,
     check_keys,
     check_problem,
+    keyed_mapping,
     kind_of,
     known_name,
     name_list,
@@ -64,10 +66,6 @@ def load_method_network(
         Files with ``network`` make up the network: layers with shapes; all others the architecture.
     methods
         File with ``methods``.
-    variables
-        Template variables, the same for all files.
-    options
-        How to read them.
 
     Raises
     ------
@@ -95,7 +93,7 @@ def load_method_network(
     hardware = read_files(architectures, variables, options.limits, options.allow_include)
     if PROBLEM in hardware:
         raise SpecError(
-            "the layers come from `network`, so `problem` has no place", hardware.key(PROBLEM).span
+            "the layers come from `network`, so `problem` does not belong here", hardware.key(PROBLEM).span
         )
     if MAPPER in hardware:
         sentence = "`mapper` does not choose the objective of an assignment"
@@ -155,7 +153,7 @@ def _mapped(shaped: ShapedNetwork) -> Iterator[tuple[ShapedLayer, Convolution, s
 
 @dataclass(frozen=True)
 class _Loader:
-    """Reads the architecture anew for every problem and dataflow: constraints are about a problem."""
+    """Reads the architecture again for every problem and dataflow: constraints depend on the problem."""
 
     hardware: MappingNode
     files: Sequence[Path]
@@ -204,7 +202,7 @@ class _Loader:
         try:
             return run_outermost(loaded.mapspace, lowered.outermost)
         except ValueError as error:
-            message = f"method `{name}` cannot run its products in turn: {error}"
+            message = f"method `{name}` cannot run its products one after the other: {error}"
             raise SpecError(message, self.offered.places[name]) from error
 
     def _constrained(self, dataflow: str) -> MappingNode:
@@ -241,8 +239,7 @@ class MethodFile:
 def read_methods(top: MappingNode) -> MethodFile:
     """Read a file of methods; the constraints in it are read where they meet an architecture."""
     check_keys(top, (METHODS,), "a file of methods", (METHODS,))
-    section = as_mapping(top.require(METHODS, "the file"), f"`{METHODS}`")
-    check_keys(section, METHODS_KEYS, f"`{METHODS}`", METHODS_KEYS)
+    section = keyed_mapping(top.require(METHODS, "the file"), f"`{METHODS}`", METHODS_KEYS, METHODS_KEYS)
     layouts = _layouts(section.require("layouts", f"`{METHODS}`"))
     constraints = as_mapping(section.require("dataflows", f"`{METHODS}`"), "`dataflows`")
     dataflows = {key.text: _constraints(key, value) for key, value in constraints.entries}
@@ -251,24 +248,18 @@ def read_methods(top: MappingNode) -> MethodFile:
     offers = as_sequence(section.require("offers", f"`{METHODS}`"), "`offers`")
     for item in offers.items:
         method = _method(item, layouts, tuple(dataflows))
-        if method.name in methods:
-            related = ((places[method.name], "the first"),)
-            raise SpecError(f"two methods are named `{method.name}`", item.span, related)
-        methods[method.name], places[method.name] = method, item.span
+        add_once(places, method.name, item.span, f"two methods are named `{method.name}`")
+        methods[method.name] = method
     if not methods:
         raise SpecError("`offers` must not be empty", offers.span)
     return MethodFile(layouts, dataflows, methods, places)
 
 
 def _layouts(node: Node) -> tuple[str, ...]:
-    layouts: dict[str, Node] = {}
+    layouts: dict[str, Span] = {}
     for item in as_sequence(node, "`layouts`").items:
         name = as_name(item, "a layout")
-        if name in layouts:
-            raise SpecError(
-                f"layout `{name}` is listed twice", item.span, ((layouts[name].span, "first here"),)
-            )
-        layouts[name] = item
+        add_once(layouts, name, item.span, f"layout `{name}` is listed twice", "first here")
     if not layouts:
         raise SpecError("`layouts` must not be empty", node.span)
     return tuple(layouts)
@@ -283,8 +274,7 @@ def _constraints(key: ScalarNode, node: Node) -> SequenceNode:
 
 
 def _method(item: Node, layouts: tuple[str, ...], dataflows: tuple[str, ...]) -> Method:
-    node = as_mapping(item, "a method")
-    check_keys(node, OFFER_KEYS, "a method", OFFER_KEYS)
+    node = keyed_mapping(item, "a method", OFFER_KEYS, OFFER_KEYS)
     name = as_name(node.require("name", "a method"), "the method's name")
     what = f"method `{name}`"
     return Method(

@@ -24,6 +24,7 @@ from model.assignment.network import (
 from model.assignment.systolic import DATAFLOWS, Hardware, SystolicModel
 from model.note import Note
 from model.text.fields import (
+    add_once,
     as_bool,
     as_fraction,
     as_int,
@@ -31,6 +32,7 @@ from model.text.fields import (
     as_name,
     as_sequence,
     check_keys,
+    keyed_mapping,
     kind_of,
     known_name,
     name_list,
@@ -70,18 +72,7 @@ def load_assignment(
     allow_include: Iterable[str | Path] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> LoadedAssignment:
-    """Read network files.
-
-    Parameters
-    ----------
-    paths
-        YAML files and Jinja2 templates, joined by top-level key.
-    variables
-        Template variables.
-    allow_include
-        Further directories that templates and includes may read from.
-    limits
-        Bounds on the text that is read.
+    """Read network files, YAML and Jinja2 templates, joined by top-level key.
 
     Raises
     ------
@@ -140,10 +131,9 @@ def read_layers(section: MappingNode, keys: Sequence[str]) -> tuple[NamedLayer, 
             check_keys(node, keys, "a layer", ("name",))
         name_node = node.require("name", "a layer")
         name = as_name(name_node, "the layer's name")
-        if name in named:
-            raise SpecError(f"two layers are named `{name}`", name_node.span, ((places[name], "the first"),))
+        add_once(places, name, name_node.span, f"two layers are named `{name}`")
         check_keys(node, keys, f"layer `{name}`")
-        named[name], places[name] = NamedLayer(name, node), name_node.span
+        named[name] = NamedLayer(name, node)
     return tuple(named.values())
 
 
@@ -161,11 +151,11 @@ def read_edges(
         return tuple(NamedEdge(number, number + 1, None, node.span) for number in range(len(layers) - 1))
     positions = {layer.name: position for position, layer in enumerate(layers)}
     edges: dict[tuple[int, int], NamedEdge] = {}
+    places: dict[tuple[int, int], Span] = {}
     for item in as_sequence(node, "`edges`").items:
         edge = _read_edge(item, positions, keys)
         ends = (edge.source, edge.target)
-        if ends in edges:
-            raise SpecError("these layers are joined twice", edge.span, ((edges[ends].span, "first here"),))
+        add_once(places, ends, edge.span, "these layers are joined twice", "first here")
         edges[ends] = edge
     _check_acyclic(layers, edges)
     return tuple(edges.values())
@@ -184,8 +174,7 @@ def lone_layer_notes(layers: Sequence[NamedLayer], edges: Sequence[NamedEdge]) -
 
 
 def _read_edge(item: Node, positions: Mapping[str, int], keys: Sequence[str]) -> NamedEdge:
-    node = as_mapping(item, "an edge")
-    check_keys(node, keys, "an edge", ("from", "to"))
+    node = keyed_mapping(item, "an edge", keys, ("from", "to"))
     source, target = (
         positions[known_name(node.require(end, "an edge"), positions, "layer")] for end in ("from", "to")
     )
@@ -276,14 +265,6 @@ def read_cost(node: Node, what: str) -> Cost:
     return as_fraction(node, what)
 
 
-def read_figure(node: Node, what: str) -> Fraction:
-    """Return a positive finite number exactly as written."""
-    figure = read_cost(node, what)
-    if figure is None or figure == 0:
-        raise SpecError(f"{what} must be positive and finite", node.span)
-    return Fraction(figure)
-
-
 def read_transition(
     node: Node, edge: str, sources: Iterable[str], targets: Iterable[str]
 ) -> dict[tuple[str, str], Cost]:
@@ -342,7 +323,7 @@ def read_shapes(section: MappingNode) -> tuple[ShapedNetwork, Hardware]:
     unit = section.get("unit")
     if unit is not None and as_name(unit, "`unit`") != UNIT:
         raise SpecError(f"the cost model `{SYSTOLIC_ARRAY}` gives costs in `{UNIT}`", unit.span)
-    hardware = _read_hardware(as_mapping(section.require("cost_model"), "`cost_model`"))
+    hardware = _read_hardware(section.require("cost_model"))
     named = read_layers(section, SHAPED_LAYER_KEYS)
     layers = tuple(map(_shaped_layer, named))
     return shaped_network(section, named, layers), hardware
@@ -393,16 +374,15 @@ def read_shape(layer: NamedLayer) -> Convolution | Tensor:
     if (conv is None) == (tensor is None):
         raise SpecError(f"{what} has either `conv` or `tensor`", node.span)
     if conv is not None:
-        return _read_convolution(as_mapping(conv, f"`conv` of {what}"), what)
+        return _read_convolution(conv, what)
     assert tensor is not None  # one of the two is given
-    sizes = as_mapping(tensor, f"`tensor` of {what}")
-    check_keys(sizes, TENSOR_KEYS, f"`tensor` of {what}", TENSOR_KEYS)
+    sizes = keyed_mapping(tensor, f"`tensor` of {what}", TENSOR_KEYS, TENSOR_KEYS)
     extents = {key: _extent(sizes.require(key, what), f"`{key}` of {what}") for key in TENSOR_KEYS}
     return Tensor(**extents)
 
 
-def _read_convolution(node: MappingNode, what: str) -> Convolution:
-    check_keys(node, CONV_KEYS, f"`conv` of {what}", CONV_KEYS[:4])
+def _read_convolution(conv: Node, what: str) -> Convolution:
+    node = keyed_mapping(conv, f"`conv` of {what}", CONV_KEYS, CONV_KEYS[:4])
     sizes = {
         key: _extent(node.require(key, f"`conv` of {what}"), f"`{key}` of {what}") for key in CONV_KEYS[:4]
     }
@@ -429,14 +409,14 @@ def _extent(node: Node, what: str) -> int:
     return as_int(node, what, minimum=1, maximum=LARGEST_EXTENT)
 
 
-def _read_hardware(node: MappingNode) -> Hardware:
-    check_keys(node, MODEL_KEYS, "`cost_model`", ("name",))
+def _read_hardware(section: Node) -> Hardware:
+    node = keyed_mapping(section, "`cost_model`", MODEL_KEYS, ("name",))
     known_name(node.require("name", "`cost_model`"), (SYSTOLIC_ARRAY,), "cost model")
     rows, columns, budget = (node.get(key) for key in ("rows", "columns", "dsp_budget"))
     model = _read_model(node)
     sides = [key for key in ("rows", "columns") if key in node]
     if budget is not None and sides:
-        message = f"`dsp_budget` chooses the array, so `{sides[0]}` has no place"
+        message = f"`dsp_budget` chooses the array, so `{sides[0]}` does not belong here"
         raise SpecError(message, node.key(sides[0]).span)
     if budget is not None:
         return Hardware(model, None, as_int(budget, "`dsp_budget`", minimum=1, maximum=LARGEST_BUDGET))
@@ -450,7 +430,12 @@ def _read_hardware(node: MappingNode) -> Hardware:
 def _read_model(node: MappingNode) -> SystolicModel:
     def figure(key: str, usual: Fraction) -> Fraction:
         value = node.get(key)
-        return usual if value is None else read_figure(value, f"`{key}`")
+        if value is None:
+            return usual
+        cost = read_cost(value, f"`{key}`")
+        if not cost:
+            raise SpecError(f"`{key}` must be positive and finite", value.span)
+        return Fraction(cost)
 
     model = SystolicModel()
     model = replace(
@@ -467,11 +452,11 @@ def _read_model(node: MappingNode) -> SystolicModel:
         model = replace(model, dataflows=names)
     if double is not None:
         model = replace(model, double_buffering=as_bool(double, "`double_buffering`"))
-    return model if winograd is None else _with_winograd(model, as_mapping(winograd, "`winograd`"))
+    return model if winograd is None else _with_winograd(model, winograd)
 
 
-def _with_winograd(model: SystolicModel, node: MappingNode) -> SystolicModel:
-    check_keys(node, WINOGRAD_KEYS, "`winograd`")
+def _with_winograd(model: SystolicModel, winograd: Node) -> SystolicModel:
+    node = keyed_mapping(winograd, "`winograd`", WINOGRAD_KEYS)
     outputs, kernel = (_extent(node.require(key, "`winograd`"), f"`{key}`") for key in ("m", "r"))
     tiles = node.get("kernel_tiles")
     whole = tiles is not None and known_name(tiles, (FRACTIONAL, WHOLE), "kind of kernel tiles") == WHOLE
@@ -481,10 +466,7 @@ def _with_winograd(model: SystolicModel, node: MappingNode) -> SystolicModel:
 def channel_notes(
     named: Sequence[NamedEdge], edges: Sequence[ShapedEdge], layers: Sequence[ShapedLayer]
 ) -> list[Note]:
-    """Return a note for each edge that takes all channels of the next layer, which the one before lacks.
-
-    An edge with ``channels`` says what it carries, and is believed.
-    """
+    """Note each edge without ``channels`` whose next layer takes in more than the one before puts out."""
     notes = (
         _channel_note(own.span, layers[edge.source], layers[edge.target])
         for own, edge in zip(named, edges, strict=True)
@@ -512,6 +494,6 @@ def _channels_agree(source: ShapedLayer, target: ShapedLayer) -> bool:
 def _channel_note(span: Span, source: ShapedLayer, target: ShapedLayer) -> Note:
     sentence = (
         "without `channels` the edge carries all {:,} channels that layer `{}` takes in, "
-        "but layer `{}` puts out {:,}"
+        "but layer `{}` has {:,} output channels"
     )
     return note_at(span, sentence, target.channels, target.name, source.name, source.out_channels)

@@ -81,11 +81,10 @@ class Naming:
     workload: Workload
 
     def tensors(self, name: str) -> tuple[str, ...] | None:
-        """Return the dataspaces that a name means here.
+        """Return the dataspaces that a name means here, None for an unknown one.
 
-        A rename of the Einsum goes before a tensor, and this before the set of that name (``All``).
-        ``Weights``, ``Inputs`` and ``Outputs`` mean the renames ``weight``, ``input`` and
-        ``output`` where there are any.
+        A rename of the Einsum takes precedence over a tensor, and this over the set of that name (``All``);
+        ``Weights``, ``Inputs`` and ``Outputs`` mean the renames ``weight``, ``input`` and ``output``.
         """
         for spelling in (name, CONVENTIONAL.get(name, name)):
             if spelling in self._tensor_renames:
@@ -247,7 +246,7 @@ class Resolver:
         if tensors is not None:
             return tensors
         names = self.naming.known_tensor_names
-        hint = did_you_mean(scalar.text, names) or f"known are {listing(names)}"
+        hint = did_you_mean(scalar.text, names) or f"known names are {listing(names)}"
         if scalar.text in CONVENTIONAL:
             rename = CONVENTIONAL[scalar.text]
             hint = (

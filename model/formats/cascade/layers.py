@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from model.architecture import AccessEnergy, Architecture, Packing, StorageLevel
+from model.architecture import Architecture, Packing, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
 from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
@@ -118,16 +118,11 @@ def word_rows(level: StorageLevel, bits: Mapping[str, int]) -> Fraction:
 
 
 def in_values(architecture: Architecture, bits: Mapping[str, int]) -> Architecture:
-    """Return an architecture that counts in values of these sizes.
+    """Return an architecture that counts in values of these sizes (docs/network.md).
 
     A row of a level holds as many whole values as its bits allow; a value wider than a row takes
     several rows, each of which is accessed. Bandwidths keep their bits per cycle. Where all values
-    have one size a word is a value, and a level whose words have this size stays as it is; else a
-    word is what `word_rows` says.
-
-    Notes
-    -----
-    docs/network.md.
+    have one size a word is a value, else it is what `word_rows` says.
     """
     nodes = tuple(
         _level_in_values(node, bits) if isinstance(node, StorageLevel) else node
@@ -142,12 +137,13 @@ def _level_in_values(level: StorageLevel, bits: Mapping[str, int]) -> StorageLev
     (value_bits, *_) = bits.values()
     if level.word_bits == value_bits:
         return level
-    found = fit(level, value_bits)
+    found, energy = fit(level, value_bits), level.energy
+    rows = found.rows
     return replace(
         _with_words(level, bits, Fraction(value_bits)),
         word_bits=value_bits,
         block_size=found.values,
-        energy=_times(level.energy, found.rows),
+        energy=replace(energy, read=energy.read * rows, fill=energy.fill * rows, update=energy.update * rows),
     )
 
 
@@ -186,7 +182,7 @@ def _with_words(level: StorageLevel, bits: Mapping[str, int], word_bits: Fractio
 def _capacity(level: StorageLevel, size_words: int, bits: Mapping[str, int]) -> int:
     """Return how many words a level holds: whole rows of them, and those of a last, short row.
 
-    This counts with its share of a row's bits, or as what the values fill of it that fill it least,
+    That counts with its share of a row's bits, or as what the values fill of it that fill it least,
     if that is more: neither is more than any of them finds room for.
     """
     full, rest = divmod(size_words, level.block_size)
@@ -202,10 +198,6 @@ def _row_bits(level: StorageLevel) -> int:
 
 def _scaled(bandwidth: Fraction | None, ratio: Fraction) -> Fraction | None:
     return None if bandwidth is None else bandwidth * ratio
-
-
-def _times(energy: AccessEnergy, rows: int) -> AccessEnergy:
-    return replace(energy, read=energy.read * rows, fill=energy.fill * rows, update=energy.update * rows)
 
 
 MOST_WORDS = 1 << 56
@@ -313,7 +305,7 @@ def _waiting_notes(read: Sequence[_Read], waiting: Sequence[Sequence[Waiting]]) 
             meanwhile.setdefault((wait.tensor, levels[wait.level].name), []).append(loaded.einsum.name)
     for (tensor, level), names in meanwhile.items():
         verb = "runs" if len(names) == 1 else "run"
-        sentence = "{} waits at `{}`, and takes space there, while {} {}"
+        sentence = "{} is held at `{}`, and takes space there, while {} {}"
         yield note_at(None, sentence, tensor, level, listing(names), verb)
 
 
@@ -349,7 +341,7 @@ class _Taken:
     def what(self) -> str:
         """Return it for people."""
         names = listing(wait.tensor for wait in self.waiting)
-        parts = ["persistent tensors"] * bool(self.always) + [f"tensors that wait ({names})"] * bool(
+        parts = ["persistent tensors"] * bool(self.always) + [f"tensors held for later ({names})"] * bool(
             self.waiting
         )
         return " and ".join(parts)
@@ -377,14 +369,11 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspac
         if level.packing and (level.size_words or 0) > MOST_WORDS:
             raise SpecError(f"`{level.name}` is too large for values of these sizes", place_of(einsum))
         kept = {name: value_bits for name, value_bits in bits.items() if name not in rules.bypass}
-        unfit = [value_bits for name, value_bits in kept.items() if not _holds_one(level, name)]
+        room = math.inf if level.size_words is None else level.size_words
+        unfit = [kept[name] for name in kept if level.packing_of(name).size_per_value > room]
         if unfit:
             notes.append(note_at(None, "`{}` is too small for a value of {} bits", level.name, min(unfit)))
     return replace(mapspace, architecture=architecture)
-
-
-def _holds_one(level: StorageLevel, dataspace: str) -> bool:
-    return level.size_words is None or level.packing_of(dataspace).size_per_value <= level.size_words
 
 
 def _value_bits(einsum: Einsum) -> dict[str, int]:

@@ -84,10 +84,6 @@ def read_network(
         workload. A file with `problem` is one layer in Timeloop's form, or several where that is a list; a
         directory stands for its spec files, in the order of their names, and they may include what lies
         beside the directory. All other files make up the architecture.
-    variables
-        Template variables, the same for all files.
-    options
-        How to read them.
     names
         The variables that mean something here are added to it; without it, others are noted.
 
@@ -97,7 +93,7 @@ def read_network(
         For every kind of bad input; for a workload and layers at once, and for neither.
     """
     named = [Path(path) for path in paths]
-    options = _with_neighbours(options or LoadOptions(), named)
+    options = replace(_with_neighbours(options or LoadOptions(), named), refuse_infeasible=False)
     values = dict(variables or {})
     used: set[str] = set()
     files = _classified(named, values, options, used)
@@ -185,7 +181,7 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     notes: list[Note] = []
     files = (*given.workloads, *given.architectures)
     spec = without_mapping(_on_architecture(rest, given, variables, options), notes)
-    network = network_of(loaded.workload, spec, files, replace(options, refuse_infeasible=False))
+    network = network_of(loaded.workload, spec, files, options)
     notes = [*loaded.notes, *notes, *network.notes]
     return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top, spec))
 
@@ -198,18 +194,17 @@ def _model(
     names.update(model.variables)
     notes: list[Note] = []
     spec = without_mapping(_on_architecture(None, given, variables, options), notes)
-    network = network_of(model.workload, spec, given.architectures, replace(options, refuse_infeasible=False))
+    network = network_of(model.workload, spec, given.architectures, options)
     return LoadedNetwork(replace(network, notes=(*model.notes, *notes, *network.notes)), (spec,))
 
 
 def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read each layer with the architecture."""
     notes: list[Note] = []
-    feasible_or_not = replace(options, refuse_infeasible=False)
 
     def read(name: str, path: Path, top: MappingNode) -> tuple[Layer, MappingNode]:
         spec = without_mapping(_on_architecture(top, given, variables, options), notes)
-        loaded = load_node(spec, (path, *given.architectures), feasible_or_not)
+        loaded = load_node(spec, (path, *given.architectures), options)
         notes.extend(loaded.notes)
         return Layer(name, replace(loaded.mapspace, notes=())), spec
 
@@ -259,7 +254,7 @@ def _check_keys(top: MappingNode) -> None:
         name = section_name(key.text)
         if name in (*known, ANCHOR_MARK):
             continue
-        hint = did_you_mean(name, known) or f"known are {listing(known)}"
+        hint = did_you_mean(name, known) or f"known keys are {listing(known)}"
         if name == ASSIGNED:
             hint = ASSIGNED_HINT
         if name in FOREIGN_SECTIONS:
@@ -278,10 +273,7 @@ def without_mapping(top: MappingNode, notes: list[Note]) -> MappingNode:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return the files' names without suffixes, with as many directories as tell them apart.
-
-    Files that are given again, or differ in their suffixes only, have their places as well.
-    """
+    """Return the files' names without suffixes, with as many directories (or places) as tell them apart."""
     resolved = [path.absolute() for path in paths]
     stems = [(*path.parts[1:-1], path.name.split(".")[0]) for path in resolved]
     depth, most = 1, max(map(len, stems))
@@ -302,10 +294,7 @@ MOST_VARIANTS = 10_000
 
 @dataclass(frozen=True)
 class LoadedVariant(Variant):
-    """A variant with the documents that it was read from, the values of the attributes included.
-
-    `model.text.source` finds the places of the mapspaces in them.
-    """
+    """A variant with the documents that it was read from, the values of the attributes included."""
 
     documents: tuple[Node, ...] = ()
 
@@ -322,20 +311,13 @@ def load_variants(
 
     Parameters
     ----------
-    shared
-        Spec files of all combinations, as `load_network` takes them.
+    shared, variables, options
+        Spec files of all combinations, and how to read them, as for `load_network`.
     workloads, architectures
         Alternatives, each a file or a directory; none if they are among the shared files. What is
         named again is left out, with a note.
     settings
-        For each attribute, its values.
-    variables, options
-        As `load_network` takes them.
-
-    Returns
-    -------
-    tuple of LoadedVariant
-        The values of the last attribute change fastest, workloads slowest.
+        For each attribute, its values; those of the last attribute change fastest, workloads slowest.
 
     Raises
     ------
@@ -380,7 +362,7 @@ def _once(paths: Sequence[str | Path], what: str, notes: list[Note]) -> list[str
     for path in paths:
         place = os.path.abspath(path)  # noqa: PTH100 (a link counts as another name)
         if place in by_place:
-            sentence = "the {} {} is given more than once and counts once"
+            sentence = "the {} {} is given more than once; the repetition is ignored"
             notes.append(note_at(None, sentence, what, display_name(Path(path))))
         by_place.setdefault(place, path)
     return list(by_place.values())
@@ -415,15 +397,11 @@ def _variant(
         raise _at(error, point, chosen) from error
     return LoadedVariant(
         workload[0] or loaded.network.name,
-        architecture[0] or next(_architecture_names(loaded.network), ""),
+        architecture[0] or next((layer.mapspace.architecture.name for layer in loaded.network.layers), ""),
         tuple((setting.name, setting.value.text) for setting in chosen),
         loaded.network,
         loaded.documents,
     )
-
-
-def _architecture_names(network: Network) -> Iterator[str]:
-    return (layer.mapspace.architecture.name for layer in network.layers)
 
 
 def _at(error: SpecError, names: Sequence[str], chosen: Sequence[AttributeSetting]) -> SpecError:

@@ -29,11 +29,7 @@ class Stored(NamedTuple):
 
 
 def persistent_bits(workload: Workload) -> dict[str, Stored]:
-    """Return what each persistent tensor takes for the whole workload.
-
-    A tensor counts once per instance of the Einsum that accesses most of it, times its
-    ``backing_storage_size_scale``.
-    """
+    """Return what each persistent tensor takes for the Einsum that accesses most, times its instances."""
     taken: dict[str, Stored] = {}
     accesses = ((einsum, access) for einsum in workload.einsums for access in einsum.accesses)
     for einsum, access in accesses:
@@ -77,10 +73,7 @@ class Waiting:
 def waiting_tensors(
     einsums: Sequence[Einsum], homes: Sequence[Mapping[str, int]]
 ) -> tuple[tuple[Waiting, ...], ...]:
-    """Return what waits while each Einsum runs.
-
-    Tensors that copies leave where they are count once. Persistent ones always take room, and are left out.
-    """
+    """Return what waits while each Einsum runs, persistent tensors aside; what copies leave counts once."""
     roots = _roots(einsums, homes)
     lives = tuple(_lives(einsums, running_order(einsums)))
     return tuple(
@@ -90,13 +83,7 @@ def waiting_tensors(
 
 
 def running_order(einsums: Sequence[Einsum]) -> tuple[int, ...]:
-    """Return the places of the Einsums as they run: as written, unless one needs what a later one writes.
-
-    Raises
-    ------
-    graphlib.CycleError
-        Einsums wait for each other.
-    """
+    """Return the places of the Einsums as they run: as written, unless one needs what a later one writes."""
     writers = _writers(einsums)
     sorter = TopologicalSorter(
         {
@@ -177,15 +164,11 @@ def _largest(waits: Iterator[Waiting], roots: Mapping[str, str], einsum: Einsum)
 
 
 def stored_as_a_whole(mapspace: Mapspace) -> Mapspace:
-    """Return the mapspace whose inner levels hold what they store as a whole.
+    """Return the mapspace whose inner levels hold what they store as a whole (docs/network.md).
 
     A tensor that the outer levels bypass is kept at the level that stores it, and no level outside
     that one has temporal loops over the tensor's dimensions: nothing could take its place meanwhile.
     Spatial loops outside are free; each instance holds its part then.
-
-    Notes
-    -----
-    docs/network.md.
     """
     homes = {name: level for name, level in backing_levels(mapspace).items() if level > 0}
     levels = range(len(mapspace.keep))

@@ -39,9 +39,8 @@ _COMPUTED = frozenset((
 def infer_shapes(onnx: ModuleType, model: Any, path: Path) -> Any:
     """Return a model with the shapes of its values, without the contents of its weights.
 
-    Calls of the model's functions are expanded. What depends on constants and shapes only is
-    computed, and an ``If`` whose condition is known gives way to its branch. Where that takes too
-    long, or fails, shapes are inferred without it.
+    Calls of the model's functions are expanded, what depends on constants and shapes only is computed, and
+    an ``If`` whose condition is known is replaced by its branch, unless that takes too long, or fails.
     """
     from model.text.sandbox import StoppedError, run_confined  # noqa: PLC0415 (brings Jinja2)
 

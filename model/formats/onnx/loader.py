@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -58,18 +58,15 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
     Parameters
     ----------
     path
-        The file. Weights in files beside it are not read.
+        The file, of ``limits.total_bytes`` at most. Weights in files beside it are not read.
     variables
         Sizes that the model leaves open, by the name of the size (``batch``) or of the axis (``x[0]``);
         inputs of a single integer or truth value; and `BITS`. Others are ignored.
-    limits
-        Of which ``total_bytes`` bounds the size of the file.
 
     Raises
     ------
     SpecError
-        The extra is not installed, the file is no model, a node's shapes do not fit each other, a value is
-        written twice, or read before it is written, shapes would take too long, or nothing can be mapped.
+        The extra is not installed, the model is malformed, or nothing can be mapped.
     """
     onnx = _library(path)
     model = _read(onnx, path, limits)
@@ -87,7 +84,7 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
     known = (*dict.fromkeys(name for axis in axes for name in axis.names), *scalars, BITS)
     sizes = (axis.suggested for axis in axes if axis.dim.dim_value <= 0)
     size_hint = _hint("the model leaves open", sizes)
-    branch_hint = _hint("this may decide it", (name for name in scalars if name not in variables))
+    branch_hint = _hint("this may determine it", (name for name in scalars if name not in variables))
     walk = _Walk(onnx, path, size_hint, branch_hint)
     # The model's word counts where nothing is inferred.
     bits = _bits(onnx, types | _types(model.graph), variables)
@@ -110,7 +107,7 @@ def _read(onnx: ModuleType, path: Path, limits: Limits) -> Any:
         if path.exists() and not path.is_file():
             raise SpecError(f"{display_name(path)} is not a regular file")
         if path.stat().st_size > limits.total_bytes:
-            hint = "`--limit total_bytes=N` lets more through; weights may also lie in files beside it"
+            hint = "`--limit total_bytes=N` raises the limit; weights may also be kept in separate files"
             raise SpecError(f"{display_name(path)} is larger than {limits.total_bytes} bytes", hint=hint)
         return onnx.load(str(path), load_external_data=False)
     except OSError as error:
@@ -275,11 +272,7 @@ class _Walk:
             if not self._is_work(node):
                 self._pass(node, None)
                 continue
-            name, place = _short(node.name), 1
-            while name in self._einsums:
-                place += 1
-                name = f"{_short(node.name)}#{place}"
-            self._map(node.op_type, _node(self.onnx, node, name, values))
+            self._map(node.op_type, _node(self.onnx, node, _free_name(node.name, self._einsums), values))
 
     def workload(self) -> Workload:
         """Return the workload of what is mapped."""
@@ -347,11 +340,7 @@ class _Walk:
     def _name(self, value: str) -> str:
         """Return what a value is called: printable and short, and no other value is called so."""
         if value not in self._shown:
-            name, taken, number = _short(value), set(self._shown.values()), 1
-            while name in taken:
-                number += 1
-                name = f"{_short(value)}#{number}"
-            self._shown[value] = name
+            self._shown[value] = _free_name(value, set(self._shown.values()))
         return self._shown[value]
 
     def _summary(self) -> Note:
@@ -412,6 +401,15 @@ def _share(part: int, whole: int) -> str:
 def _short(name: str) -> str:
     shown = printable(name)
     return shown if len(shown) <= MAX_NAME else f"{shown[: MAX_NAME - 3]}..."
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    """Return a name, printable and short, with a number where it is taken."""
+    free, number = _short(name), 1
+    while free in taken:
+        number += 1
+        free = f"{_short(name)}#{number}"
+    return free
 
 
 def _bits_of(onnx: ModuleType, kind: int) -> int | None:

@@ -259,12 +259,7 @@ def _windows(node: Node, sizes: Shape, taps: Shape) -> Iterator[_Window]:
 
 
 def _transposed_windows(node: Node, sizes: Shape, taps: Shape) -> Iterator[_Window]:
-    """Yield the windows of a transposed convolution; what lies outside of the output is cropped.
-
-    Notes
-    -----
-    https://onnx.ai/onnx/operators/onnx__ConvTranspose.html gives the sizes.
-    """
+    """Yield the windows of a transposed convolution, without what is cropped; sizes as ONNX defines them."""
     count = len(sizes)
     strides = node.integers("strides", count, 1, 1)
     dilations = node.integers("dilations", count, 1, 1)
@@ -317,10 +312,7 @@ def _check_summed(node: Node, left: int, right: int) -> None:
 
 
 def _product(node: Node, right_at: int, batches: tuple[Shape, Shape], sizes: tuple[int, ...]) -> Einsum:
-    """Return a matrix product for each combination of batch indices; an operand may lack some of them.
-
-    Batch dimensions that the right operand has none of are rows like the others, so they join P.
-    """
+    """Return a matrix product per batch index; batch dimensions that the right operand lacks join P."""
     build = _Builder(node)
     left, right = batches
     rows, summed, columns = sizes

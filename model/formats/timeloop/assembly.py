@@ -23,7 +23,7 @@ from model.formats.timeloop.storage import read_storage
 from model.formats.timeloop.tree import Leaf, Parallel
 from model.mapspace import KeepRules, ParallelGroup, SpatialRules
 from model.text.fields import as_fraction, check_keys, given, means_all, name_list
-from model.text.source import MappingNode, Node, Span, SpecError, note_at, source_ref
+from model.text.source import MappingNode, Span, SpecError, note_at, source_ref
 from model.wording import listing
 
 _KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
@@ -149,7 +149,7 @@ def _group(
     if lost or barred or unsaid:
         hint = "keep it in one branch, or in a `!Nothing` branch if it bypasses all of them"
         if unsaid:
-            hint += "; only where every branch is a single level is this left to the search"
+            hint += "; only where every branch is a single level is this choice left to the search"
         shown = listing(dict.fromkeys((*lost, *barred, *unsaid)))
         raise SpecError(f"no branch of this `!Parallel` keeps {shown}", parallel.span, hint=hint)
     for leaf in inside if choice else ():
@@ -218,7 +218,7 @@ class SpatialLevel:
     """A fanout."""
 
     loops: LoopConstraints
-    rules: SpatialRules  # what that comes to in the canonical mapspace
+    rules: SpatialRules  # the same in the canonical mapspace
 
 
 TilingLevel = TemporalLevel | SpatialLevel
@@ -264,7 +264,9 @@ def _check_fanouts(fanouts: Sequence[Leaf], outermost: Leaf, context: Context) -
     if fanouts and leaves.index(fanouts[0]) <= leaves.index(outermost):
         related = ((outermost.span, "the outermost storage"),)
         message = f"fanout `{fanouts[0].name}` has no storage above it"
-        hint = "the outermost storage is one: give it the bandwidth and the size of all its copies"
+        hint = (
+            "there must be a single outermost storage: give it the bandwidth and size of all copies together"
+        )
         raise SpecError(message, fanouts[0].span, related, hint=hint if fanouts[0] is outermost else None)
     inside = ((leaf, parallel) for parallel in parallels for leaf in fanouts if parallel.holds(leaf))
     for leaf, parallel in inside:
@@ -338,11 +340,7 @@ def _note_idle(flags: dict[str, Span], what: str, keeping: Keeping, context: Con
 
 
 def _loops(clauses: Sequence[Clause], context: Context) -> list[LoopConstraints]:
-    """Return the loop constraints of all nodes, outermost first; a fanout lies above its component.
-
-    One of 1 x 1 is none, unless it is asked for more: then no mapping satisfies the constraints, as
-    with any other mesh that is too small.
-    """
+    """Return the loop constraints of all nodes, outermost first; a fanout lies above its component."""
     constraints: list[LoopConstraints] = []
     for leaf in context.tree.leaves:
         if leaf.role == "nothing":
@@ -398,10 +396,7 @@ def node_of(level: TilingLevel) -> StorageLevel | Fanout:
 def min_parallelism(
     clauses: Sequence[Clause], assembly: Assembly, context: Context
 ) -> tuple[Fraction, Span | None]:
-    """Return the least number of compute units in use that the constraints ask for, and where.
-
-    They give it as a share of all units, on the innermost storage level or the compute component.
-    """
+    """Return the least number of compute units in use that the constraints ask for, and where."""
     innermost = (assembly.storages[-1].loops.leaf, assembly.compute)
     least: tuple[Fraction, Span] | None = None
     for clause in clauses:
@@ -413,7 +408,10 @@ def min_parallelism(
             message = f"parallelism is constrained for the whole array, not at `{clause.leaf.name}`"
             raise SpecError(message, clause.node.span, hint=hint)
         value = clause.node.require("min", "a parallelism constraint")
-        share = _share(value, context)
+        share = as_fraction(value, "the minimum parallelism", context.variables)
+        if not 0 <= share <= 1:
+            message = "the minimum parallelism is a share of all compute units, between 0 and 1"
+            raise SpecError(message, value.span)
         if least is not None:
             raise SpecError("parallelism is constrained twice", value.span, ((least[1], "the first"),))
         least = (share, value.span)
@@ -421,13 +419,6 @@ def min_parallelism(
     for level in assembly.fanouts:
         units *= level.loops.leaf.fanout
     return (Fraction(0), None) if least is None else (least[0] * units, least[1])
-
-
-def _share(value: Node, context: Context) -> Fraction:
-    share = as_fraction(value, "the least parallelism", context.variables)
-    if not 0 <= share <= 1:
-        raise SpecError("the least parallelism is a share of all compute units, between 0 and 1", value.span)
-    return share
 
 
 def note_overbooking(clauses: Sequence[Clause], context: Context) -> None:

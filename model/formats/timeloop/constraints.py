@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.document import check_version
+from model.formats.timeloop.document import read_section
 from model.formats.timeloop.tree import Leaf
 from model.mapspace import FactorRule, Relation
 from model.text.expressions import evaluate
@@ -21,6 +21,7 @@ from model.text.fields import (
     as_sequence,
     check_keys,
     given,
+    is_blank,
     kind_of,
     name_list,
     one_of,
@@ -63,10 +64,7 @@ class Factor:
 
 
 def read_factors(node: Node, context: Context, names: Names) -> tuple[Factor, ...]:
-    """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor.
-
-    A factor in parentheses is an expression that gives the factor's text: ``("P=" + str(WIDTH))``.
-    """
+    """Read factors in any of their forms; a value of 0 means the full bound, one of -1 any factor."""
     factors = (
         _checked(_spelt_out(text, part, names), part, context, names) for text, part in factor_texts(node)
     )
@@ -106,10 +104,7 @@ def _close(text: str) -> str:
 
 
 def split_factor(text: str) -> tuple[str, str, str]:
-    """Split ``P<=4`` or ``P4`` into name, operator and value; what is missing is empty.
-
-    Without an operator all digits at the end are the value, even where they belong to the name.
-    """
+    """Split ``P<=4`` or ``P4`` into name, operator and value; what is missing is empty."""
     match = _OPERATOR.search(text)
     if match:
         return text[: match.start()].strip(), match.group(1), text[match.end() :].strip()
@@ -131,7 +126,7 @@ def _checked(text: str, node: Node, context: Context, names: Names) -> Factor | 
     _refuse_several(text, node)
     dim, operator, value_text = _split(text, node, context.problem.dims)
     if operator in ("<", ">"):
-        hint = f"`{operator}` is silently dropped by Timeloop; write `{dim}{operator}={value_text}` or so"
+        hint = f"`{operator}` is silently ignored by Timeloop; write `{dim}{operator}={value_text}` or so"
         raise SpecError(f"`{text}`: strict bounds on factors are not supported", node.span, hint=hint)
     value = _value(value_text, text, node, names)
     relation: Relation = "<=" if operator == "<=" else ">=" if operator == ">=" else "="
@@ -247,11 +242,11 @@ def _split_text(node: ScalarNode, known: tuple[str, ...]) -> tuple[list[Node], l
             message = f"permutation `{text}` can be one dimension or {listing(characters)}"
             raise SpecError(message, node.span, hint=hint)
         return [node], []
-    unknown = next((c for c in characters if c not in known and c != "_" and not c.isupper()), None)
-    if len(text) > 1 and (unknown or not set(characters).intersection(known)):
-        unknown = unknown or characters[0]
-        hint = f"known are {listing(known)}; names of several letters need a list or commas"
-        raise SpecError(f"unknown dimension `{unknown}` in permutation `{text}`", node.span, hint=hint)
+    stray = next((c for c in characters if c not in known and c != "_" and not c.isupper()), None)
+    if len(text) > 1 and (stray or not set(characters).intersection(known)):
+        stray = stray or characters[0]
+        hint = f"the problem has {listing(known)}; names of several letters need a list or commas"
+        raise SpecError(f"unknown dimension `{stray}` in permutation `{text}`", node.span, hint=hint)
     return _part([_word(character, node) for character in characters])
 
 
@@ -350,9 +345,7 @@ def _asks_nothing(node: MappingNode, kind: Kind) -> bool:
 
 
 def _is_empty(value: Node) -> bool:
-    if isinstance(value, SequenceNode):
-        return not value.items
-    return isinstance(value, ScalarNode) and value.value is None
+    return not value.items if isinstance(value, SequenceNode) else is_blank(value)
 
 
 def no_upper_utilization(span: Span) -> SpecError:
@@ -381,7 +374,7 @@ def _kind_of(node: Node) -> Kind:
     if name == UPPER_UTILIZATION:
         raise no_upper_utilization(node.span)
     if name not in KINDS:
-        hint = did_you_mean(name, KINDS) or f"known are {listing(KINDS)}"
+        hint = did_you_mean(name, KINDS) or f"known types are {listing(KINDS)}"
         raise SpecError(f"unknown constraint type `{name}`", node.span, hint=hint)
     return KINDS[name]
 
@@ -398,9 +391,7 @@ def target_clauses(node: Node, what: str, context: Context) -> list[Clause]:
         return _listed_clauses(node.items, context)
     if isinstance(node, ScalarNode):
         raise SpecError(f"{what} must be a list of targets, but is {kind_of(node)}", node.span)
-    section = as_mapping(node, what)
-    check_keys(section, ("version", "targets", SHORT_PARALLELISM), what)
-    check_version(section)
+    section = read_section(node, what, ("version", "targets", SHORT_PARALLELISM))
     clauses: list[Clause] = []
     share, targets = given(section, SHORT_PARALLELISM), given(section, "targets")
     if share is not None:
@@ -455,10 +446,7 @@ def _find(target: Node, kind: Kind, context: Context) -> Leaf:
 
 
 def _fanout_below(storage: Leaf, span: Span, context: Context) -> Leaf:
-    """Return the one fanout between a storage level and the next one.
-
-    A mapping of Timeloop's older versions names the storage level above a fanout.
-    """
+    """Return the fanout below a storage level, which mappings of Timeloop's older versions name instead."""
     leaves = context.tree.leaves
     between: list[Leaf] = []
     for leaf in leaves[leaves.index(storage) + 1 :]:

@@ -22,14 +22,6 @@ INSTANCE = "spec.problem.instance"
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """What factors are checked against."""
-
-    bound: dict[str, int]
-    spans: dict[str, Span]
-
-
-@dataclass(frozen=True)
 class Context:
     """A problem on a flattened architecture, and where notes go."""
 
@@ -52,11 +44,6 @@ class Context:
         return self.loaded.problem
 
     @cached_property
-    def bounds(self) -> Bounds:
-        """The problem's bounds with their places."""
-        return Bounds(self.problem.bound, self.loaded.bound_spans)
-
-    @cached_property
     def dataspaces(self) -> tuple[str, ...]:
         """Names of the dataspaces."""
         return tuple(space.name for space in self.problem.dataspaces)
@@ -72,15 +59,12 @@ class Context:
         return {name: leaf.as_value() for name, leaf in self.leaves.items()}
 
     def is_dimension(self, name: str, span: Span, asks_for_loop: bool = False) -> bool:
-        """Whether the problem has a dimension; one that it lacks is remembered for a note.
-
-        Constraints that were written for another kind of layer name some: they have no loop here.
-        """
+        """Whether the problem has a dimension; one of another kind of layer is remembered for a note."""
         if name in self.problem.dims:
             return True
         folded = {dim.casefold() for dim in self.problem.dims}
         if asks_for_loop or name.casefold() in folded or folded.issuperset(name.casefold()):
-            known = f"known are {listing(self.problem.dims)}"
+            known = f"the problem has {listing(self.problem.dims)}"
             hint = self._meant(name) or known
             raise SpecError(f"unknown dimension `{name}`", span, hint=hint)
         self.lacking.setdefault(name, span)
@@ -100,7 +84,7 @@ class Context:
             self.note(note_at(next(iter(self.lacking.values())), sentence, names, hints))
 
     def _meant(self, name: str) -> str | None:
-        """Return what may be meant by an unknown dimension, None if nothing is like it."""
+        """Return a suggestion for an unknown dimension, None if no name is similar."""
         other = OUTPUT_CHANNELS.get(name)
         if other in self.problem.dims:
             return (
@@ -109,11 +93,7 @@ class Context:
         return did_you_mean(name, self.problem.dims)
 
     def names_at(self, leaf: Leaf) -> Names:
-        """Names that expressions in the constraints of a node may use.
-
-        Its attributes come before the variables, and these before the nodes. Attributes also go by
-        ``attributes.NAME``, and `INSTANCE` is the list of the instance's keys.
-        """
+        """Names in the constraints of a node: its attributes, then the variables, then the nodes."""
         attributes = values_of(leaf.attributes)
         dotted = {f"attributes.{name}": value for name, value in attributes.items()}
         instance = {INSTANCE: list(self.loaded.instance_keys)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -10,12 +10,11 @@ from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
 from model.text.fields import (
     Names,
     as_int,
-    as_mapping,
     as_name,
     as_scalar,
     belongs,
-    check_keys,
     given,
+    keyed_mapping,
     one_of,
 )
 from model.text.source import (
@@ -35,6 +34,13 @@ from model.wording import listing
 VERSION = Decimal("0.4")
 
 
+def read_section(node: Node, what: str, keys: Iterable[str], required: Iterable[str] = ()) -> MappingNode:
+    """Return a section with none but known keys, after its version is checked."""
+    section = keyed_mapping(node, what, keys, required)
+    check_version(section)
+    return section
+
+
 def check_version(node: MappingNode) -> None:
     """Check the optional key ``version`` of a section."""
     version = node.get("version")
@@ -46,7 +52,7 @@ def check_version(node: MappingNode) -> None:
     except ArithmeticError:
         number = Decimal(-1)
     if number != VERSION:
-        raise SpecError(f"version `{text}` is not supported", version.span, hint="version 0.4 is")
+        raise SpecError(f"version `{text}` is not supported", version.span, hint="version 0.4 is supported")
 
 
 NODE_TAGS = ("!Component", "!Container", "!Nothing", "!Hierarchical", "!Parallel")
@@ -79,7 +85,7 @@ def refused_tag(node: Node) -> SpecError:
     if tag in _EXTENSIONS:
         what, hint = _EXTENSIONS[tag]
         return SpecError(f"`{tag}` is {what}", node.span, hint=hint)
-    hint = did_you_mean(tag, NODE_TAGS) or f"known are {', '.join(NODE_TAGS)}"
+    hint = did_you_mean(tag, NODE_TAGS) or f"known tags are {', '.join(NODE_TAGS)}"
     return SpecError(f"unknown tag `{node.tag}`", node.span, hint=hint)
 
 
@@ -115,7 +121,7 @@ def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeN
     if not ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
         raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
-    note(note_at(key.span, "`{}` is ignored; all data is taken as dense", key.text))
+    note(note_at(key.span, "`{}` is ignored; all data is treated as dense", key.text))
 
 
 def _is_dense(value: Node) -> bool:
@@ -153,8 +159,8 @@ _HINTS = {
     **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
     ASSIGNED: ASSIGNED_HINT,
     "arch": FOREIGN_ARCHITECTURE,
-    "ERT_summary": "a summary prices nothing: give the file that has the key `ERT`",
-    "ART_summary": "a summary prices nothing: give the file that has the key `ART`",
+    "ERT_summary": "a summary has no energies: give the file that has the key `ERT`",
+    "ART_summary": "a summary has no energies: give the file that has the key `ART`",
 }
 """What to do about keys that other files of the same tools have."""
 _ELISION = "TIMELOOP_ENABLE_FIRST_READ_ELISION"
@@ -170,10 +176,7 @@ _FLATTENED_MARK = "dumped_by_timeloop_front_end"
 
 
 def section_name(key: str) -> str:
-    """Return the section that a top-level key is read as, or the key itself where it is none.
-
-    Timeloop's front end knows some sections by a part of their key, and tries them in this order.
-    """
+    """Return the section that a key is read as, or itself; Timeloop knows some by a part of their key."""
     if key in SECTIONS:
         return key
     by_part = (ANCHOR_MARK, "components", "constraints", "mapping", "globals")
@@ -241,7 +244,11 @@ def _note_counting(section: Node, note: TakeNote) -> None:
             hint = (
                 "; `temporal: {rmw_first_update: ['*']}` on each storage does" if key.text == _ELISION else ""
             )
-            note(note_at(key.span, "`{}` changes what Timeloop counts, and nothing here{}", key.text, hint))
+            note(
+                note_at(
+                    key.span, "`{}` changes what Timeloop counts, but has no effect here{}", key.text, hint
+                )
+            )
 
 
 def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
@@ -249,7 +256,7 @@ def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
     if key.text == _FLATTENED_MARK:
         hint = "give the files that it was made from; their architecture has `nodes`"
         return SpecError("this spec was flattened by Timeloop's front end", key.span, hint=hint)
-    hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known are {listing(SECTIONS)}"
+    hint = _HINTS.get(key.text) or did_you_mean(key.text, SECTIONS) or f"known keys are {listing(SECTIONS)}"
     if key.text in _ELSEWHERE:
         hint = belongs(key.text, _ELSEWHERE)
     return SpecError(f"unknown top-level key `{key.text}`{lacking}", key.span, hint=hint)
@@ -263,7 +270,7 @@ def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) ->
     if not ignore_sparse:
         hint = "--ignore-sparse maps the problem as if all data were dense"
         raise SpecError("`sparse_optimizations` are not modelled", key.span, hint=hint)
-    note(note_at(key.span, "`sparse_optimizations` are ignored; all data is taken as dense"))
+    note(note_at(key.span, "`sparse_optimizations` are ignored; all data is treated as dense"))
 
 
 def _check_template(top: MappingNode) -> None:
@@ -271,10 +278,7 @@ def _check_template(top: MappingNode) -> None:
     node = section_of(top, "mapspace")
     if node is None:
         return
-    section = as_mapping(node, "`mapspace`")
-    check_keys(section, ("version", "template"), "`mapspace`")
-    check_version(section)
-    template = section.get("template")
+    template = read_section(node, "`mapspace`", ("version", "template")).get("template")
     if template is not None and as_name(template, "`template`") != "uber":
         raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
 
@@ -320,25 +324,20 @@ _MOST_LOOPS = "max_temporal_loops_in_a_mapping"
 
 @dataclass(frozen=True)
 class MapperSection:
-    """What the ``mapper`` section asks for.
-
-    ``most_loops`` is the most temporal loops of a mapping with its place, None without a limit.
-    """
+    """What the ``mapper`` section asks for."""
 
     objectives: tuple[str, ...] = ("edp",)
-    most_loops: tuple[int, Span] | None = None
+    most_loops: tuple[int, Span] | None = None  # the most temporal loops of a mapping, with its place
 
 
 def read_mapper(node: Node | None, variables: Names, note: TakeNote) -> MapperSection:
     """Read the ``mapper`` section; a proof needs none of a sampling search's keys."""
     if node is None:
         return MapperSection()
-    section = as_mapping(node, "`mapper`")
-    check_keys(section, ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS), "`mapper`")
-    check_version(section)
+    section = read_section(node, "`mapper`", ("version", *_METRIC_KEYS, _MOST_LOOPS, *_SEARCH_KEYS))
     search = [key for key in section.keys() if key in _SEARCH_KEYS]  # noqa: SIM118 (a node, not a dict)
     if search:
-        sentence = "only sampling searches use {}, a proof does not"
+        sentence = "{} apply to sampling searches only and have no effect here"
         note(note_at(section.span, sentence, listing(search)))
     most_loops = _most_loops(section, variables, note)
     metrics = one_of(section, _METRIC_KEYS, "`mapper`")
@@ -364,9 +363,9 @@ def _objective(node: Node) -> str:
     if name in _OBJECTIVES:
         return _OBJECTIVES[name]
     if name.startswith(_UNSUPPORTED):
-        hint = "supported are energy, delay (latency) and edp"
+        hint = "supported metrics are energy, delay (latency) and edp"
         raise SpecError(f"metric `{name}` is not supported", node.span, hint=hint)
-    hint = did_you_mean(name, _OBJECTIVES) or f"known are {listing(_OBJECTIVES)}"
+    hint = did_you_mean(name, _OBJECTIVES) or f"known metrics are {listing(_OBJECTIVES)}"
     raise SpecError(f"unknown metric `{name}`", node.span, hint=hint)
 
 

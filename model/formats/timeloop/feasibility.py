@@ -11,7 +11,7 @@ from typing import TypeVar
 from model.cost.counting import tile_words
 from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingLevel
 from model.formats.timeloop.constraints import Factor
-from model.formats.timeloop.context import Bounds, Context
+from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
 from model.formats.timeloop.tree import Leaf
 from model.numbers import divisors
@@ -22,11 +22,7 @@ Part = TypeVar("Part")
 
 
 def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool]) -> list[Part]:
-    """Return parts that still conflict, of which none can be left out.
-
-    Halves are tried before single parts (Junker's QuickXplain), so that few of many parts are found
-    with few trials.
-    """
+    """Return parts that still conflict, of which none can be left out, by Junker's QuickXplain."""
     all_parts = list(parts)
     needed = _needed([], False, all_parts, conflict)
     return [part for part in all_parts if any(part is other for other in needed)]
@@ -103,7 +99,7 @@ def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
 def _check_factors(constraints: LoopConstraints, context: Context) -> None:
     """Check for each dimension that some divisor of its bound satisfies the rules at one node."""
     for factor in constraints.factors:
-        _check_attainable(factor, context.bounds)
+        _check_attainable(factor, context)
     for dim, bound in context.problem.bound.items():
         rules = constraints.rules_of(dim)
         if not _contradict(bound, rules):
@@ -111,19 +107,16 @@ def _check_factors(constraints: LoopConstraints, context: Context) -> None:
         rules = tuple(irreducible(rules, partial(_contradict, bound)))
         last = rules[-1]
         related = tuple((rule.span, f"`{rule}` here") for rule in rules[:-1] if rule.span != last.span)
-        related = (*related, (context.bounds.spans[dim], f"{dim} is {bound} here"))
+        related = (*related, (context.loaded.bound_spans[dim], f"{dim} is {bound} here"))
         shown = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
         message = f"no divisor of {dim} = {bound} satisfies {shown}"
         raise ConflictError(message, last.span, related)
 
 
-def _check_attainable(factor: Factor, bounds: Bounds) -> None:
-    """Check that some factor of its dimension's bound satisfies a rule.
-
-    Constraints that serve several layers may be right but for the bound of one.
-    """
-    bound = bounds.bound[factor.dim]
-    related = ((bounds.spans[factor.dim], f"{factor.dim} is {bound} here"),)
+def _check_attainable(factor: Factor, context: Context) -> None:
+    """Check that some factor of its dimension's bound satisfies a rule."""
+    bound = context.problem.bound[factor.dim]
+    related = ((context.loaded.bound_spans[factor.dim], f"{factor.dim} is {bound} here"),)
     if factor.relation != "<=" and factor.value > bound:
         message = f"`{factor}`: the factor exceeds the bound {factor.dim} = {bound}"
         raise ConflictError(message, factor.span, related)
@@ -187,7 +180,7 @@ def _demands(level: TilingLevel, dim: str, context: Context) -> Iterator[_Demand
     yield _Demand(level, dim, leaf.fanout_place, mesh, most=widest)
     axis = axis_of(level.rules, dim, context)
     if axis is not None and loops.split is not None and sizes[axis] < widest:
-        split = f"the split lays {dim} along {axis.upper()} of `{leaf.name}`, {sizes[axis]} wide"
+        split = f"the split puts {dim} along {axis.upper()} of `{leaf.name}`, {sizes[axis]} wide"
         yield _Demand(level, dim, loops.split[1], split, most=sizes[axis])
 
 
@@ -245,7 +238,7 @@ def _unreachable(
     places = sorted(blamed, key=lambda demand: demand.factor is None)
     first = places[0].span
     named = ((demand.span, demand.text) for demand in places[1:])
-    related = ((context.bounds.spans[dim], f"{dim} is {bound} here"), *named)
+    related = ((context.loaded.bound_spans[dim], f"{dim} is {bound} here"), *named)
     allowed = _allowed(dim, levels, blamed, context)
     if all(factors == {1} for factors in allowed):
         return ConflictError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial, reduce
 from pathlib import Path
 
+from model.energy import load_compound_classes, load_tables
 from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
@@ -27,10 +28,10 @@ from model.formats.timeloop.loops import temporal_rules
 from model.formats.timeloop.mapping import check_coalescing, check_loop_limit, check_parallelism, read_mapping
 from model.formats.timeloop.overrides import AttributeSetting, with_settings
 from model.formats.timeloop.pricing import (
+    PriceLists,
     build_architecture,
     priced,
     priced_or_free,
-    read_price_lists,
     refuse_wires,
 )
 from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
@@ -57,79 +58,37 @@ from model.text.source import (
 )
 from model.wording import listing
 
-SEVERAL = "where these are several layers, the command `network` maps them"
+SEVERAL = "if these are several layers, the command `network` maps them"
 
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How specs are read.
+    """How specs are read."""
 
-    Parameters
-    ----------
-    ignore_sparse
-        Leave out sparse features instead of refusing them.
-    timeloop_padding
-        Complete spatial permutations as Timeloop's front end does.
-    require_mapping
-        Refuse specs without the key ``mapping``.
-    skip_mapping
-        Do not look at what is under the key ``mapping``.
-    refuse_infeasible
-        Refuse constraints that conflict plainly; otherwise the mapspace is empty.
-    limits
-        Bounds on the text that is read.
-    allow_include
-        Further directories that templates and includes may read from.
-    settings
-        Attributes of the architecture that are given other values than the files say.
-    mapping_file
-        One more file, whose ``mapping`` takes the place of any that the others give.
-    objectives
-        What is minimized, where that is known: for latency alone energies may be unknown. None takes the
-        spec's own.
-    counting
-        How moved words and cycles are counted, see `model.cost.rules`.
-    """
-
-    ignore_sparse: bool = False
-    timeloop_padding: bool = False
-    require_mapping: bool = False
-    skip_mapping: bool = False
-    refuse_infeasible: bool = True
+    ignore_sparse: bool = False  # leave out sparse features instead of refusing them
+    timeloop_padding: bool = False  # complete spatial permutations as Timeloop's front end does
+    require_mapping: bool = False  # refuse specs without the key ``mapping``
+    skip_mapping: bool = False  # do not look at what is under that key
+    refuse_infeasible: bool = True  # constraints that conflict plainly; otherwise the mapspace is empty
     limits: Limits = field(default_factory=Limits)
-    allow_include: tuple[Path, ...] = ()
-    settings: tuple[AttributeSetting, ...] = ()
-    mapping_file: Path | None = None
+    allow_include: tuple[Path, ...] = ()  # further directories that templates and includes may read from
+    settings: tuple[AttributeSetting, ...] = ()  # attributes with other values than the files give
+    mapping_file: Path | None = None  # its ``mapping`` takes the place of any that the others give
+    # For latency alone energies may be unknown; None: the spec's own
     objectives: tuple[str, ...] | None = None
     counting: Counting = EXACT
 
 
 @dataclass(frozen=True)
 class LoadedSpec:
-    """What the spec files say.
-
-    Parameters
-    ----------
-    mapspace
-        The canonical problem; its notes are those below.
-    mapping
-        The mapping under the key ``mapping``, if there is one and it was not skipped.
-    notes
-        What the user should know about the reading.
-    files
-        The files that were named.
-    document
-        The joined text as nodes; `model.text.source` finds the places of the mapspace in it.
-    problem
-        The section of that name as it was understood; see `LoadedProblem.section`.
-    """
+    """What the spec files say."""
 
     mapspace: Mapspace
-    mapping: LoopNest | None
-    notes: tuple[Note, ...]
+    mapping: LoopNest | None  # that under the key ``mapping``, if there is one and it was not skipped
+    notes: tuple[Note, ...]  # those of the mapspace as well
     files: tuple[Path, ...]
-    document: MappingNode
-    problem: MappingNode | None
+    document: MappingNode  # the joined text: `model.text.source` finds the places of the mapspace in it
+    problem: MappingNode | None  # the section as it was understood, see `LoadedProblem.section`
 
     @property
     def has_mapping(self) -> bool:
@@ -149,16 +108,12 @@ def load_timeloop(
 ) -> LoadedSpec:
     """Read Timeloop v4 specs, joined by top-level key.
 
-    A top-level key that contains ``ignore`` only holds anchors.
-
     Parameters
     ----------
     paths
         YAML files and Jinja2 templates.
     variables
         Template variables.
-    options
-        How to read them.
 
     Raises
     ------
@@ -195,25 +150,16 @@ def _unpriced(others: Iterable[MappingNode], last: MappingNode) -> Iterator[Note
 def load_node(
     top: MappingNode, files: Sequence[Path], options: LoadOptions, problem: LoadedProblem | None = None
 ) -> LoadedSpec:
-    """Read a joined spec; see `load_timeloop`.
+    """Read a joined spec; see `load_timeloop`. Shapes are looked for beside `files`.
 
-    Parameters
-    ----------
-    top
-        The spec, to which the settings of `options` are still to be applied.
-    files
-        The files it was read from: where shapes are looked for.
-    options
-        How to read it.
-    problem
-        Goes in the place of the section of that name. It may lack dataspaces that the architecture has
-        levels for, so a level may keep nothing.
+    A `problem` takes the place of the section of that name. It may lack dataspaces that the architecture has
+    levels for, so a level may keep nothing.
     """
     notes: list[Note] = []
     top = with_settings(top, options.settings)
     check_sections(top, problem is not None, options.ignore_sparse, notes.append)
     context = _context(top, files, options, notes, problem)
-    clauses = _clauses(top, context)
+    clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.skip_mapping else sections_of(top, "mapping")
     if not sections and options.require_mapping:
         named = ", ".join(
@@ -221,9 +167,7 @@ def load_node(
         )
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
-    targets = [
-        target for key, value in sections for target in target_clauses(value, f"`{key.text}`", context)
-    ]
+    targets = _clauses(sections, context)
     assembly = assemble(clauses, context)
     note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
@@ -260,7 +204,7 @@ def _left_out(top: MappingNode) -> Iterator[Note]:
     gone = top.get(LEFT_OUT)
     if isinstance(gone, SequenceNode):
         constraints = listing(item.text for item in gone.items if isinstance(item, ScalarNode))
-        sentence = "`--mapped-spec` left out constraints, which are not searched with: {}"
+        sentence = "`--mapped-spec` removed constraints, which the search therefore ignores: {}"
         yield note_at(top.key(LEFT_OUT).span, sentence, constraints)
 
 
@@ -290,7 +234,7 @@ def _context(
         idle_levels=problem is not None,
     )
     for name, place in tree.disabled:
-        context.note(note_at(place, "`{}` is not enabled: the architecture is one without it", name))
+        context.note(note_at(place, "`{}` is not enabled and is left out", name))
     for leaf in tree.leaves:
         check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
         refuse_networks(leaf)
@@ -314,11 +258,8 @@ def _joined(node: Node) -> Node:
     return reduce(join_specs, parts)
 
 
-def _clauses(top: MappingNode, context: Context) -> list[Clause]:
-    clauses = node_clauses(context)
-    for key, section in sections_of(top, "constraints"):
-        clauses += target_clauses(section, f"`{key.text}`", context)
-    return clauses
+def _clauses(sections: Iterable[tuple[ScalarNode, Node]], context: Context) -> list[Clause]:
+    return [clause for key, value in sections for clause in target_clauses(value, f"`{key.text}`", context)]
 
 
 def _mapspace(
@@ -332,8 +273,9 @@ def _mapspace(
     """Return the mapspace; where `objectives` are about latency alone, energies may be unknown."""
     least, place = parallelism
     components = [value for _, value in sections_of(top, "components")]
-    lists = read_price_lists(section_of(top, "ERT"), section_of(top, "ART"), components, context.note)
-    refuse_wires(lists.tables, context)
+    tables = load_tables(section_of(top, "ERT"), section_of(top, "ART"))
+    lists = PriceLists(tables, load_compound_classes(components, context.note))
+    refuse_wires(tables, context)
     note_unread(top, lists.classes, context)
     needs_energy = any(objective != LATENCY for objective in objectives)
     pricing = priced if needs_energy else priced_or_free

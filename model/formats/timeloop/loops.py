@@ -147,11 +147,9 @@ def _values(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
 
 
 def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> tuple[Factor, ...]:
-    """Return the rules of ``factors`` and of the macros that come down to factors.
-
-    A dimension that is left free is named for ``factors_only``, and has no rule.
-    """
-    factors = [f for key in ("factors", "factors_only") for f in _written_factors(nodes, key, names, context)]
+    """Return the rules of ``factors`` and of macros; a dimension that is left free has none."""
+    values = [*_values(nodes, "factors"), *_values(nodes, "factors_only")]
+    factors = [factor for value in values for factor in read_factors(value, context, names)]
     for node in nodes:
         if given(node, "factors_only") is None:
             continue
@@ -166,37 +164,22 @@ def _factors(nodes: tuple[MappingNode, ...], names: Names, context: Context) -> 
     return tuple(dict.fromkeys(factors))
 
 
-def _written_factors(
-    nodes: Iterable[MappingNode], key: str, names: Names, context: Context
-) -> Iterator[Factor]:
-    for value in _values(nodes, key):
-        yield from read_factors(value, context, names)
-
-
 def _dataspace_macros(node: MappingNode, context: Context) -> list[Factor]:
     fixed: list[Factor] = []
-    barred = given(node, "no_iteration_over_dataspaces")
-    if barred is not None:
-        dims = _dims_of(name_list(barred, context.dataspaces, "dataspace"), context)
-        span = node.key("no_iteration_over_dataspaces").span
-        fixed += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim in dims]
-    required = given(node, "must_iterate_over_dataspaces")
-    if required is not None:
-        dims = _dims_of(name_list(required, context.dataspaces, "dataspace"), context)
-        span = node.key("must_iterate_over_dataspaces").span
-        fixed += [Factor(dim, "=", 1, span) for dim in context.problem.dims if dim not in dims]
+    macros = (("no_iteration_over_dataspaces", True), ("must_iterate_over_dataspaces", False))
+    for macro, bars_its_dims in macros:
+        value = given(node, macro)
+        if value is None:
+            continue
+        names = name_list(value, context.dataspaces, "dataspace")
+        dims = frozenset[str]().union(*(context.problem.dataspace(name).dims for name in names))
+        barred = [dim for dim in context.problem.dims if (dim in dims) is bars_its_dims]
+        fixed += [Factor(dim, "=", 1, node.key(macro).span) for dim in barred]
     return fixed
 
 
-def _dims_of(dataspaces: Iterable[str], context: Context) -> frozenset[str]:
-    return frozenset[str]().union(*(context.problem.dataspace(name).dims for name in dataspaces))
-
-
 def _defaults(node: MappingNode, factors: list[Factor], names: Names, context: Context) -> list[Factor]:
-    """Apply ``default_max_factor`` and ``default_min_factor`` to the dimensions without such a rule.
-
-    A minimum above a dimension's bound asks for the bound.
-    """
+    """Apply ``default_max_factor`` and ``default_min_factor`` to the dimensions without such a rule."""
     added: list[Factor] = []
     highest, lowest = given(node, "default_max_factor"), given(node, "default_min_factor")
     if highest is not None:
@@ -343,10 +326,7 @@ def _fixed_dims(loops: LoopConstraints, context: Context) -> frozenset[str]:
 
 
 def _padded_dims(loops: LoopConstraints, context: Context) -> tuple[str, ...]:
-    """Unlisted dimensions that Timeloop's front end puts in front of a permutation, in its order.
-
-    It looks at the written factors, whatever their relation, and not at the defaults.
-    """
+    """Unlisted dimensions that Timeloop's front end puts in front of a permutation: a written factor is 1."""
     order = loops.permutation
     listed = () if order is None else order.listed
     named = [factor.dim for factor in loops.factors if factor.value == 1 and not factor.default]
@@ -356,9 +336,9 @@ def _padded_dims(loops: LoopConstraints, context: Context) -> tuple[str, ...]:
 
 def _split_place(loops: LoopConstraints, split: int, span: Span, counted: int) -> int:
     if split > counted and loops.leaf.mesh_y > 1:
-        hint = "unlisted dimensions fixed to 1 take no place; --timeloop-padding puts them in front"
+        hint = "unlisted dimensions fixed to 1 have no position; --timeloop-padding puts them in front"
         related = () if loops.permutation is None else ((loops.permutation.span, "the permutation"),)
-        message = f"split {split} lies beyond the permutation: only {counted} dimensions take a place"
+        message = f"split {split} lies beyond the permutation: only {counted} dimensions have a position"
         raise SpecError(message, span, related, hint)
     return min(split, counted)
 
@@ -451,19 +431,12 @@ def asks_for_children(loops: LoopConstraints) -> bool:
 
 
 def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
-    """Note spatial constraints of a node whose fanout is 1, which only ask for 1.
-
-    Containers share defaults for all fanouts, so that one without a mesh has them too.
-    """
-    leaf = loops.leaf
-    if leaf.node.get("constraints") is not None and _says_something(loops):
+    """Note spatial constraints of a node whose fanout is 1: containers share defaults for all fanouts."""
+    leaf, flags = loops.leaf, (loops.no_reuse, loops.no_link_transfer)
+    says_something = loops.factors or loops.permutation or loops.split or loops.maximize or any(flags)
+    if leaf.node.get("constraints") is not None and says_something:
         sentence = "the mesh of `{}` is 1 x 1, so its spatial constraints have no effect"
         context.note(note_at(leaf.span, sentence, leaf.name))
-
-
-def _says_something(loops: LoopConstraints) -> bool:
-    flags = (loops.no_reuse, loops.no_link_transfer)
-    return bool(loops.factors or loops.permutation or loops.split or loops.maximize or any(flags))
 
 
 ROUNDED = "; Timeloop may round up to factors that leave a remainder, which are not modelled"
@@ -528,7 +501,7 @@ def _require_free(constraints: LoopConstraints, dim: str, macro: Maximize) -> No
     rules = constraints.rules_of(dim)
     if rules:
         related = ((rules[0].span, f"`{rules[0]}` here"),)
-        raise SpecError(f"`maximize_dims`: `{dim}` is constrained already", macro.span, related)
+        raise SpecError(f"`maximize_dims`: `{dim}` is already constrained", macro.span, related)
 
 
 def _left_over(loops: list[LoopConstraints], context: Context) -> dict[str, int]:
@@ -548,10 +521,7 @@ def _largest(
     constraints: LoopConstraints,
     context: Context,
 ) -> dict[str, int]:
-    """Return the factors of a group with the largest product that fits beside what is asked for.
-
-    Reachable are pairs of products along the two axes; temporal loops have one axis of the capacity.
-    """
+    """Return the factors of a group with the largest product that fits, by products along the two axes."""
     spatial = constraints.kind == "spatial"
     mesh = (constraints.leaf.mesh_x, constraints.leaf.mesh_y) if spatial else (capacity, 1)
     rules = spatial_rules(constraints, context) if spatial else None

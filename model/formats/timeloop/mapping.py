@@ -84,11 +84,7 @@ def _check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[st
 def _check_axes(
     asked: LoopConstraints, rules: SpatialRules, loops: Iterable[SpatialLoop], span: Span, context: Context
 ) -> None:
-    """Check the axes of a mapping's spatial loops at one node against the constraints.
-
-    The order of the loops along one axis is left alone: only link transfers depend on it, and they are
-    counted for the order that the mapping gives.
-    """
+    """Check the axes of a mapping's spatial loops against the constraints; orders along an axis are free."""
     for loop in loops:
         axis = axis_of(rules, loop.dim, context)
         if axis in (None, loop.axis):
@@ -106,7 +102,7 @@ def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None
     if used >= least:
         return
     related = () if constraint is None else ((constraint, "the constraint"),)
-    message = f"the mapping uses {used} compute units, and the constraints ask for {math.ceil(least)}"
+    message = f"the mapping uses {used} compute units, and the constraints require {math.ceil(least)}"
     raise SpecError(message, span, related)
 
 
@@ -153,7 +149,7 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
             continue
         order = _order(node_loops, live, span)
         _check_order(level.loops, node_loops, order, span)
-        nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[_name(level)]))
+        nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[level.storage.name]))
     return Mapping(tuple(nodes))
 
 
@@ -199,7 +195,7 @@ def _check_products(
         taken = [
             factor for node_loops in loops for factor in node_loops.rules_of(dim) if factor.span not in places
         ]
-        related = [(context.bounds.spans[dim], f"{dim} is {bound} here")]
+        related = [(context.loaded.bound_spans[dim], f"{dim} is {bound} here")]
         related += [(factor.span, f"`{factor}` is a constraint") for factor in taken if factor.value > 1]
         reached = f"multiply to {shown} = {product}" if shown else "are all 1"
         message = f"the mapping's factors of {dim} {reached}, but its bound is {bound}"
@@ -235,11 +231,7 @@ def _along_x(
     span: Span,
     context: Context,
 ) -> frozenset[str]:
-    """Return the dimensions along X: the first `split` of the full order.
-
-    Without a split of the mapping that of the constraints decides if it can; then a mesh with one axis, and
-    else all loops lie along X if they fit.
-    """
+    """Return the dimensions along X, by the mapping's split, else the constraints', else all that fit."""
     if loops.split is None:
         leaf = loops.leaf
         if leaf.mesh_x == 1 or not order:
@@ -279,15 +271,12 @@ def _with_units(
 def _kept(assembly: Assembly, span: Span, context: Context) -> dict[str, frozenset[str]]:
     storages = assembly.storages
     kept = {
-        _name(level): {n for n in context.dataspaces if n not in level.keeping.bypass} for level in storages
+        level.storage.name: {n for n in context.dataspaces if n not in level.keeping.bypass}
+        for level in storages
     }
     for group, name in product(assembly.parallel, context.dataspaces):
-        members = [_name(storages[place]) for place in group.levels]
+        members = [storages[place].storage.name for place in group.levels]
         holders = [member for member in members if name in kept[member]]
         if len(holders) > 1:
             raise SpecError(f"the mapping does not say which of {listing(holders)} keeps `{name}`", span)
     return {name: frozenset(spaces) for name, spaces in kept.items()}
-
-
-def _name(level: TemporalLevel) -> str:
-    return level.loops.leaf.name

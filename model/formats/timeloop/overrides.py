@@ -16,23 +16,12 @@ from model.wording import listing
 
 @dataclass(frozen=True)
 class AttributeSetting:
-    """One value of one attribute.
-
-    Parameters
-    ----------
-    node, attribute
-        Name of the component or container, and of an attribute of it; ``meshX`` and ``meshY`` are
-        those of its fanout.
-    value
-        What it is set to, with its place in `span`'s text.
-    span
-        Where the setting is written.
-    """
+    """One value of one attribute of a component or container; ``meshX`` and ``meshY`` are its fanout's."""
 
     node: str
     attribute: str
     value: ScalarNode
-    span: Span
+    span: Span  # of the whole setting
 
     @property
     def name(self) -> str:
@@ -41,21 +30,9 @@ class AttributeSetting:
 
 
 def parse_setting(text: str, label: str = "setting") -> tuple[AttributeSetting, ...]:
-    """Read ``NODE.ATTRIBUTE=VALUE,VALUE,...`` into one setting per value.
+    """Read ``NODE.ATTRIBUTE=VALUE,VALUE,...`` into one setting per value; SpecError for any other form.
 
-    Values are plain YAML scalars: numbers, words, or expressions over attributes.
-
-    Parameters
-    ----------
-    text
-        Of one attribute.
-    label
-        What messages call it, before the attribute's name.
-
-    Raises
-    ------
-    SpecError
-        For any other form, an empty value, and a value that is given twice.
+    Values are plain YAML scalars: numbers, words, or expressions over attributes. Messages call it `label`.
     """
     name, equals, values = text.partition("=")
     document = Document.of(f"{label} {name}" if equals else label, text, "setting")
@@ -90,11 +67,9 @@ def _parts(values: str) -> Iterator[str]:
 
 
 def with_settings(top: MappingNode, settings: Iterable[AttributeSetting]) -> MappingNode:
-    """Return a joined spec with attributes of its architecture set.
+    """Return a joined spec with attributes of its architecture set, before any of it is evaluated.
 
-    An attribute is one that its node writes, or any that the model of a storage knows. Values replace
-    what is written before any of it is evaluated: expressions over the attribute, what inherits it,
-    and estimated energies follow.
+    An attribute is one that its node writes, or any that the model of a storage knows.
     """
     for setting in settings:
         top = _with_setting(top, setting)

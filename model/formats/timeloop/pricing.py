@@ -14,8 +14,6 @@ from model.energy import (
     EnergyRequest,
     EnergyTables,
     Prices,
-    load_compound_classes,
-    load_tables,
     price,
     read_given,
 )
@@ -26,7 +24,7 @@ from model.formats.timeloop.storage import SYNONYMS
 from model.formats.timeloop.tree import Leaf, values_of
 from model.note import Note
 from model.text.fields import Names, as_fraction, one_of
-from model.text.source import MappingNode, Node, Span, SpecError, TakeNote, note_at
+from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import printable
 
 _WIRES = ("wire", "Wire")
@@ -41,13 +39,6 @@ class PriceLists:
 
     tables: EnergyTables
     classes: CompoundClasses
-
-
-def read_price_lists(
-    ert: Node | None, art: Node | None, components: Iterable[Node], note: TakeNote
-) -> PriceLists:
-    """Read what prices come from."""
-    return PriceLists(load_tables(ert, art), load_compound_classes(components, note))
 
 
 def refuse_wires(tables: EnergyTables, context: Context) -> None:
@@ -100,7 +91,7 @@ def priced_or_free(
         return priced(leaf, lists, context, level)
     except EnergyError as error:
         place = leaf.span if error.span is None else error.span
-        sentence = "{}; its energies count as 0, since a latency needs none"
+        sentence = "{}; its energies count as 0, since a latency objective needs none"
         context.note(note_at(place, sentence, error.message))
         return Prices(sources=dict.fromkeys(("read", "fill", "update", "leak", "compute"), UNKNOWN))
 

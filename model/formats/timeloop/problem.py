@@ -14,6 +14,7 @@ from model.text.fields import (
     IDENTIFIER_HINT,
     NO_NAMES,
     Names,
+    add_once,
     as_bool,
     as_int,
     as_mapping,
@@ -23,6 +24,7 @@ from model.text.fields import (
     check_count,
     check_keys,
     check_problem,
+    keyed_mapping,
     known_name,
     one_of,
 )
@@ -44,19 +46,13 @@ from model.wording import listing
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
-def _shape_directory() -> Path:
-    """Return the directory of the shipped problem shapes."""
-    return SHIPPED_SPECS / "problem-shapes"
+_SHIPPED_SHAPES = SHIPPED_SPECS / "problem-shapes"
 
 
 def find_shape(
     name: str, span: Span, spec_files: Sequence[Path], limits: Limits, allow_include: Iterable[Path] = ()
 ) -> MappingNode:
-    """Return the ``shape`` of a name.
-
-    ``NAME.yaml`` is looked for among the shipped shapes, then in ``problem-shapes`` next to each spec
-    file, then next to the file itself.
-    """
+    """Return the shape in ``NAME.yaml``: shipped, in ``problem-shapes`` beside a spec file, or beside it."""
     if name.endswith(SPEC_SUFFIXES):
         stem = PurePath(name).name.partition(".")[0]
         hint = f"write `shape: {stem}`: it is looked for as a shipped shape, and as a file beside the spec"
@@ -65,13 +61,13 @@ def find_shape(
         hint = "the name of a shipped shape, or of a file beside the spec without its `.yaml`"
         raise SpecError(f"`{name}` cannot name a problem shape", span, hint=hint)
     beside = [folder for path in spec_files for folder in (path.parent / "problem-shapes", path.parent)]
-    for folder in (_shape_directory(), *beside):
+    for folder in (_SHIPPED_SHAPES, *beside):
         path = folder / f"{name}.yaml"
         if is_file(path):
             include_roots(spec_files, {}, allow_include).check(path)
             return _shape_in_file(path, limits)
-    known = sorted(path.stem for path in _shape_directory().glob("*.yaml"))
-    hint = did_you_mean(name, known) or f"shipped are {listing(known)}"
+    known = sorted(path.stem for path in _SHIPPED_SHAPES.glob("*.yaml"))
+    hint = did_you_mean(name, known) or f"shipped shapes are {listing(known)}"
     raise SpecError(f"unknown problem shape `{name}`", span, hint=hint)
 
 
@@ -106,7 +102,7 @@ def _read_instance(section: MappingNode) -> MappingNode:
     node = section.require("instance", "`problem`")
     if isinstance(node, ScalarNode) and "<" in node.text:
         hint = "write `{DIMENSION: BOUND}`; cascades with such conditions are read as AccelForge workloads"
-        raise SpecError("`instance` has conditions, as LoopTree's has", node.span, hint=hint)
+        raise SpecError("`instance` has conditions, as in LoopTree", node.span, hint=hint)
     return as_mapping(node, "`instance`")
 
 
@@ -118,23 +114,21 @@ def _instance_fields(
     fields = {key.text: value for key, value in instance.entries if key.text in known}
     others = [(k, value) for k, value in instance.entries if k.text not in (*known, "name", "version")]
     derived = [key.text for key, _ in others if key.text in DERIVED_KEYS]
-    respelt: dict[str, ScalarNode] = {}
+    respelt: dict[str, Span] = {}
     for key, value in others:
         if key.text in SPARSE_KEYS:
             check_density(key, value, ignore_sparse, notes.append)
         if key.text in (*SPARSE_KEYS, *DERIVED_KEYS):
             continue
         name = _respelt(key, shape, instance)
-        if name in respelt:
-            related = ((respelt[name].span, "the first"),)
-            raise SpecError(f"`{key.text}` is a second spelling of `{name}`", key.span, related)
+        add_once(respelt, name, key.span, f"`{key.text}` is a second spelling of `{name}`")
         notes.append(_respelling_note(key, name, fields[name]))
-        respelt[name] = key
         fields[name] = value
     if derived:
-        sentence = "instance {} not part of the shape: {} from the others, unused"
-        follow = "it follows" if len(derived) == 1 else "they follow"
-        notes.append(note_at(None, sentence, _keys(derived), follow))
+        names, one = listing(derived), len(derived) == 1
+        keys = f"key {names} is" if one else f"keys {names} are"
+        follow = "it follows from the others and is" if one else "they follow from the others and are"
+        notes.append(note_at(None, "instance {} not part of the shape: {} not used", keys, follow))
     return fields
 
 
@@ -152,10 +146,6 @@ def _respelling_note(key: ScalarNode, name: str, default: Node) -> Note:
         "Timeloop does not know `{0}` and evaluates {1} {2}"
     )
     return note_at(key.span, sentence, key.text, name, value)
-
-
-def _keys(names: list[str]) -> str:
-    return f"key {listing(names)} is" if len(names) == 1 else f"keys {listing(names)} are"
 
 
 def _respelt(key: ScalarNode, shape: Shape, instance: MappingNode) -> str:
@@ -248,7 +238,10 @@ def read_problem(
 ) -> LoadedProblem:
     """Read the ``problem`` section."""
     section = _section(node)
-    written = _shape_node(section.require("shape", "`problem`"), find_shape)
+    written = section.require("shape", "`problem`")
+    if isinstance(written, ScalarNode):
+        written = find_shape(as_name(written, "`shape`"), written.span)
+    written = as_mapping(written, "`shape`")
     shape = _read_shape(written, limits)
     instance = _read_instance(section)
     check_version(instance)
@@ -301,13 +294,6 @@ def _problem_name(section: MappingNode, instance: MappingNode, shape: Shape) -> 
     return shape.name or Path(instance.span.file).stem
 
 
-def _shape_node(node: Node, find_shape: ShapeLookup) -> MappingNode:
-    """Return the shape that stands in the section, or that it names."""
-    if isinstance(node, ScalarNode):
-        return find_shape(as_name(node, "`shape`"), node.span)
-    return as_mapping(node, "`shape`")
-
-
 def _read_shape(shape: MappingNode, limits: Limits) -> Shape:
     own_spaces = next((key for key in _SPACES if key in shape), _SPACES[0])
     check_keys(shape, _SHAPE_KEYS, "`shape`", ("dimensions", own_spaces))
@@ -317,26 +303,20 @@ def _read_shape(shape: MappingNode, limits: Limits) -> Shape:
     check_count(dimensions.items, limits.dimensions, "dimensions", dimensions.span)
     for item in dimensions.items:
         dim = _identifier(item, "dimension")
-        if dim in dims:
-            raise SpecError(f"two dimensions are named `{dim}`", item.span, ((dims[dim], "the first"),))
-        dims[dim] = item.span
+        add_once(dims, dim, item.span, f"two dimensions are named `{dim}`")
     if not dims:
         raise SpecError("`dimensions` must not be empty", shape.key("dimensions").span)
     dataspaces = one_of(shape, _SPACES, "`shape`")
     if dataspaces is None:
         raise SpecError(f"`shape` lacks the key `{_SPACES[0]}`", shape.span)
     name = shape.get("name")
+    has_no_name = name is None or (isinstance(name, ScalarNode) and not name.text.strip())
     return Shape(
-        name="" if name is None or _is_blank(name) else as_name(name, "`name`"),
+        name="" if name is None or has_no_name else as_name(name, "`name`"),
         dims=dims,
         coefficients=_declared_coefficients(shape.get("coefficients"), dims),
         dataspaces=dataspaces[1],
     )
-
-
-def _is_blank(node: Node) -> bool:
-    """Whether a shape's name is the empty text that stands for no name."""
-    return isinstance(node, ScalarNode) and not node.text.strip()
 
 
 def _identifier(node: Node, what: str) -> str:
@@ -351,8 +331,7 @@ def _declared_coefficients(node: Node | None, dims: dict[str, Span]) -> dict[str
         return {}
     declared: dict[str, tuple[Span, int | None]] = {}
     for item in as_sequence(node, "`coefficients`").items:
-        entry = as_mapping(item, "a coefficient")
-        check_keys(entry, ("name", "default"), "a coefficient", ("name",))
+        entry = keyed_mapping(item, "a coefficient", ("name", "default"), ("name",))
         name_node = entry.require("name", "a coefficient")
         name = _identifier(name_node, "coefficient")
         other = dims.get(name) or (declared[name][0] if name in declared else None)
@@ -377,13 +356,10 @@ def _read_dataspaces(shape: Shape, coefficients: dict[str, int], limits: Limits)
     dataspaces: dict[str, Dataspace] = {}
     places: dict[str, Span] = {}
     for item in node.items:
-        entry = as_mapping(item, "a dataspace")
-        check_keys(entry, _DATASPACE_KEYS, "a dataspace", ("name", "projection"))
+        entry = keyed_mapping(item, "a dataspace", _DATASPACE_KEYS, ("name", "projection"))
         name_node = entry.require("name", "a dataspace")
         name = _identifier(name_node, "dataspace")
-        if name in dataspaces:
-            related = ((places[name], "the first"),)
-            raise SpecError(f"two dataspaces are named `{name}`", name_node.span, related)
+        add_once(places, name, name_node.span, f"two dataspaces are named `{name}`")
         projection = as_sequence(entry.require("projection", f"dataspace `{name}`"), "`projection`")
         check_count(projection.items, limits.dimensions, f"ranks of `{name}`", projection.span)
         flag = one_of(entry, _READ_WRITE, "a dataspace")
@@ -392,7 +368,6 @@ def _read_dataspaces(shape: Shape, coefficients: dict[str, int], limits: Limits)
             ranks=tuple(_read_rank(rank, shape, coefficients) for rank in projection.items),
             read_write=flag is not None and as_bool(flag[1], f"`{flag[0].text}`"),
         )
-        places[name] = name_node.span
     if not any(space.read_write for space in dataspaces.values()):
         raise SpecError("no dataspace is `read_write: true`, so nothing is computed", node.span)
     return tuple(dataspaces.values())

@@ -143,7 +143,7 @@ class _Reader:
         differing = [entry for entry in written_here[1:] if entry[1].value != written_here[0][1].value]
         if differing:
             (first, one), (second, other) = written_here[0], differing[0]
-            message = f"`{first}` and `{second}` are two names of one attribute"
+            message = f"`{first}` and `{second}` are two names for the same attribute"
             raise SpecError(message, other.key, ((one.key, "first given here"),))
         return (written_here or present)[0] if present else None
 
@@ -199,10 +199,8 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     cluster_size, block_size = _block(reader, word_bits, context)
     if cluster_size > 1 and _is_dram(leaf):
         raise SpecError("a DRAM has a `cluster_size` of 1", reader.place("cluster_size"))
-    _note_idle_flags(reader, context)
     capacity = _capacity(reader, word_bits, block_size)
-    if capacity is None:
-        _note_no_limit(reader, context)
+    _note_idle_attributes(reader, capacity, context)
     return StorageLevel(
         name=leaf.name,
         size_words=capacity,
@@ -225,24 +223,19 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
     )
 
 
-def _note_idle_flags(reader: _Reader, context: Context) -> None:
-    """Note flags that are understood and change nothing here."""
+def _note_idle_attributes(reader: _Reader, capacity: int | None, context: Context) -> None:
+    """Note attributes that are understood and change nothing here."""
     reasons: dict[str, str] = {}
     if reader.flag("allow_overbooking"):
         reasons["allow_overbooking"] = "tiles of dense data always have their full size"
     if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
         reasons["reduction_supported"] = "it prices networks only, which are not modelled"
+    for name in ("multiple_buffering", "min_utilization"):
+        if capacity is None and reader.find(name) is not None:
+            reasons[name] = "it has no limit"
     for name, reason in reasons.items():
         sentence = name + " of `{}` has no effect: " + reason
         context.note(note_at(reader.place(name), sentence, reader.leaf.name))
-
-
-def _note_no_limit(reader: _Reader, context: Context) -> None:
-    """Note attributes that say how a capacity is used, where there is none."""
-    for name in ("multiple_buffering", "min_utilization"):
-        if reader.find(name) is not None:
-            sentence = name + " of `{}` has no effect: it has no limit"
-            context.note(note_at(reader.place(name), sentence, reader.leaf.name))
 
 
 def _source(reader: _Reader, *names: str) -> SourceRef | None:
@@ -257,10 +250,7 @@ def _is_dram(leaf: Leaf) -> bool:
 
 
 def _lacking(leaf: Leaf, names: Sequence[str], remark: str) -> SpecError:
-    """Return the error for a missing attribute: at an empty one, or the first unknown one.
-
-    Any of `names` would do; messages name the first.
-    """
+    """Return the error for a missing attribute, any of `names`: at an empty one, or the first unknown one."""
     spellings = (word for name in names for word in SYNONYMS.get(name, (name,)))
     empty = next((word for word in spellings if word in leaf.attributes), None)
     if empty is not None:

@@ -24,12 +24,14 @@ from model.text.fields import (
     check_keys,
     check_points,
     given,
+    is_blank,
+    keyed_mapping,
 )
 from model.text.limits import DEFAULT_LIMITS, Limits
 from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
 
 _WORD = re.compile(r"[.'\"]?(?!(?<=\d)[eE][-+]?\d+\b)[A-Za-z_]\w*")
-"""A word of an expression, but no exponent; one behind a dot or a quotation mark is no name of its own."""
+"""A word of an expression, but no exponent; one after a dot or a quotation mark is not a name."""
 _OPERATORS = frozenset(("and", "else", "if", "in", "is", "not", "or"))
 """Words of expressions that name nothing."""
 _OF_NODES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.(?:attributes|spatial|get_fanout)\b")
@@ -63,17 +65,13 @@ def read_attributes(
     visible: Attributes | None = None,
     nodes: Names = NO_NAMES,
 ) -> dict[str, Attribute]:
-    """Evaluate the attributes of a node over those it inherits.
+    """Evaluate the attributes of a node over those it inherits, which come first.
 
     A plain scalar that reads as an expression over the node's own attributes, the visible ones (the
     inherited ones where none are given) and `variables` (in that order of precedence) is replaced by
-    its value, whatever the order in which the attributes are written. Quoted text stays text, as does
-    plain text that is no expression over known names (``45nm``, ``LPDDR4``).
-
-    Expressions may name what is `visible` besides (the inherited attributes where that is None), and `nodes`
-    by ``buffer.attributes["width"]``, ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
-    ``buffer.get_fanout()`` alone, as texts may well be the name of another node. Inherited attributes come
-    first.
+    its value. Quoted text stays text, as does plain text that is no expression over known names (``45nm``).
+    Expressions name `nodes` by ``buffer.attributes.width``, ``buffer.spatial.meshX`` and
+    ``buffer.get_fanout()`` alone, as texts may well be the name of another node.
     """
     attributes = dict(inherited)
     if node is None:
@@ -89,7 +87,7 @@ def read_attributes(
 
 
 def _evaluated(node: Node, value: object) -> Node:
-    """Return the node of an evaluated attribute: an expression gives way to its value."""
+    """Return the node of an evaluated attribute: its value replaces an expression."""
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or value == node.text:
         return node
     if not isinstance(value, (bool, int, float, str)):
@@ -114,9 +112,9 @@ class _Resolver:
         assert node is not None
         if name in self._open:
             chain = " -> ".join((*self._open[self._open.index(name) :], name))
-            raise SpecError(f"attributes need each other's values: {chain}", node.span)
+            raise SpecError(f"attributes depend on each other: {chain}", node.span)
         if len(self._open) >= _LONGEST_CHAIN:
-            message = f"attributes need one another's values in a chain of more than {_LONGEST_CHAIN}"
+            message = f"attributes depend on each other in a chain of more than {_LONGEST_CHAIN}"
             raise SpecError(message, node.span)
         self._open.append(name)
         self._values[name] = self._evaluate(name, node)
@@ -155,10 +153,8 @@ def _is_expression(text: str) -> bool:
     return True
 
 
-def read_variables(node: MappingNode | None, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:
+def read_variables(node: MappingNode, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:
     """Evaluate the top-level ``variables``; each may use the others."""
-    if node is None:
-        return {}
     return values_of(read_attributes(node, NO_ATTRIBUTES, {}, limits))
 
 
@@ -191,9 +187,9 @@ _ALTERNATIVES = "the nodes of both files are joined; `sweep --architectures` tak
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One leaf of the tree; leaves are told apart by identity."""
+    """One leaf of the tree; leaves are compared by identity."""
 
-    role: Role  # what it is to the cost model; a container is a level of its own only by its fanout
+    role: Role  # what it is to the cost model; a container is a level only if it has a fanout
     # Its name (unique) and where that is written
     name: str
     span: Span
@@ -258,17 +254,13 @@ class Tree:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What a leaf finds around it.
+    """What a leaf finds around it."""
 
-    Attributes that it inherits, attributes that its expressions see, and the nodes above by name, which are
-    added as they are read.
-    """
-
-    attributes: Attributes
-    visible: Attributes
+    attributes: Attributes  # that it inherits
+    visible: Attributes  # attributes that its expressions see
     variables: Names
     limits: Limits
-    nodes: dict[str, object] = field(default_factory=dict)
+    nodes: dict[str, object] = field(default_factory=dict)  # those above by name, added as they are read
     gate: str | None = None
     parallel: Span | None = None
 
@@ -318,8 +310,7 @@ def _read_node(item: Node, scope: _Scope, walk: _Walk) -> _Scope:
     """
     check_count((*walk.nodes, item), scope.limits.components, "nodes", item.span)
     if item.tag in _BRANCHES:
-        branch = as_mapping(item, f"`{item.tag}`")
-        check_keys(branch, ("nodes", "name"), f"`{item.tag}`", ("nodes",))
+        branch = keyed_mapping(item, f"`{item.tag}`", ("nodes", "name"), ("nodes",))
         nodes = branch.require("nodes", f"`{item.tag}`")
         walk.nodes.append(item)
         if item.tag == "!Parallel":
@@ -355,7 +346,7 @@ def _read_parallel(nodes: Node, span: Span, scope: _Scope, walk: _Walk) -> None:
 def _read_leaf(item: Node, scope: _Scope) -> Leaf | tuple[str, Span]:
     if item.tag not in _LEAVES:
         _refuse_tag(item)
-    is_bare = item.tag == "!Nothing" and isinstance(item, ScalarNode) and item.value is None
+    is_bare = item.tag == "!Nothing" and is_blank(item)
     node = MappingNode((), item.span) if is_bare else as_mapping(item, f"`{item.tag}`")
     if item.tag == "!Nothing":
         check_keys(node, ("name", "constraints"), "`!Nothing`")
@@ -416,8 +407,7 @@ def _with_mesh(leaf: Leaf, scope: _Scope) -> Leaf:
     value = given(leaf.node, "spatial")
     if value is None:
         return leaf
-    spatial = as_mapping(value, "`spatial`")
-    check_keys(spatial, ("meshX", "meshY"), "`spatial`")
+    spatial = keyed_mapping(value, "`spatial`", ("meshX", "meshY"))
     names = {**scope.nodes, **scope.variables, **values_of(leaf.attributes)}
     mesh = {
         key: as_int(size, f"`{key}`", names, minimum=1)

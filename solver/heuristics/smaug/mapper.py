@@ -42,7 +42,7 @@ class FoundOperator:
     # Dimension of the problem by letter: N batch, P and Q rows and columns of outputs, K output features, C
     # channels, R and S rows and columns of the filter. Missing letters have the size 1.
     dims: dict[str, str]
-    # Dimensions that index all tensors: each of their points is an operator of its own.
+    # Dimensions that index all tensors: each of their points is a separate operator.
     groups: tuple[str, ...] = ()
 
 
@@ -86,10 +86,7 @@ def _inputs_of_product(operands: Sequence[Dataspace]) -> Dataspace:
 def _shared_dims(
     problem: Problem, inputs: Dataspace, weights: Dataspace, outputs: Dataspace
 ) -> dict[str, str]:
-    """Return batch, features and channels: the dimensions of exactly two tensors outside of windows.
-
-    Dimensions of bound 1 are in nobody's way, and those of all three are groups.
-    """
+    """Return batch, features and channels: the dimensions of exactly two tensors outside of windows."""
     groups = inputs.dims & weights.dims & outputs.dims
     of_inputs, of_weights, of_outputs = (
         {dim for dim in space.dims - groups if problem.bound[dim] > 1} for space in (inputs, weights, outputs)
@@ -174,12 +171,14 @@ def _first_level(mapspace: Mapspace, dataspace: str) -> int:
     position = architecture.storage_indices[allowed[0]]
     if architecture.instances_above(position) > 1:
         name = architecture.nodes[position].name
-        raise MapperError(f"{dataspace} is first kept in {name}, below a fanout: not two levels of tiles")
+        raise MapperError(
+            f"{dataspace} is first kept in {name}, below a fanout; SMAUG needs two levels of tiles above it"
+        )
     return allowed[0]
 
 
 def _spread(mapspace: Mapspace, group: ParallelGroup, level_of: dict[str, int]) -> dict[str, int]:
-    """Give each dataspace of levels that stand side by side one of its own, as far as there are enough."""
+    """Give each dataspace a separate level among parallel ones, if there are enough."""
     spread = dict(level_of)
     free = list(group.levels)
     for name in (name for name, number in level_of.items() if number in group.levels):
@@ -244,11 +243,7 @@ class TiledMapspace:
 def tiling_mapping(
     tiling: Tiling, found: FoundOperator, mapspace: Mapspace, scratchpads: Scratchpads
 ) -> TiledMapspace:
-    """Return the mapping of `mapspace` that comes nearest to `tiling`.
-
-    Rules of the mapspace beyond which level keeps what are not looked at; whether the mapping is allowed
-    is for the cost model to say.
-    """
+    """Return the nearest mapping to `tiling`, whether the rules of the mapspace allow it or not."""
     wanted = _wanted(tiling)
     bounds = {letter: mapspace.problem.bound[dim] for letter, dim in found.dims.items()}
     tiles = _nested_tiles(wanted, bounds, found, scratchpads)
@@ -347,10 +342,7 @@ def _nodes(
 def _spatial(
     left: Sizes, found: FoundOperator, mapspace: Mapspace, above: int
 ) -> dict[int, tuple[SpatialLoop, ...]]:
-    """Fill the fanouts below the node at `above`, and take the factors out of what is `left` of a tile.
-
-    Features go to the outermost fanout, channels to the next; a single one gets both.
-    """
+    """Fill the fanouts below `above` from what is `left` of a tile: features outermost, then channels."""
     positions = [position for position in mapspace.architecture.fanout_indices if position > above]
     letters = ("KC",) if len(positions) == 1 else ("K", "C")
     loops: dict[int, tuple[SpatialLoop, ...]] = {}
@@ -396,14 +388,8 @@ class SmaugTiling:
     """Fills scratchpads with SMAUG's tiles, and loops over them in SMAUG's order.
 
     It maps convolutions and matrix products onto architectures whose on-chip levels that are not below a
-    fanout can keep all tensors. The tiles are chosen for the size of these scratchpads, without padding.
-
-    Parameters
-    ----------
-    num_pes
-        Step and minimum of output features in a tile.
-    num_maccs_per_pe
-        Step and minimum of channels in a tile.
+    fanout can keep all tensors. The tiles are chosen for the size of these scratchpads, without padding;
+    `num_pes` and `num_maccs_per_pe` are step and minimum of their output features and of their channels.
     """
 
     def __init__(self, num_pes: int = 8, num_maccs_per_pe: int = 32) -> None:
@@ -420,13 +406,7 @@ class SmaugTiling:
         return tiled.mapping
 
     def tile(self, mapspace: Mapspace) -> TiledMapspace:
-        """Tile the problem for the architecture's scratchpads, and represent the tiling as a mapping.
-
-        Raises
-        ------
-        MapperError
-            If problem or architecture are not of the kind, or the problem cannot be tiled.
-        """
+        """Tile the problem for the architecture's scratchpads; MapperError if that cannot be done."""
         found = find_operator(mapspace.problem)
         scratchpads = find_scratchpads(mapspace)
         backend = Backend(

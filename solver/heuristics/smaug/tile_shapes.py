@@ -87,10 +87,7 @@ def best_strategy(
 
 
 def tile_shapes(tensor: TileShape, strategy: Strategy, rule: TileRule, capacity: int) -> Iterator[TileShape]:
-    """Yield the tiles of at most `capacity` elements that `strategy` allows.
-
-    Ranks that it does not cut are whole; those that it cuts grow from the minimum by the step.
-    """
+    """Yield the tiles of at most `capacity` elements; ranks that `strategy` does not cut are whole."""
     axes = AXES_OF_RANKS[len(tensor.dims)]
     order = [axes.index(axis) for axis in ENUMERATION_ORDER if axis in axes]
     choices = [

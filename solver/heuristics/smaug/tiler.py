@@ -354,7 +354,8 @@ def tile_elementwise(operator: Unary, backend: Backend) -> Tiling:
     largest = backend.capacity - backend.capacity % backend.alignment
     if largest == 0:
         raise CannotTile(
-            f"a scratchpad of {backend.capacity} elements holds no {backend.alignment} aligned ones"
+            f"a scratchpad of {backend.capacity} elements is smaller than one aligned block of "
+            f"{backend.alignment}"
         )
     elements = TileShape.aligned(operator.input, backend.alignment).stored
     row = TileShape.aligned((1, elements), backend.alignment)
@@ -380,19 +381,7 @@ def tile_softmax(operator: Softmax, backend: Backend) -> Tiling:
 
 
 def tile(operator: Operator, backend: Backend) -> Tiling:
-    """Choose strategies and tile shapes, and cut the tensors.
-
-    Parameters
-    ----------
-    operator
-        What is computed, with the shapes of its tensors.
-    backend
-        The accelerator.
-
-    Returns
-    -------
-    Tiling
-        Every tile fits into a scratchpad of ``backend.capacity`` elements.
+    """Choose strategies and tile shapes, and cut the tensors into tiles that fit into a scratchpad each.
 
     Raises
     ------

@@ -115,6 +115,15 @@ class Boundary:
         total = words.repeated * irrelevant + (words.begun - words.repeated) * unused
         return np.maximum(ceil_div(total, self.sub.above[self.level]), self.once_words)
 
+    def repeated_words(self, words: Words, inside: IntArray, outside: IntArray) -> IntArray:
+        """Least words delivered per instance if loops with `inside` iterations repeat deliveries.
+
+        Loops with `outside` iterations begin with whole tiles.
+        """
+        unused = self.sub.unused_above(self.place, self.level)
+        total = (words.repeated * (inside - 1) + words.begun) * outside * unused
+        return np.maximum(ceil_div(total, self.sub.above[self.level]), self.once_words)
+
     def tile_words(self, tiles: IntArray, members: frozenset[int] | None = None) -> IntArray:
         """The same as far as the tiles tell; `members` as of `SearchSpace.relevant_words`."""
         words = self.words(members)

@@ -9,7 +9,7 @@ import numpy as np
 
 from model.mapspace import EXACT
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.boundary import Boundary, ceil_div
+from solver.search.bounds.boundary import Boundary
 from solver.search.space.dataspaces import Component
 from solver.search.space.lattice import INFINITY
 from solver.search.space.search_space import SearchSpace
@@ -144,10 +144,9 @@ class SlotPairs:
         space, place = self.space, boundary.place
         irrelevant = space.tables[place].irrelevant_tiles[self._targets]
         outside = irrelevant // boundary.sub.unused_above(place, level)
-        words = self._words(boundary, None, ())
-        total = words.repeated * np.maximum(outside - 1, 0) + words.begun
-        numerator, denominator = boundary.share
-        delivered = np.maximum(ceil_div(total * numerator, denominator), boundary.once_words)
+        words, elsewhere = self._words(boundary, None, ()), self._elsewhere(place)
+        inside = np.where(elsewhere, 1, outside)
+        delivered = boundary.repeated_words(words, inside, outside // inside)
         known = boundary.surplus(self._tiles) + boundary.reused(level, self._targets)
         return np.maximum(boundary.extra(delivered) - known, 0)
 
@@ -159,13 +158,22 @@ class SlotPairs:
     def _beyond(self, boundary: Boundary, members: frozenset[int], inside: Sequence[int]) -> IntArray:
         """Cost of a boundary beyond what its tile tells, loops over dimensions `inside` being innermost."""
         known = boundary.tile_words(self._tiles, members)
-        led = boundary.unreused_words(self._tiles, self._words(boundary, members, inside))
+        words, place = self._words(boundary, members, inside), boundary.place
+        irrelevant = self.space.tables[place].irrelevant_tiles[self._tiles]
+        repeats = irrelevant // boundary.sub.unused_above(place, boundary.level)
+        still = math.prod(self.loops[:, d] for d in self.space.views[place].irrelevant)
+        within = np.where(self._elsewhere(place), still, repeats)
+        led = boundary.repeated_words(words, within, repeats // within)
         more: IntArray = np.maximum(boundary.extra(led) - boundary.extra(known), 0)
         return np.where(self._moved(boundary.place), more, 0)
 
     def _moved(self, place: int) -> BoolArray:
         """Pairs whose loops move a dataspace."""
         return _any(self.loops > 1, sorted(self.space.views[place].relevant))
+
+    def _elsewhere(self, place: int) -> BoolArray:
+        """Pairs whose loops move a dataspace to where nothing overlaps."""
+        return _any(self.loops > 1, sorted(self.space.views[place].apart))
 
     def _words(self, boundary: Boundary, members: frozenset[int] | None, inside: Sequence[int]) -> Words:
         """Least words of deliveries if the slot's innermost loop is one of a reuse class, or any loop.
@@ -175,9 +183,9 @@ class SlotPairs:
         view = self.space.views[boundary.place]
         leading = view.window_dims if members is None else self.space.leading(members)
         none, moved = np.zeros(len(self.rows), dtype=np.bool_), self._moved(boundary.place)
-        elsewhere = _any(self.loops > 1, sorted(view.apart.intersection(inside)))
+        led_elsewhere = _any(self.loops > 1, sorted(view.apart.intersection(inside)))
         parts = [
-            begun_anew(self._along(boundary, n), elsewhere)
+            begun_anew(self._along(boundary, n), led_elsewhere)
             for n, c in enumerate(view.components)
             if c.sliding
         ]
@@ -201,11 +209,13 @@ class SlotPairs:
             boundary.unrolling,
             space.mapspace.counting,
         )
-        every = np.asarray(known.every)[self._tiles]
         loops = {d: self.loops[:, d] for d in component.dims}
+        every = np.asarray(known.every)[self._tiles]
+        every = np.where(self._elsewhere(place), math.prod(loops.values()), every)
         moved = _any(self.loops > 1, component.dims)
+        elsewhere = self._elsewhere(place)
         inside = [lead.at(self._tiles) for lead in known.leads]
-        farther = [lead._replace(live=lead.live & ~moved) for lead in inside]
+        farther = [lead._replace(live=lead.live & ~moved & ~elsewhere) for lead in inside]
         here = [self._lead(component, loops, lead, every) for lead in inside]
         if space.mapspace.counting != EXACT:
             here = [by_timeloop(component, lead) for lead in here]

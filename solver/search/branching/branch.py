@@ -10,7 +10,6 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.bound_tables import StageTables
-from solver.search.bounds.boundary import Boundary
 from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.bounds.rows import CLOSED
 from solver.search.branching.family import Family, best_first
@@ -258,9 +257,8 @@ class Branching:
         idle = candidates.loops[:, list(orders.useful)].prod(axis=1) == 1
         for number, order in enumerate(orders.classes):
             possible = self._possible(candidates.loops, order, orders.fixed) | (idle & (number == 0))
-            family = self._ordered(node, candidates.only(possible), order) if possible.any() else None
-            if family is not None:
-                yield family
+            if possible.any():
+                yield from self._ordered(node, candidates.only(possible), order)
 
     @staticmethod
     def _possible(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
@@ -287,32 +285,23 @@ class Branching:
                 candidates = candidates.only(np.isin(candidates.loops[:, d], sorted(allowed)))
         return candidates
 
-    def _delivered(self, walk: Walk, level: int) -> tuple[tuple[tuple[Boundary, IntArray], ...], IntArray]:
-        """Words that boundaries at the tiles of a walk get, and what these cost together, in quanta."""
-        boundaries = self.bounds.boundaries.by_level[level]
-        words = [walk.delivered(boundary) for boundary in boundaries]
-        cost = sum(map(Boundary.extra, boundaries, words), np.zeros(len(walk.first), dtype=np.int64))
-        if not walk.splits.any() or not any(boundary.sliding for boundary in boundaries):
-            return tuple(zip(boundaries, words, strict=True)), cost
-        others = [walk.delivered(boundary, together=False) for boundary in boundaries]
-        apart = sum(map(Boundary.extra, boundaries, others), np.zeros_like(cost))
-        cost = np.where(walk.splits, np.minimum(cost, apart), cost)
-        # Where the order is open, each boundary gets the fewest words of either.
-        words = [
-            np.where(walk.splits, np.minimum(own, other), own)
-            for own, other in zip(words, others, strict=True)
-        ]
-        return tuple(zip(boundaries, words, strict=True)), cost
+    def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Iterator[Family]:
+        """Children of `node` whose loops are in an order of this class."""
+        yield from self._priced(Walk(self.space, node, candidates, order))
+        apart = Walk(self.space, node, candidates, order, together=False)
+        if self.space.window_dims and apart.splits.any():
+            chosen = candidates.only(apart.splits)
+            yield from self._priced(Walk(self.space, node, chosen, order, together=False))
 
-    def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Family | None:
-        """Children of `node` whose loops are in an order of this class; None if there are none."""
-        level = node.level + 1
-        walk = Walk(self.space, node, candidates, order)
+    def _priced(self, walk: Walk) -> Iterator[Family]:
+        """The children that a walk leads to, if any of them may improve."""
+        node, candidates, level = walk.node, walk.candidates, walk.node.level + 1
         spent = np.full(len(candidates.tiles), node.spent, dtype=np.int64)
         loads = np.repeat(node.loads[None, :], len(candidates.tiles), axis=0)
-        delivered, cost = self._delivered(walk, level)
-        spent = spent + cost
+        boundaries = self.bounds.boundaries.by_level[level]
+        delivered = tuple((boundary, walk.delivered(boundary)) for boundary in boundaries)
         for boundary, words in delivered:
+            spent += boundary.extra(words)
             boundary.price.add_loads(words, loads)
         least = np.minimum(spent + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)
@@ -325,8 +314,8 @@ class Branching:
         keep &= self.goal.hopeful(energies, cycles)
         values = self.goal.values(energies, cycles)
         if not keep.any():
-            return None
+            return
         # All families of a node are at hand at once: what is known of other candidates would take memory.
-        walk = Walk(self.space, node, candidates.only(keep), order)
+        walk = Walk(self.space, node, candidates.only(keep), walk.order, walk.together)
         kept = tuple((boundary, words[keep]) for boundary, words in delivered)
-        return Family(walk, spent[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)
+        yield Family(walk, spent[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)

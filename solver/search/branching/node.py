@@ -25,11 +25,15 @@ class Moved(NamedTuple):
         Dimensions over which the innermost of them may run that moves the dataspace at all.
     parts
         Per component along which tiles may overlap, the tile's positions along it and the loops that may be
-        the innermost to move it so, all figures scalars.
+        the innermost to move it so, all figures scalars. Slots outside of one that moves the dataspace to
+        where nothing overlaps do not count.
+    repeats
+        Iterations of loops, up to such a slot, that repeat deliveries; 0 if there is no such slot.
     """
 
     first: frozenset[int]
     parts: tuple[tuple[int, tuple[Lead, ...]], ...]
+    repeats: int = 0
 
 
 def unmoved(view: DataspaceView) -> Moved:

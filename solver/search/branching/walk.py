@@ -23,7 +23,6 @@ from solver.search.space.windows import (
     Along,
     Lead,
     Words,
-    begun_anew,
     by_timeloop,
     least_jumps,
     least_jumps_outside,
@@ -70,14 +69,25 @@ class Walk:
         Tiles inside of it.
     order
         Class of the orders of its loops.
+    together
+        Whether all loops of the innermost group lie inside of the others; otherwise one of them lies farther
+        out, see `SlotPairs.split`.
     """
 
-    def __init__(self, space: SearchSpace, node: Node, candidates: InnerTiles, order: OrderClass) -> None:
+    def __init__(
+        self,
+        space: SearchSpace,
+        node: Node,
+        candidates: InnerTiles,
+        order: OrderClass,
+        together: bool = True,
+    ) -> None:
         count = len(candidates.tiles)
         self.space = space
         self.node = node
         self.candidates = candidates
         self.order = order
+        self.together = together
         self.runs = [np.ones(count, dtype=np.int64) for _ in space.views]
         self.alive = [np.ones(count, dtype=np.bool_) for _ in space.views]
         self.first = np.full(count, -1, dtype=np.int64)
@@ -87,8 +97,10 @@ class Walk:
             self.first[(self.first < 0) & moving] = number
             for view in space.views:
                 self._step(view, group)
-        for run, alive, outside in zip(self.runs, self.alive, node.in_place, strict=True):
-            run[alive] *= outside
+        for place, (run, alive) in enumerate(zip(self.runs, self.alive, strict=True)):
+            run[alive] *= node.in_place[place]
+            if not together:
+                run[~alive] //= self._shortened(place)[~alive]
 
     def _product(self, dims: Sequence[int]) -> IntArray:
         product: IntArray = self.candidates.loops[:, list(dims)].prod(axis=1)
@@ -118,11 +130,8 @@ class Walk:
                 lead = lead & (self.first != number)
         return lead
 
-    def delivered(self, boundary: Boundary, together: bool = True) -> IntArray:
+    def delivered(self, boundary: Boundary) -> IntArray:
         """Words delivered per instance, a lower bound where windows slide, exact otherwise.
-
-        Either all loops of the innermost group lie `together` inside of the others, or one lies farther out,
-        see `SlotPairs.split`.
 
         Returns
         -------
@@ -133,14 +142,30 @@ class Walk:
         irrelevant, instances = tables.irrelevant_tiles[tiles], boundary.sub.above[boundary.level]
         if not self.space.reuses(place, boundary.level):
             return ceil_div(tables.plain_words[tiles] * irrelevant, instances)
-        runs = self.runs[place] if together else self.runs[place] // self._shortened(place)
+        runs = self.runs[place]
         if not boundary.sliding:
             return -(-tables.plain_words[tiles] * irrelevant // (instances * runs))
-        repeated, begun = self._words(place, tiles, together)
+        repeated, begun = self._words(place, tiles)
         unused = boundary.sub.unused_above(place, boundary.level)
         outside = -(-irrelevant // (unused * runs))
-        total = repeated * (outside - 1) + begun
+        inside = self._repeats(place, outside)
+        total = (repeated * (inside - 1) + begun) * (outside // inside)
         return np.maximum(ceil_div(total * unused, instances), boundary.once_words)
+
+    def _repeats(self, place: int, outside: IntArray) -> IntArray:
+        """Iterations, of those `outside`, that repeat deliveries until a loop begins with a whole tile."""
+        known = self._within(self.space.views[place])
+        return np.where(known > 0, known, outside)
+
+    def _within(self, view: DataspaceView) -> IntArray:
+        """The same; 0 where that may be all."""
+        outside = self.node.moved[view.place].repeats
+        still = self._product(sorted(view.irrelevant)) // self.runs[view.place]
+        here = still
+        if self.together:
+            here = np.where(self._led_elsewhere(view), 1, still)
+        moved = np.where(self._elsewhere(view), here, still * outside)
+        return np.where(self.alive[view.place], outside, moved)
 
     @cached_property
     def splits(self) -> BoolArray:
@@ -173,7 +198,7 @@ class Walk:
                 shortened = np.where((self.first == number) & self.splits, fewest, shortened)
         return shortened
 
-    def _words(self, place: int, tiles: IntArray, together: bool) -> Words:
+    def _words(self, place: int, tiles: IntArray) -> Words:
         """Least words of all deliveries of a dataspace's windows."""
         view, tables, alive = self.space.views[place], self.space.tables[place], self.alive[place]
         outside = self.node.moved[place].first
@@ -184,11 +209,13 @@ class Walk:
 
         boxes = (tables.boxes[n][tiles] for n, c in enumerate(view.components) if c.sliding)
         parts = [Along(box, *part) for box, part in zip(boxes, self._parts(view), strict=True)]
-        if together:
-            parts = [begun_anew(part, self._elsewhere(view)) for part in parts]
         return least_words(tables.plain_words[tiles], parts, first)
 
     def _elsewhere(self, view: DataspaceView) -> BoolArray:
+        """Candidates whose loops move a dataspace to where nothing overlaps."""
+        return self._product(sorted(view.apart)) > 1
+
+    def _led_elsewhere(self, view: DataspaceView) -> BoolArray:
         """Candidates whose innermost group moves a dataspace to where nothing overlaps."""
         elsewhere = np.zeros(len(self.first), dtype=np.bool_)
         for number, group in enumerate(self.order.groups):
@@ -210,11 +237,15 @@ class Walk:
     def _part(
         self, view: DataspaceView, component: Component, every: int, leads: tuple[Lead, ...]
     ) -> tuple[IntArray, tuple[Lead, ...]]:
-        inside = self._product(component.dims)
-        carried = tuple(lead._replace(live=inside == 1) for lead in leads)
+        inside, elsewhere = self._product(component.dims), self._elsewhere(view)
+        carried = tuple(lead._replace(live=(inside == 1) & ~elsewhere) for lead in leads)
         loops = self.candidates.loops
         here = tuple(self._lead(view, component, d) for d in component.dims if (loops[:, d] > 1).any())
-        return inside * every, (*here, *carried)
+        if self.together:
+            # What lies outside of the innermost group begins with a whole tile.
+            led_elsewhere = self._led_elsewhere(view)
+            here = tuple(lead._replace(back=np.where(led_elsewhere, NOWHERE, lead.back)) for lead in here)
+        return np.where(elsewhere, inside, inside * every), (*here, *carried)
 
     def _lead(self, view: DataspaceView, component: Component, dim: int) -> Lead:
         """The slot's loop over `dim` as the innermost one that moves a component."""
@@ -239,7 +270,7 @@ class Walk:
             (int(every[candidate]), tuple(lead.at(candidate) for lead in leads if lead.live[candidate]))
             for every, leads in self._parts(view)
         )
-        return Moved(first, parts)
+        return Moved(first, parts, int(self._within(view)[candidate]))
 
     def _moves(self, component: Component, dim: int) -> IntArray:
         """How far the component moves per iteration of this slot's loop over `dim`."""

@@ -1,4 +1,4 @@
-"""The published reference figures, and the notebook's way to count with the published formulas."""
+"""The published reference figures, and the notebook's use of the published formulas."""
 
 from dataclasses import replace
 from fractions import Fraction

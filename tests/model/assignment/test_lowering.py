@@ -1,4 +1,4 @@
-"""Lowerings compute the convolution that they are made from, and copies count what they move."""
+"""Lowerings compute the original convolution, and copies count the words that they move."""
 
 from fractions import Fraction
 from itertools import product

@@ -1,4 +1,4 @@
-"""Random mappings of a problem on an architecture, limits not respected."""
+"""Random mappings of a problem on an architecture, regardless of limits."""
 
 from __future__ import annotations
 

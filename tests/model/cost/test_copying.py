@@ -1,4 +1,4 @@
-"""Copies between levels, against figures worked out by hand."""
+"""Copies between levels, against figures computed by hand."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Link transfers: who is whose neighbour, and what a step saves."""
+"""Link transfers: which instances are neighbours, and what a step saves."""
 
 from __future__ import annotations
 

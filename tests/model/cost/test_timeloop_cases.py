@@ -1,4 +1,4 @@
-"""The cost model gives the figures that Timeloop printed, case by case."""
+"""The cost model reproduces the figures that Timeloop printed, case by case."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_shares_are_older_names_of_scales(parse):
         today.energy_pj(action) for action in ("read", "write")
     ]
     assert found.area_um2() == today.area_um2()
-    with pytest.raises(SpecError, match="two names of one thing"):
+    with pytest.raises(SpecError, match="two names for the same key"):
         classes_of(parse(PAIR.replace("area_scale: share", "area_scale: share\n      area_share: share")))
 
 

@@ -1,4 +1,4 @@
-"""Small problems, loop nests on them, and both ways to count what moves."""
+"""Small problems, loop nests on them, and both ways to count the words that move."""
 
 import numpy as np
 

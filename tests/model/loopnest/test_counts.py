@@ -1,4 +1,4 @@
-"""Counts of executed loop nests that can be told by hand."""
+"""Counts of executed loop nests that can be computed by hand."""
 
 from model.architecture import Fanout, StorageLevel
 from model.loopnest import AccessCounts

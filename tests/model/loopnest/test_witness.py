@@ -1,4 +1,4 @@
-"""The execution as a witness of the cost model, on random mappings."""
+"""The execution as an independent check of the cost model, on random mappings."""
 
 from collections.abc import Mapping as Named
 from random import Random

@@ -1,4 +1,4 @@
-"""What AccelForge's files use beyond Timeloop's: statements, functions and tags of the text layers."""
+"""What AccelForge's files use besides Timeloop's: statements, functions and tags of the text layers."""
 
 from collections.abc import Callable
 from pathlib import Path

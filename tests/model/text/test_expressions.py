@@ -133,7 +133,7 @@ def test_other_values_have_no_fanout(text: str):
         ("math.ceil(3)", "write `ceil`"),
         ("math.sin(3)", None),
         ("heights.sort()", None),
-        ("min(4", "a comma ends a value in `{...}` and `[...]`; write the mapping in lines of its own"),
+        ("min(4", "a comma ends a value in `{...}` and `[...]`; write the mapping on separate lines"),
         ("widht", "did you mean `width`?"),
         ("heights[0].dept", "did you mean `depth`?"),
         ("heights['dept']", None),

@@ -1,4 +1,4 @@
-"""Which files are read, and what is said of bad ones."""
+"""Which files are read, and the errors for bad ones."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Specs that mean harm end in a message: soon, in little memory, and without a peek at other files."""
+"""Malicious specs end in a message: quickly, with little memory, and without access to other files."""
 
 import math
 import resource

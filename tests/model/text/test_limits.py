@@ -1,4 +1,4 @@
-"""Every limit refuses what exceeds it, and can be moved."""
+"""Every limit refuses input that exceeds it, and can be changed."""
 
 from collections.abc import Callable
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Whole specs: anything that is thrown at the reader, and files that users have on disk."""
+"""Whole specs: random input to the reader, and files that users have on disk."""
 
 import subprocess
 import sys

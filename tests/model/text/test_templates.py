@@ -307,7 +307,7 @@ def test_template_errors_have_a_line(failure: Callable[..., SpecError], text: st
 
 def test_an_undefined_variable_names_one_that_is_alike(failure: Callable[..., SpecError]):
     error = failure("a: {{ architectur }}\n", variables={"architecture": "x"})
-    assert error.hint == "did you mean `architecture`? that variable has a value"
+    assert error.hint == "did you mean `architecture`? that is the variable that was set"
 
 
 def test_assignments():

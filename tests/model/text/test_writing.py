@@ -1,4 +1,4 @@
-"""Nodes as YAML text: it reads as the same nodes, stays small, and makes no template."""
+"""Nodes as YAML text: it parses to the same nodes, stays small, and is not a template."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""Tiles of real arrays, with and without their data."""
+"""Tiles of arrays, with and without their data."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Two networks in files; random ones of every kind of graph, and their answers by complete enumeration."""
+"""Two networks in files; random ones of every kind of graph, and their optima by complete enumeration."""
 
 from fractions import Fraction
 from itertools import product

@@ -1,4 +1,4 @@
-"""The best array within a budget, against trying them all, and against the published one."""
+"""The best array within a budget, against trying all, and against the published one."""
 
 from dataclasses import replace
 

@@ -15,7 +15,7 @@ from solver.assignment.conflicts import find_conflicts
 from solver.assignment.elimination import find_paths, reduce_instance, split_matrix
 from solver.assignment.instance import Instance, price
 from solver.assignment.kernel import Potentials, solve_kernel
-from solver.assignment.kernel_model import ExactSum, KernelRequest
+from solver.assignment.kernel_model import KernelRequest, digits_of_sum
 from solver.cpsat import CheckedModel, ModelError, Settings
 from solver.result import Clock, Status
 from tests.solver.assignment.networks import GENERAL, networks, totals
@@ -89,7 +89,7 @@ def test_digits_make_the_least_sum(choices, data):
 
 def least_sum(checked, terms):
     found = 0
-    for digit in ExactSum(checked, terms).digits_down():
+    for digit in digits_of_sum(checked, terms):
         checked.model.minimize(digit.sum)
         outcome = checked.solve(Settings(), lambda: False)
         assert outcome.answer is not None
@@ -112,7 +112,7 @@ def test_carries_may_be_as_large_as_all_terms_make_them(terms):
 def test_many_large_costs_stay_small_in_each_digit():
     checked = CheckedModel()
     terms = [(checked.model.new_bool_var(""), (1 << 60) - 1 - k) for k in range(5000)]
-    digits = list(ExactSum(checked, terms).digits_down())
+    digits = digits_of_sum(checked, terms)
     assert len(digits) > 1
     assert digits[-1].weight == 1
     for digit in digits:

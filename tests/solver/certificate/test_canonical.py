@@ -1,4 +1,4 @@
-"""What the canonical problem says of the hierarchy."""
+"""The hierarchy in the canonical problem."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The exit codes of the checker: of several verdicts the worst counts."""
+"""The exit codes of the checker: the worst of several verdicts decides."""
 
 import json
 import sys
@@ -56,7 +56,7 @@ def test_a_suite_ends_likewise(verdicts, code, monkeypatch):
 def test_a_certificate_or_the_suite_is_asked_for(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         run(monkeypatch)
-    assert "name a certificate, or --suite" in capsys.readouterr().err
+    assert "give a certificate, or --suite" in capsys.readouterr().err
 
 
 def test_the_command_line_has_the_same_codes():

@@ -1,4 +1,4 @@
-"""Problems that are nonsense, or too much work, with their hashes computed anew: no proof rests on them."""
+"""Problems that are malformed, or too much work, with recomputed hashes: nothing is proven from them."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""What the checker may know: nothing of the product."""
+"""The checker imports nothing of the product."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""Arguments: what is understood, and what is refused with exit code 2."""
+"""Arguments: what is accepted, and what is refused with exit code 2."""
 
 import sys
 from pathlib import Path
@@ -39,10 +39,10 @@ def test_limits_have_the_type_of_their_default():
         (["--jobs", "2", "check", "a.yaml"], "the command 'check' must come first"),
         (["a.yaml", "explain"], "the command 'explain' must come first"),
         (["map"], "SPEC\nhelp: `python -m solver map --help`"),
-        (["a", "--objective", "power"], "unknown objective 'power'; known are energy, latency, edp\nhelp"),
+        (["a", "--objective", "power"], "unknown objective 'power'; choose from energy, latency, edp\nhelp"),
         (
             ["a", "--objective", "energy,delay"],
-            "unknown objective 'delay'; known are energy, latency, edp; did",
+            "unknown objective 'delay'; choose from energy, latency, edp; did",
         ),
         (["a", "--objective", "delay"], "; did you mean 'latency'?"),
         (["a", "--objective", "EDP"], "; did you mean 'edp'?"),

@@ -253,7 +253,7 @@ def test_json_of_costs_by_the_mapper(tmp_path, capsys):
 def test_searches_without_time_leave_the_assignment_unproven(tmp_path, capsys):
     code, text = run(capsys, *mapped("--cache", tmp_path, "--time-limit", "0"))
     assert code in (3, 5)
-    assert "searches ended unproven (*), or without any mapping (?)" in text
+    assert "searches ended without a proof (*) or without any mapping (?)" in text
     assert text.splitlines()[-1].startswith(("FEASIBLE", "UNKNOWN"))
     assert "stopped by the time limit" in text.splitlines()[-1]
 

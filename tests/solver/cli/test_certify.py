@@ -81,7 +81,7 @@ def test_certificates_that_there_are_are_only_checked(working_directory, capfd):
     ("words", "message"),
     [
         (["c.json", FILES[0]], "output_stationary.yaml is not a certificate; certificates are checked"),
-        (["c.json", "--certificate", "x.json"], "certificates that are named are only checked"),
+        (["c.json", "--certificate", "x.json"], "certificates given as arguments are only checked"),
     ],
 )
 def test_certificates_are_checked_alone(working_directory, capfd, words, message):

@@ -67,7 +67,7 @@ def test_a_picture_is_drawn(tmp_path):
     ("words", "message"),
     [
         (["--mappers", "rndom"], "did you mean 'random'"),
-        (["--mappers", ""], "no mapper is named; known are "),
+        (["--mappers", ""], "no mapper is given; known mappers are "),
         (["--mapper", "nothing"], "not of the form module:Class"),
         (["--mappers", "random", "--option", "greedy.descents=2"], "no mapper 'greedy' runs"),
         (["--plot", "out.gif"], ".png, .svg, .pdf"),
@@ -85,8 +85,8 @@ def test_wrong_input_is_one_message_and_exit_code_two(words, message, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--mappers", "random,,greedy"], "list of different names"),
-        (["--mappers", "random,random"], "list of different names"),
+        (["--mappers", "random,,greedy"], "list of distinct names"),
+        (["--mappers", "random,random"], "list of distinct names"),
         (["--option", "random=3"], "MAPPER.NAME=VALUE"),
         (["--option", "random.timeout"], "MAPPER.NAME=VALUE"),
         (["--budget", "-1"], "number of seconds"),

@@ -1,4 +1,4 @@
-"""Reports look alike on a terminal and in a pipe, but for colours."""
+"""Reports are the same on a terminal and in a pipe, except for colours."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""What nobody has foreseen: one line, and an exit code that means nothing else."""
+"""Unforeseen errors: one line, and a distinct exit code."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def test_several_layers_are_a_network(tmp_path, capsys):
     assert main(["map", SPEC, str(other)]) == 2
     message = capsys.readouterr().err
     assert "`M` is given a second value (`12`)" in message
-    assert message.endswith("help: where these are several layers, the command `network` maps them\n")
+    assert message.endswith("help: if these are several layers, the command `network` maps them\n")
 
 
 def test_evaluate_takes_the_mapping_of_the_specs_unless_told_otherwise(tmp_path, capsys):
@@ -267,7 +267,7 @@ def test_words_beyond_64_bits_are_refused(command, tmp_path, capsys):
     (tmp_path / "large.yaml").write_text(text)
     assert main([command, str(tmp_path / "large.yaml")]) == 2
     assert capsys.readouterr().err == (
-        "error: the words of all tensors come to about 1e20, too many for a search\n"
+        "error: the words of all tensors total about 1e20, more than a search can count\n"
     )
 
 

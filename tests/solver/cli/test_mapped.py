@@ -1,4 +1,4 @@
-"""The specs with a mapping in them: they price as the search did, and take the mapping as it is."""
+"""The specs with a mapping in them: they cost what the search found, and allow the mapping."""
 
 import json
 import re
@@ -261,7 +261,9 @@ def test_what_was_left_out_is_noted_when_the_file_is_mapped_again(tmp_path, caps
     for source, target in ((DATA / "row.yaml", out), (out, again)):
         assert main(["map", str(source), "--quiet", "--mapped-spec", str(target)]) == 0
     capsys.readouterr()
-    note = "`--mapped-spec` left out constraints, which are not searched with: `factors of PE (spatial)`"
+    note = (
+        "`--mapped-spec` removed constraints, which the search therefore ignores: `factors of PE (spatial)`"
+    )
     for path in (out, again):
         assert main(["map", str(path)]) == 0
         assert note in capsys.readouterr().out
@@ -273,7 +275,7 @@ def test_link_transfers_are_noted_where_they_save_energy(tmp_path, capsys):
     spec = tmp_path / "spec.yaml"
     spec.write_text(SLIDING)
     assert main(["map", str(spec)]) == 0
-    assert "Timeloop counts link transfers unless" in capsys.readouterr().out
+    assert "Timeloop counts link transfers by default" in capsys.readouterr().out
     spec.write_text(SLIDING.replace("no_reuse: []", "no_link_transfer: [Inputs, Weights, Outputs]"))
     assert main(["map", str(spec)]) == 0
     assert "link transfers" not in capsys.readouterr().out

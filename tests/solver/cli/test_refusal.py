@@ -1,4 +1,4 @@
-"""Constraints that conflict plainly: the message on stderr, and what programs read in the outputs."""
+"""Obvious conflicts between constraints: the message on stderr, and the output files."""
 
 import csv
 import json

@@ -13,8 +13,7 @@ from model.formats.cascade.loader import load_variants
 from model.formats.timeloop.overrides import parse_setting
 from solver.cli.main import main
 from solver.network.sweep import SweepResult, sweep
-from solver.report import pictures
-from solver.report import sweep as sweep_report
+from solver.report import network, pictures
 from solver.report.network import Failure, likewise_lines
 from solver.result import Reason
 from tests.conftest import REPOSITORY
@@ -43,7 +42,7 @@ def test_the_table(arguments, capsys):
     assert [row[:4] for row in rows] == [["w", "PE", "6", "OPTIMAL"], ["w", "PE", "12", "OPTIMAL"]]
     assert [row[-2:] for row in rows] in ([["4/4", "*"], ["-", "4/4"]], [["-", "4/4"], ["4/4", "*"]])
     note = next(line for line in lines if line.startswith("note: buffer.depth"))
-    assert "(read, fill, update, leak) are given, and do not change" in note
+    assert "(read, fill, update, leak) are given and do not change" in note
     assert lines[-1].startswith("OPTIMAL 2 points; 8 of 8 Einsums proven; 4 searches")
 
 
@@ -75,8 +74,8 @@ def test_alternatives_that_are_named_again_count_once(arguments, capsys):
     ]
     repeated = [note for note in document["notes"] if "more than once" in note]
     assert repeated == [
-        "the workload w.yaml is given more than once and counts once",
-        "the architecture b.yaml is given more than once and counts once",
+        "the workload w.yaml is given more than once; the repetition is ignored",
+        "the architecture b.yaml is given more than once; the repetition is ignored",
     ]
 
 
@@ -250,7 +249,7 @@ def test_points_that_are_no_range_are_named_one_by_one(arguments):
     points = sweep(variants).points
 
     def head(count: int) -> str:
-        return next(sweep_report.why_lines(SweepResult(points[:count], 0.0), lambda _: {}))
+        return next(network.why_points_fail(SweepResult(points[:count], 0.0), lambda _: {}))
 
     assert head(1) == head(3) == head(6) == "No mapping of `T` and `Y`"
     listed = "; ".join(f"DRAM.shared_bandwidth=1, DRAM.read_bandwidth={value}" for value in (3, 4, 5))
@@ -265,7 +264,7 @@ def test_a_long_list_is_cut_off(arguments, capsys):
     assert main([*given, "--set-attribute", "buffer.depth=1,50"]) == 0
     text = capsys.readouterr().out
     assert text.count("Conflict") == 10
-    assert "2 more conflicts of other lines; --json has them all\n" in text
+    assert "2 more conflicts with other lines; --json has them all\n" in text
     failure = Failure(("A",), (Reason("too large"),))
     *listed, rest, _ = likewise_lines([(failure, f" at depth={depth}") for depth in range(12)])
     assert listed[::2] == [f"Likewise `A` at depth={depth}" for depth in range(10)]

@@ -120,11 +120,11 @@ def test_what_cannot_be_tiled_ends_with_four(capsys):
     [
         ("", "give either --operator and --input, or --onto"),
         ("--operator convolution --input 1,2,3,4 --kernel 1", "convolution needs --ofmaps"),
-        ("--operator unary --input 1,2 --stride 1", "--stride has no meaning for unary"),
+        ("--operator unary --input 1,2 --stride 1", "--stride does not apply to unary"),
         ("--operator pooling --input 1,8,8,8 --kernel 2 --padding same", "pooling has no padding"),
         ("--operator pooling --input 1,8,8,8 --kernel 9", "a window of 9 rows does not fit into 8"),
         ("--operator softmax --input 1,8,8,8", "softmax takes inputs N,C, not 4 numbers"),
-        ("--operator unary --input 1x4", "'1x4' separates its numbers by `x`; use commas"),
+        ("--operator unary --input 1x4", "'1x4' separates its numbers with `x`; use commas"),
         ("--operator unary --input 1,x", "'x' is not a positive integer"),
         ("--operator unary --input 1,0", "'0' is not a positive integer"),
         ("--operator pooling --input 1,8,8,8 --kernel 1,2,3", "has more than two numbers"),
@@ -132,7 +132,7 @@ def test_what_cannot_be_tiled_ends_with_four(capsys):
         ("--operator unary --input 1,2 --mapped-spec m.yaml", "--mapped-spec needs --onto"),
         ("--operator unary --input 1,2 --set a=1", "--set needs --onto"),
         ("--operator unary --input 1,2 --ignore-sparse", "--ignore-sparse needs --onto"),
-        ("--onto a.yaml --operator unary", "--operator has no meaning with --onto"),
+        ("--onto a.yaml --operator unary", "--operator does not apply with --onto"),
         ("--operator depthwise --input 1,2", "is not one of convolution"),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_mapping_that_the_spec_does_not_allow_is_said(capsys):
 def test_onto_an_architecture_of_another_kind(capsys):
     code, text = _run(_onto("simba_like"), capsys)
     assert code == 4
-    assert "below a fanout: not two levels of tiles" in text
+    assert "below a fanout; SMAUG needs two levels of tiles above it" in text
 
 
 def test_a_mapping_that_there_is_none_of_is_not_written(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""What complete enumeration says about mapspaces without some of their constraints."""
+"""Complete enumeration of mapspaces without some of their constraints."""
 
 from functools import cache
 

@@ -40,9 +40,9 @@ def test_enumeration_agrees(mapspace):
     assert report.baseline.value == baseline
     costs = {cost.statement.text: cost for cost in report.clauses}
     for clause in clauses(mapspace):
-        cost = costs.pop(clause_text((*clause.constraints, *clause.orders), mapspace))
+        cost = costs.pop(clause_text(clause, mapspace))
         assert cost.proven
-        spaces = without(mapspace, clause.constraints, clause.orders)
+        spaces = without(mapspace, clause)
         if sum(count_mappings(s, LARGEST, innermost_orders=False) for s in spaces) <= LARGEST:
             assert cost.result.value == least_energy(spaces)
     assert not costs
@@ -56,7 +56,7 @@ def test_every_figure_is_of_the_best_in_order(mapspace):
     reports = [constraint_costs(mapspace, Options(objectives=order), map_from) for order in ORDERS]
     assert [values(report.baseline) for report in reports] == least([mapspace])
     for clause in clauses(mapspace):
-        text = clause_text((*clause.constraints, *clause.orders), mapspace)
+        text = clause_text(clause, mapspace)
         costs = [next(c for c in report.clauses if c.statement.text == text) for report in reports]
         for cost, report in zip(costs, reports, strict=True):
             assert cost.proven
@@ -65,7 +65,7 @@ def test_every_figure_is_of_the_best_in_order(mapspace):
             place = next((place for place, (today, best) in enumerate(pairs) if best != today), 0)
             today, best = pairs[place]
             assert (cost.objective, cost.share) == (report.baseline.objectives[place], (today - best) / today)
-        spaces = without(mapspace, clause.constraints, clause.orders)
+        spaces = without(mapspace, clause)
         if sum(count_mappings(s, FEW, innermost_orders=False) for s in spaces) <= FEW:
             assert [values(cost.result) for cost in costs] == least(spaces)
 

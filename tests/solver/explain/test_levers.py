@@ -1,4 +1,4 @@
-"""Levers are applied to the spec's own text: the change suffices, and one step less does not."""
+"""Levers are applied to the text of the spec: the change suffices, and one step less does not."""
 
 import time
 from fractions import Fraction
@@ -140,7 +140,7 @@ def test_conflicts_that_share_a_line_are_not_two(monkeypatch):
 
     monkeypatch.setattr(explanation, "find_conflict", blames_capacities)
     mapspace = mapspace_of(spad(8, ", min_utilization: 0.9"))
-    find_conflicts(Feasibility(mapspace), constraints_of(mapspace), most=2)
+    list(find_conflicts(Feasibility(mapspace), constraints_of(mapspace), most=2))
     first, second = asked
     assert (first.count("Utilization"), first.count("Capacity")) == (1, 3)
     assert (second.count("Utilization"), second.count("Capacity")) == (0, 2)

@@ -1,4 +1,4 @@
-"""The least tiles that exceed a capacity, and what is remembered of them."""
+"""The smallest tiles that exceed a capacity, and how they are kept."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Lines of a spec that hold for two nodes: they are blamed, and changed, for both."""
+"""Lines of a spec that apply to two nodes are reported, and changed, for both."""
 
 from solver.explain import Verdict, diagnose
 from tests.solver.explain.row import BOTH_SPADS, OUTPUT_TEMPORAL, SPAD, mapspace_of

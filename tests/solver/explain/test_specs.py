@@ -1,4 +1,4 @@
-"""Random specs that conflict, as text: their own lines are left out and changed, and the search decides."""
+"""Random specs that conflict, as text: the reported lines are removed and changed, and the search decides."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The mappers: sound over a random suite, reproducible, and each as good as its kind promises."""
+"""The mappers: sound over a random suite, reproducible, and each as good as its method promises."""
 
 import math
 from dataclasses import replace

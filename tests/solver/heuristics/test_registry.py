@@ -1,4 +1,4 @@
-"""Mappers by name, and what is wrong with a name."""
+"""Mappers by name, and errors in names."""
 
 import sys
 from importlib.metadata import EntryPoint
@@ -84,7 +84,7 @@ def test_modules_of_the_working_directory_are_found(tmp_path, monkeypatch):
 def test_unknown_names_come_with_a_hint():
     with pytest.raises(MapperError, match="did you mean 'greedy'"):
         named_mapper("gredy")
-    with pytest.raises(MapperError, match="known are random"):
+    with pytest.raises(MapperError, match="known mappers are random"):
         named_mapper("simulated evolution")
 
 

@@ -160,4 +160,4 @@ def test_the_number_of_temporal_loops_is_limited():
         limited = Rules(replace(mapspace, max_temporal_loops=2))
         assert limited.allows(batch).tolist() == [mapping.temporal_loops <= 2 for mapping in mappings]
         wide = [row for row, mapping in enumerate(mappings) if mapping.temporal_loops > 2]
-        assert {limited.broken(batch, row) for row in wide} <= {"the most temporal loops"}
+        assert {limited.broken(batch, row) for row in wide} <= {"the maximum number of temporal loops"}

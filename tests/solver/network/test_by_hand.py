@@ -1,4 +1,4 @@
-"""Einsums of workloads are the searches that Timeloop problems written by hand are."""
+"""Einsums of workloads give the same searches as Timeloop problems written by hand."""
 
 import re
 from pathlib import Path

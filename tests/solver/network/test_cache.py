@@ -1,4 +1,4 @@
-"""Results on disk: what they are kept under, and which files count."""
+"""Results on disk: their keys, and which files are accepted."""
 
 import os
 import tracemalloc

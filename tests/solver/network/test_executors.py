@@ -1,4 +1,4 @@
-"""Searches in processes: the answers of one process, whatever becomes of the others."""
+"""Searches in processes: the same results as in one process, even if workers are lost."""
 
 import multiprocessing
 import os
@@ -69,14 +69,14 @@ def leave_late(path: Path) -> None:
 
 
 def test_processes_without_work_give_back_what_they_hold(tmp_path: Path):
-    with executors._workers(1, executors._Shared.of(1)) as workers:
+    with executors._workers(1, executors._Shared(1)) as workers:
         workers.submit(leave_late, [(tmp_path / "left",)])[0].result()
     assert (tmp_path / "left").exists()
 
 
 def test_processes_run_where_signals_cannot_be_blocked(monkeypatch):
     monkeypatch.delattr(signal, "pthread_sigmask")
-    with executors._workers(1, executors._Shared.of(1)) as workers:
+    with executors._workers(1, executors._Shared(1)) as workers:
         assert workers.submit(len, [("word",)])[0].result() == 4
 
 
@@ -92,11 +92,12 @@ def test_processes_that_are_lost_again_and_again_are_given_up(network: Network):
 def test_processes_that_answer_in_between_may_be_lost_more_often(network: Network, monkeypatch):
     answer = Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), 1)
 
-    def lost_after_one(_: Processes, tasks: Sequence[Task], *rest: object) -> Answers:
+    def lost_after_one(tasks: Sequence[Task], *rest: object) -> Answers:
         yield tasks[0], answer
         raise BrokenProcessPool
 
-    monkeypatch.setattr(Processes, "_pool", lost_after_one)
+    monkeypatch.setattr(executors, "_submitted", lambda _, tasks, options: tasks)
+    monkeypatch.setattr(executors, "_finished", lost_after_one)
     tasks = [Task(str(key), network.layers[1].mapspace, network.layers[1]) for key in range(MOST_LOSSES + 1)]
     answers = Processes(2).run(tasks, ENERGY, lambda *_: None, lambda: False)
     assert list(answers) == [(task, answer) for task in tasks]
@@ -183,7 +184,7 @@ def test_a_search_leaves_no_processes_of_its_own(network: Network, monkeypatch: 
         child.start()
         return Result(Status.INFEASIBLE, Termination.PROVEN, ("energy",), 1)
 
-    shared = executors._Shared.of(2)
+    shared = executors._Shared(2)
     monkeypatch.setattr(executors, "search_task", search)
     monkeypatch.setattr(executors, "_SHARED", [shared])
     assert executors._search(0, network.layers[1].mapspace, ENERGY).status is Status.INFEASIBLE

@@ -1,4 +1,4 @@
-"""Tensors that inner levels store lie there as a whole: optima, conflicts and levers."""
+"""Inner levels store tensors as a whole: optima, conflicts and levers."""
 
 import math
 import random

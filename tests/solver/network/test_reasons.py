@@ -1,4 +1,4 @@
-"""Reasons of what nothing fits: of one network, and of several with the time shared out."""
+"""Reasons why nothing fits: for one network, and for several that share the time."""
 
 import re
 from dataclasses import replace

@@ -129,11 +129,11 @@ def test_a_mesh_of_one_that_is_asked_for_more_is_a_point_without_a_mapping(spec:
         (
             ESTIMATED,
             "buffer.depth=12,64",
-            "the energies of buffer (read, fill, update, leak) are derived for each value",
+            "the energies of buffer (read, fill, update, leak) are estimated for each value",
         ),
         (ARCHITECTURE, "buffer.depth=12,64", "the energies of buffer (read, fill, update, leak) are given"),
         (ESTIMATED, "DRAM.shared_bandwidth=1,2", "the energies of DRAM (read, fill, update, leak) are given"),
-        (ESTIMATED, "buffer.read_bandwidth=1,4", "no energy of an access depends on it"),
+        (ESTIMATED, "buffer.read_bandwidth=1,4", "no energy per access depends on it"),
         (
             ARCHITECTURE.replace("class: intmac", "class: intmac\n    attributes: {width: 8}"),
             "mac.width=8,9",
@@ -145,7 +145,7 @@ def test_remarks_on_energies(spec: list[Path], architecture: str, setting: str, 
     spec[1].write_text(architecture, encoding="utf-8")
     (text,) = energy_remarks(variants(spec, setting))
     name = setting.partition("=")[0]
-    assert text.startswith(f"{name}: " if remark else f"{name} changes nothing")
+    assert text.startswith(f"{name}: " if remark else f"{name} has no effect")
     assert remark in text
 
 

@@ -1,4 +1,4 @@
-"""What the table of a network says of a layer."""
+"""Rows of the table of a network."""
 
 from dataclasses import replace
 from io import StringIO
@@ -12,9 +12,9 @@ from solver.report.network import (
     bottleneck,
     layers_table,
     network_document,
+    network_status,
     print_network,
-    status_line,
-    why_lines,
+    why_layers_fail,
 )
 from solver.result import Termination
 from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, MAPSPACE
@@ -38,7 +38,7 @@ def test_the_status_tells_which_limit_stopped_searches(termination, words):
     layer = Layer("one", MAPSPACE)
     answer = LayerResult(layer, replace(FEASIBLE, termination=termination), "searched")
     result = NetworkResult(Network("net", (layer,)), (answer,), 1.0)
-    assert status_line(result).plain == f"FEASIBLE 0 of 1 Einsums proven; {words}"
+    assert network_status(result).plain == f"FEASIBLE 0 of 1 Einsums proven; {words}"
 
 
 def test_conflicts_of_the_same_lines_are_told_once():
@@ -47,7 +47,7 @@ def test_conflicts_of_the_same_lines_are_told_once():
     answers = {"one": INFEASIBLE, "two": other}
     layers = tuple(LayerResult(Layer(name, MAPSPACE), own, "searched") for name, own in answers.items())
     network = Network("net", tuple(own.layer for own in layers))
-    text = "\n".join(why_lines(NetworkResult(network, layers, 1.0), {}))
+    text = "\n".join(why_layers_fail(NetworkResult(network, layers, 1.0), {}))
     assert text.count("No mapping of") == text.count("Conflict:") == 1
     assert "Likewise `two`\n  Weights needs 20 words\n" in text
 

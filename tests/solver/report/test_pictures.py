@@ -1,4 +1,4 @@
-"""Pictures: names that they may be given, and what they may be called."""
+"""Pictures: allowed names of files, and their titles."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Reports against golden files, and what must hold of them for any mapping."""
+"""Reports against golden files, and properties that hold for any mapping."""
 
 import json
 from dataclasses import replace
@@ -216,7 +216,7 @@ def test_capacities_that_are_varied_are_those_before_multiple_buffering():
         for node in architecture.nodes
     )
     buffered = replace(MAPSPACE, architecture=replace(architecture, nodes=tuple(nodes)))
-    caption = "at the same prices; capacities before multiple buffering\n"
+    caption = "with unchanged energies per access; capacities before multiple buffering\n"
     assert caption in printed(print_result, buffered, OPTIMAL, None, EFFECTS)
 
 

@@ -373,7 +373,7 @@ def test_more_words_than_64_bits_count():
     output = Dataspace("Z", ((Term("M"),),), read_write=True)
     problem = Problem("sums", ("M", "N", "K"), (1_000_003, 1_000_003, 10_000_019), (space, output))
     mapspace = free_mapspace(problem, StorageLevel("dram"), StorageLevel("registers", size_words=2))
-    with pytest.raises(TooLargeError, match="come to about 1e19, too many for a search"):
+    with pytest.raises(TooLargeError, match="total about 1e19, more than a search can count"):
         map_einsum(mapspace)
 
 

@@ -1,4 +1,4 @@
-"""Errors inside of an Einsum name it."""
+"""Errors within an Einsum name it."""
 
 from collections.abc import Callable
 

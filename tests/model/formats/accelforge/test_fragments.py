@@ -61,7 +61,7 @@ def test_where_nothing_tells_what_feeds_a_fragment_its_renames_are_left_out(load
     short, over = map(str, loaded.notes[:2])
     assert "_w.yaml:6:29: rename `input` of Einsum `Y` matches none, but expected_count is 1" in short
     assert "_w.yaml:7:30: rename `weight` of Einsum `Y` matches 2 (`A` and `B`)" in over
-    assert "it names nothing" in over
+    assert "it is taken as empty" in over
 
 
 def test_too_many_matches_stay_an_error(load_at: LoadAt):

@@ -93,7 +93,7 @@ def test_what_set_expressions_mean(load: Load, source: str, members: str | None)
         ("min(A)", "a list is needed, not a set of tensors"),
         ("m <= All", "a number is needed, not a set of rank variables"),
         ("A |", "is not an expression"),
-        ("x", "each other's values: x -> x"),
+        ("x", "depend on each other: x -> x"),
         ("__import__('os')", "no function"),
         ("[A for A in All]", "not allowed"),
     ],
@@ -124,7 +124,7 @@ def test_a_rename_that_one_einsum_lacks(refuse: Refuse, renames: str, hint: str)
     text = CASCADE.replace("RENAMES", "{weight: B}").replace("tensors: B", "tensors: weight")
     error = refuse(text.replace('C[n, j]"', f'C[n, j]"{renames}'))
     assert error.message == "Einsum `Z`: `weight` is not a tensor, rank variable, rename or set"
-    assert error.hint == f"this is worked out for Einsum `Z`, which {hint}"
+    assert error.hint == f"this is evaluated for Einsum `Z`, which {hint}"
 
 
 def test_a_tensor_named_like_a_set_is_noted(load: Load):
@@ -185,7 +185,7 @@ def test_own_renames_go_before_top_ones_and_these_before_the_default(
         ("{m: A}", "{}", "shadows a rank variable"),
         ("{Inputs: A}", "{}", "is reserved"),
         ("{a b: A}", "{}", "cannot be a name"),
-        ("{a: weight, weight: a}", "{}", "each other's values"),
+        ("{a: weight, weight: a}", "{}", "depend on each other"),
         ("{}", "{reduced: m}", "has two sources"),
         ("{}", "{weight: m}", "gives rank variables"),
         ("{i: [A]}", "{}", "single value"),

@@ -53,7 +53,7 @@ def test_an_older_name_of_the_shape_is_noted(load: Load, refuse: Refuse, text: s
     assert load(text.replace("SHAPE", "iteration_space_shape")).notes == ()
     comma = ", " if "{einsum" in text else "\n  "
     twice = text.replace("SHAPE", f"shape: [m < 3]{comma}iteration_space_shape")
-    assert "two names of one thing" in refuse(twice).message
+    assert "two names for the same key" in refuse(twice).message
 
 
 def test_a_condition_that_a_rank_cuts_is_noted(load: Load):

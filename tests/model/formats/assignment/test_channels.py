@@ -1,4 +1,4 @@
-"""Edges that carry channels which the layer before them does not put out are noted."""
+"""Edges with other channels than the output of their source are noted."""
 
 from pathlib import Path
 
@@ -36,17 +36,17 @@ def notes_of(text: str, directory: Path) -> list[str]:
         (
             "{from: a, to: both}",
             "without `channels` the edge carries all 12 channels that layer `both` takes in, "
-            "but layer `a` puts out 8",
+            "but layer `a` has 8 output channels",
         ),
         (
             "{from: both, to: wide}",
             "without `channels` the edge carries all 48 channels that layer `wide` takes in, "
-            "but layer `both` puts out 12",
+            "but layer `both` has 12 output channels",
         ),
         (
             "{from: a, to: dense}",
             "without `channels` the edge carries all 192 channels that layer `dense` takes in, "
-            "but layer `a` puts out 8",
+            "but layer `a` has 8 output channels",
         ),
     ],
 )

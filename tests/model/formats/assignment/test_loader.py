@@ -1,4 +1,4 @@
-"""Network files: what they say, and what is refused, at which place."""
+"""Network files: what is read, what is refused, and at which place."""
 
 from fractions import Fraction
 
@@ -186,7 +186,7 @@ def test_wrong_tables_show_the_place(load, old, new, message, marked):
         ("name: systolic_array", "name: systolic", "unknown cost model `systolic`", "systolic"),
         ("rows: 9, ", "", "needs `rows` and `columns`", None),
         ("rows: 9", "rows: 0", "at least 1", "0"),
-        ("rows: 9", "dsp_budget: 100", "so `columns` has no place", "columns"),
+        ("rows: 9", "dsp_budget: 100", "so `columns` does not belong here", "columns"),
         ("rows: 9, columns: 7", "dsp_budget: 20001", "at most 20000", "20001"),
         ("200e3", "0", "must be positive and finite", "0"),
         ("200e3", "inf", "must be positive and finite", "inf"),

@@ -154,7 +154,7 @@ def test_constraints_of_the_architecture_stay(load):
             "architecture",
             "architecture:",
             "problem: {}\narchitecture:",
-            "`problem` has no place",
+            "`problem` does not belong here",
             "a.yaml:1:1",
         ),
         ("architecture", "architecture:", "network:", "no architecture is given", ""),
@@ -173,7 +173,9 @@ def test_an_order_that_kn2row_would_break_is_refused(load):
     own = "constraints: [{target: DRAM, type: temporal, permutation: [R, S, P, Q, C, K, N]}]\n"
     with pytest.raises(SpecError) as error:
         load(architecture=ARCHITECTURE + own)
-    assert "method `shift` cannot run its products in turn: the order of `R` at `DRAM`" in str(error.value)
+    assert "method `shift` cannot run its products one after the other: the order of `R` at `DRAM`" in str(
+        error.value
+    )
     assert "m.yaml:10:5" in str(error.value)
 
 

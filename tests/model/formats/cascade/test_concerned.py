@@ -1,4 +1,4 @@
-"""Errors on an architecture say which of several Einsums or layers meet them."""
+"""Errors in an architecture name the Einsums or layers for which they occur."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Several problems in one file, and networks that are another command's."""
+"""Several problems in one file, and networks for other commands."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The combinations of a sweep: their order, their names, and where an error is met."""
+"""The combinations of a sweep: their order, their names, and the places of errors."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which tensors wait while an Einsum runs, where, and what they take."""
+"""Which tensors are held while an Einsum runs, where, and how much space they take."""
 
 from fractions import Fraction
 

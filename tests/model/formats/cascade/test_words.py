@@ -1,4 +1,4 @@
-"""Words as values: capacities, blocks, bandwidths, prices; and what persistent tensors take."""
+"""Words as values: capacities, blocks, bandwidths, prices; and the space of persistent tensors."""
 
 import math
 from dataclasses import replace

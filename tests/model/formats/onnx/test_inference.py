@@ -1,4 +1,4 @@
-"""Shapes that the library infers in a process of limited time and memory."""
+"""Shapes inferred in a process with limited time and memory."""
 
 import os
 import signal

@@ -311,7 +311,7 @@ def test_branches(tmp_path: Path):
     path = branching(tmp_path)
     with pytest.raises(SpecError, match=r"not mapped: 1 Conv in If \(conv\): which branch runs") as caught:
         read(path)
-    assert caught.value.hint == "this may decide it: `--set p=VALUE`"
+    assert caught.value.hint == "this may determine it: `--set p=VALUE`"
     assert math.prod(read(path, {"p": True}).einsum("conv").bounds.values()) == 3888
     with pytest.raises(SpecError, match="has no convolution and no matrix product"):
         read(path, {"p": False})

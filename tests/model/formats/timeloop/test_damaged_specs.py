@@ -1,4 +1,4 @@
-"""Whatever is done to a spec, it loads or ends in an error with a place."""
+"""A damaged spec loads, or ends in an error with a place."""
 
 from collections.abc import Iterator
 

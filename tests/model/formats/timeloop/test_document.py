@@ -82,7 +82,7 @@ def test_metrics_are_the_objectives(mapper, objectives):
 def test_keys_of_a_sampling_search_are_noted_once():
     loaded = load(spec("mapper: {timeout: 10, victory_condition: 5, algorithm: random, num_threads: 8}\n"))
     (note,) = map(str, loaded.notes)
-    assert note.startswith("spec.yaml:38:9: only sampling searches use `timeout`, `victory_condition`, `alg")
+    assert note.startswith("spec.yaml:38:9: `timeout`, `victory_condition`, `algorithm`")
     assert loaded.mapspace.notes == loaded.notes
 
 

@@ -1,4 +1,4 @@
-"""Specs that take a mapping: what goes, what stays, and their prices."""
+"""Specs with a mapping written into them: what is removed, what stays, and their costs."""
 
 import re
 import textwrap

@@ -117,7 +117,7 @@ def test_too_few_compute_units_break_a_constraint():
     idle = text.replace("C=2], permutation: [P, C]", "C=4], permutation: [P, C]").replace("K=4, C=2", "K=4")
     assert load(idle.replace("SHARE", "0.5")).mapping is not None
     error = failure(idle.replace("SHARE", "0.6"))
-    assert error.message == "the mapping uses 4 compute units, and the constraints ask for 5"
+    assert error.message == "the mapping uses 4 compute units, and the constraints require 5"
     assert [place for _, place in error.related] == ["the constraint"]
 
 

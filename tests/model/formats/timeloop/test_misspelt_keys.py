@@ -1,4 +1,4 @@
-"""A required key that is misspelt beyond recognition: the message names it, and what is there instead."""
+"""A required key that is misspelt beyond recognition: the message names it, and the keys that are given."""
 
 import pytest
 

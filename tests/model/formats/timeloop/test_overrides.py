@@ -1,4 +1,4 @@
-"""Attributes set from outside: the same as if the file said so, and what is refused."""
+"""Attributes set from outside: the same result as in the file, and what is refused."""
 
 from pathlib import Path
 from time import process_time

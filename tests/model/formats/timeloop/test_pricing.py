@@ -1,4 +1,4 @@
-"""What rows of storages cost, and where components that cannot be priced are wrong."""
+"""Energies of storages, and errors of components that cannot be priced."""
 
 from fractions import Fraction
 
@@ -142,7 +142,8 @@ def test_a_latency_needs_no_energies():
     text = spec("mapper: {optimization_metrics: [delay]}\n", arch=architecture(DRAM, cell))
     (note,) = map(str, load(text).notes)
     assert (
-        "unknown component class `optical_dot`; its energies count as 0, since a latency needs none" in note
+        "unknown component class `optical_dot`; its energies count as 0, since a latency objective needs none"
+        in note
     )
     assert load(text).mapspace.architecture.compute.energy == 0
     error = failure(text, objectives=("latency", "energy"))

@@ -82,11 +82,14 @@ def test_a_shape_by_name_that_is_shipped():
 
 def test_derived_instance_keys_are_noted():
     for keys, words in (
-        ("H: 18, Wpad: 1", "keys `H` and `Wpad` are not part of the shape: they follow"),
-        ("Wpad: 1", "key `Wpad` is not part of the shape: it follows"),
+        (
+            "H: 18, Wpad: 1",
+            "keys `H` and `Wpad` are not part of the shape: they follow from the others and are",
+        ),
+        ("Wpad: 1", "key `Wpad` is not part of the shape: it follows from the others and is"),
     ):
         texts = [note.text for note in load(changed("K: 8}", f"K: 8, {keys}}}")).notes]
-        assert f"instance {words} from the others, unused" in texts
+        assert f"instance {words} not used" in texts
 
 
 def test_a_dimension_that_nothing_is_indexed_by_is_noted():
@@ -147,7 +150,7 @@ def test_bounds_beside_the_shape_belong_to_the_instance():
 
 def test_conditions_in_place_of_bounds_are_told_so():
     error = failure(changed("{R: 3, P: 16, C: 4, K: 8}", "0 <= R < 3 and 0 <= P < 16"))
-    assert error.message == "`instance` has conditions, as LoopTree's has"
+    assert error.message == "`instance` has conditions, as in LoopTree"
     assert "`{DIMENSION: BOUND}`" in (error.hint or "")
 
 
@@ -210,7 +213,12 @@ def test_densities_need_a_flag():
         (", read-write: true", "", "no dataspace is `read_write: true`", None),
         ("read-write: true", "read-write: yes", "must be true or false", "yes"),
         ("read-write: true", 'read-write: "true"', "must be true or false, but is the text `true`", '"true"'),
-        ("read-write: true", "read-write: true, read_write: true", "two names of one thing", "read-write"),
+        (
+            "read-write: true",
+            "read-write: true, read_write: true",
+            "two names for the same key",
+            "read-write",
+        ),
         ("read-write: true", "readwrite: true", "unknown key `readwrite`", "readwrite"),
         ("projection: [[[K]], [[P]]]", "projection: K", "must be a list, but is text (`K`)", "K"),
         ("  shape:", "  version: 0.3\n  shape:", "version `0.3` is not supported", "0.3"),
@@ -225,7 +233,7 @@ def test_mistakes_are_marked(old, new, message, mark):
 
 def test_a_name_that_begins_with_a_digit_is_told_so():
     error = failure(changed("dimensions: [R, P, C, K]", "dimensions: [R, P, C, K, 1e3]"))
-    assert error.hint == "use letters, digits and `_`, and begin with no digit"
+    assert error.hint == "use letters, digits and `_`, not beginning with a digit"
 
 
 def test_an_unknown_shape_names_the_shipped_ones():

@@ -87,7 +87,7 @@ def test_a_complete_permutation_needs_no_note():
 
 def test_a_split_beyond_the_permutation_is_an_error_where_there_is_a_y_axis():
     error = failure(text_with("{permutation: [C, K], split: 3, factors: [R=1, P=1]}"))
-    assert error.message == "split 3 lies beyond the permutation: only 2 dimensions take a place"
+    assert error.message == "split 3 lies beyond the permutation: only 2 dimensions have a position"
     assert marked(error) == "3"
     assert "--timeloop-padding" in (error.hint or "")
     assert rules("{permutation: [C, K], split: 3, factors: [R=1, P=1]}", timeloop_padding=True).split == 3
@@ -265,7 +265,7 @@ def test_maximize_dims_of_temporal_loops_gets_what_is_left():
 @pytest.mark.parametrize(
     ("spatial", "message"),
     [
-        ("{factors: [K=2], maximize_dims: [[K]]}", "`K` is constrained already"),
+        ("{factors: [K=2], maximize_dims: [[K]]}", "`K` is already constrained"),
         ("{maximize_dims: [[K], C]}", "not a mixture"),
         ("{maximize_dims: [[K], [K]]}", "is listed twice"),
         ("{maximize_dims_capacity: 2}", "without `maximize_dims`"),
@@ -302,7 +302,7 @@ def test_a_least_parallelism_on_a_node():
     ("targets", "message"),
     [
         ("[{target: DRAM, type: parallelism, min: 0.5}]", "whole array, not at `DRAM`"),
-        ("[{target: spad, type: parallelism, min: 2}]", "the least parallelism is a share"),
+        ("[{target: spad, type: parallelism, min: 2}]", "the minimum parallelism is a share"),
         ("[{target: spad, type: parallelism}]", "lacks the key `min`"),
         ("[{target: spad, type: parallelism, min: 0.5}, {target: mac, type: parallelism, min: 1}]", "twice"),
     ],
@@ -342,7 +342,7 @@ def test_a_mesh_of_the_outermost_storage_has_a_hint():
     several = DRAM.replace("name: DRAM", "name: DRAM\n    spatial: {meshX: 4}")
     error = failure(spec(arch=architecture(several, SPAD, MAC)))
     assert "has no storage above it" in error.message
-    assert "the outermost storage is one" in (error.hint or "")
+    assert "there must be a single outermost storage" in (error.hint or "")
 
 
 @pytest.mark.parametrize("order", ["[S, C, Q, K]", "SCQK", "'S, C, Q, K'"])

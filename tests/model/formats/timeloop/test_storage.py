@@ -188,7 +188,7 @@ def test_the_old_bandwidth_is_halved_between_reads_and_writes():
         ("{width: 64, depth: 2, datawidth: 16, block_size: 2, cluster_size: 1}", "contradicts", "2"),
         ("{width: 64, depth: 2, datawidth: 16, block_size: 2}", "no cluster_size is given, which", "2"),
         ("{width: 64, depth: 256, datawidth: 16, entries: 5}", "`entries` gives 5 words", "5"),
-        ("{width: 64, memory_width: 32, depth: 1, datawidth: 16}", "two names of one", "memory_width"),
+        ("{width: 64, memory_width: 32, depth: 1, datawidth: 16}", "two names for the same", "memory_width"),
         ("{width: 64, depth: 256, datawidth: 16, read_bandwith: 4}", "unknown attribute", "read_bandwith"),
         ("{width: 64, depht: 256, datawidth: 16}", "unknown attribute", "depht"),
         ("{width: 64, depth: 256, data_width: 16}", "unknown attribute `data_width`", "data_width"),

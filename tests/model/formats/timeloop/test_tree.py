@@ -55,7 +55,7 @@ def test_disabled_nodes_are_left_out():
     found = load(spec(arch=architecture(DRAM, BUFFER + "    enabled: false\n", MAC)))
     assert [node.name for node in found.mapspace.architecture.nodes] == ["DRAM"]
     (note,) = (note for note in map(str, found.notes) if "enabled" in note)
-    assert note.endswith("`buffer` is not enabled: the architecture is one without it")
+    assert note.endswith("`buffer` is not enabled and is left out")
 
 
 def test_what_lacks_a_disabled_node_points_at_it():
@@ -138,7 +138,7 @@ def test_names_of_nodes_stay_texts_where_nothing_is_asked_of_them():
 def test_attributes_that_need_each_other_are_an_error():
     buffer = BUFFER.replace("depth: 256", "depth: rows, rows: depth")
     error = failure(spec(arch=architecture(DRAM, buffer, MAC)))
-    assert error.message == "attributes need each other's values: depth -> rows -> depth"
+    assert error.message == "attributes depend on each other: depth -> rows -> depth"
 
 
 def test_prices_are_integers_of_one_unit_with_their_sources():
@@ -354,7 +354,7 @@ def test_area_share_is_another_name_of_area_scale():
         areas.append(load(spec(arch=architecture(DRAM, node, MAC))).mapspace.architecture.levels[1].area_um2)
     assert areas == [25, 25]
     both = BUFFER + "    area: 100\n    area_scale: 2\n    area_share: 2\n"
-    assert "two names of one thing" in failure(spec(arch=architecture(DRAM, both, MAC))).message
+    assert "two names for the same key" in failure(spec(arch=architecture(DRAM, both, MAC))).message
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""SMAUG's own answers: unit test facts, and what its code said on further shapes."""
+"""SMAUG's results: facts from its unit tests, and outputs of its code for further shapes."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Strategies and tile shapes that can be worked out by hand."""
+"""Strategies and tile shapes that can be computed by hand."""
 
 from dataclasses import replace
 
@@ -104,7 +104,7 @@ def test_softmax_is_cut_by_batches():
     ("operator", "backend", "message"),
     [
         (Softmax((1, 16385)), SMV, "a row of 16392 elements must fit"),
-        (Unary((1, 8)), replace(SMV, spad_bytes=14), "holds no 8 aligned ones"),
+        (Unary((1, 8)), replace(SMV, spad_bytes=14), "smaller than one aligned block of 8"),
         (BatchNorm((1, 2, 2, 5000)), SMV, "must fit whole"),
         (Convolution((1, 128, 128, 96), (5, 5), 32), SMV, "no strategy cuts the inputs"),
         (Convolution((1, 224, 224, 3), (3, 3), 64, (1, 1), "same"), SMV, "no combination of tiles fits"),

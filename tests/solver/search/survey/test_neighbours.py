@@ -215,7 +215,7 @@ def test_turns_rise_although_bounds_do(first_alone: int, largest: int, monkeypat
     monkeypatch.setattr(agenda, "LARGEST_GROUP", largest)
     monkeypatch.setattr(outlook, "FIRST_JOINED", 50)
     survey = Survey(SearchSpace(tight_mapspace()))
-    own = Agenda(survey, Goal("energy", incumbent=least_energy_of_tight() * 5 // 4), 1)
+    own = Agenda(survey, Goal("energy", incumbent=least_energy_of_tight() * 9 // 8), 1)
     values, joined = [], set()
     for value, _ in own.turns():
         values.append(value)
