@@ -188,7 +188,7 @@ class Outlook:
         return settled
 
     def open(self) -> list[tuple[float, tuple[int, IntArray]]]:
-        """Open the most promising cells; of each mask return a bound, and the hopeful combinations in them."""
+        """Open the most promising cells; return a bound and hopeful combinations of each mask."""
         cells = self._survey.cells
         chosen = np.ones(self._closed.shape, dtype=np.bool_) if cells.single else self._most_promising()
         opened = self._alone() if cells.single else self._opened(chosen)
