@@ -127,11 +127,6 @@ def tightened(candidate: Bounded, goal: Goal, pairwise: bool, stop: Stop) -> Bou
     -------
     Bounded or None
         None if nothing in it can improve.
-
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
     """
     sub, within = candidate.sub, candidate.survivors
     if not goal.counts_energy:

@@ -58,11 +58,6 @@ class LatticeBounds(Generic[Sub_co]):
     within
         Where it is known already which tiles are part of no mapping, the others; None otherwise.
 
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
-
     References
     ----------
     docs/search.md, "The lattice".
@@ -107,13 +102,7 @@ class LatticeBounds(Generic[Sub_co]):
         return BoundTables(({CLOSED: np.full(1, INFINITY, dtype=np.int64)},), (), loads, states)
 
     def anew(self, limit: int, within: Survivors, stop: Stop) -> LatticeBounds[Sub_co]:
-        """Bounds of the same kind for another limit, with the tiles that are left.
-
-        Raises
-        ------
-        Stopped
-            As soon as `stop` answers True.
-        """
+        """Bounds of the same kind for another limit, with the tiles that are left."""
         return LatticeBounds(self.sub, limit, pairwise=self.pairwise, stop=stop, within=within)
 
     @cached_property

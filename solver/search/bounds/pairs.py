@@ -200,26 +200,20 @@ class SlotPairs:
     def _along(self, boundary: Boundary, number: int) -> Along:
         """How loops move the tiles inside along a component: those of the slot, or any farther out."""
         space, place = self.space, boundary.place
-        component = space.views[place].components[number]
-        known = along_component(
-            space.views[place],
-            space.tables[place],
-            space.lattice,
-            number,
-            boundary.unrolling,
-            space.mapspace.counting,
-        )
+        component, tiles = space.views[place].components[number], self._tiles
+        box = space.tables[place].boxes[number][tiles]
+        extents = {d: space.lattice.extents[tiles, d] for d in component.dims}
+        counting = space.mapspace.counting
+        known = along_component(component, box, extents, space.lattice, boundary.unrolling, counting)
         loops = {d: self.loops[:, d] for d in component.dims}
-        every = np.asarray(known.every)[self._tiles]
-        every = np.where(self._elsewhere(place), math.prod(loops.values()), every)
+        every = np.where(self._elsewhere(place), math.prod(loops.values()), known.every)
         moved = _any(self.loops > 1, component.dims)
         elsewhere = self._elsewhere(place)
-        inside = [lead.at(self._tiles) for lead in known.leads]
-        farther = [lead._replace(live=lead.live & ~moved & ~elsewhere) for lead in inside]
-        here = [self._lead(component, loops, lead, every) for lead in inside]
-        if space.mapspace.counting != EXACT:
+        farther = [lead._replace(live=lead.live & ~moved & ~elsewhere) for lead in known.leads]
+        here = [self._lead(component, loops, lead, every) for lead in known.leads]
+        if counting != EXACT:
             here = [by_timeloop(component, lead) for lead in here]
-        return Along(known.box[self._tiles], every, (*here, *farther))
+        return Along(box, every, (*here, *farther))
 
     def _lead(
         self, component: Component, loops: Mapping[int, IntArray], known: Lead, every: IntArray

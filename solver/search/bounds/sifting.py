@@ -41,11 +41,6 @@ def sift(
 ) -> Sifted | None:
     """Tiles out of `within` that several costs together leave; None if they leave no mapping that improves.
 
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
-
     References
     ----------
     docs/search.md, "Bandwidths": joint bounds.

@@ -327,11 +327,6 @@ class SearchSpace:
         """All keep masks that the rules leave open, one of those with equal chains.
 
         Every dataspace is kept somewhere.
-
-        Raises
-        ------
-        Stopped
-            As soon as ``stop`` answers True, as `stages` does.
         """
         masks = allowed_masks(self.mapspace, self.views, self.stop)
         by_chains = {self.chains(mask): mask for mask in reversed(masks)}

@@ -179,37 +179,46 @@ def relevant_words(
     leading
         Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
     """
-    parts = [
-        along_component(view, tables, lattice, number, unrolling, counting)
-        for number, component in enumerate(view.components)
-        if component.sliding
-    ]
-    none = np.zeros(lattice.size, dtype=np.bool_)
-    return least_words(
-        tables.plain_words, parts, lambda lead: none | lead.live if lead.dim in leading else none
-    )
+    parts = []
+    for number, component in enumerate(view.components):
+        if component.sliding:
+            # Most of the work is done along the few axes of a component.
+            box = lattice.across(tables.boxes[number], component.dims)
+            sides = {d: lattice.side(d) for d in component.dims}
+            parts.append(along_component(component, box, sides, lattice, unrolling, counting))
+    none = np.zeros((1,) * len(lattice.counts), dtype=np.bool_)
+    plain = tables.plain_words.reshape(lattice.counts)
+    words = least_words(plain, parts, lambda lead: lead.live if lead.dim in leading else none)
+    return Words(*(table.reshape(lattice.size) for table in words))
 
 
 def along_component(
-    view: DataspaceView,
-    tables: Tables,
+    component: Component,
+    box: IntArray,
+    extents: Mapping[int, IntArray],
     lattice: Lattice,
-    number: int,
     unrolling: Unrolling,
     counting: Counting,
 ) -> Along:
-    """How loops move the tiles of the lattice along a component, as far as a tile tells."""
-    component = view.components[number]
-    positions = {d: -(-_positions(lattice, d) // unrolling.above[d]) for d in component.dims}
+    """How loops move tiles along a component, as far as the tiles tell.
+
+    Parameters
+    ----------
+    box
+        Words of the tiles along it.
+    extents
+        Those of the tiles in its dimensions; arrays that numpy broadcasts with `box`.
+    """
+    positions = {d: -(-(lattice.bounds[d] // x) // unrolling.above[d]) for d, x in extents.items()}
     moves, spans = {}, {}
-    for d in component.dims if component.linear else ():
+    for d, extent in extents.items() if component.linear else ():
         step = abs(component.coefficient(d))
-        moves[d] = lattice.extents[:, d] * (step * unrolling.directly[d])
-        spans[d] = np.where(positions[d] > 1, (lattice.bounds[d] - lattice.extents[:, d]) * step, 0)
+        moves[d] = extent * (step * unrolling.directly[d])
+        spans[d] = np.where(positions[d] > 1, (lattice.bounds[d] - extent) * step, 0)
     leads = tuple(_any_lead(component, lattice, d, positions, moves, spans) for d in component.dims)
     if counting != EXACT:
         leads = tuple(by_timeloop(component, lead) for lead in leads)
-    return Along(tables.boxes[number], math.prod(positions.values()), leads)
+    return Along(box, math.prod(positions.values()), leads)
 
 
 def _any_lead(
@@ -244,17 +253,13 @@ def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling
     """Words in the union of each instance's tiles, over all instances."""
     union: IntArray = np.ones(lattice.size, dtype=np.int64)
     for number, part in enumerate(view.components):
-        covered = tables.boxes[number] * math.prod(_positions(lattice, d) for d in part.dims)
+        positions = math.prod(lattice.bounds[d] // lattice.side(d) for d in part.dims)
+        covered = lattice.across(tables.boxes[number], part.dims) * positions
         if part.sliding:
             instances = math.prod(unrolling.above[d] for d in part.dims)
             covered = np.minimum(covered, -(-part.window_words // instances) * instances)
-        union = union * covered
+        union = union * lattice.spread(covered)
     return union
-
-
-def _positions(lattice: Lattice, dim: int) -> IntArray:
-    positions: IntArray = lattice.bounds[dim] // lattice.extents[:, dim]
-    return positions
 
 
 def least_jumps(

@@ -64,11 +64,6 @@ class FewestBelow:
         -------
         IntArray
             Lower bounds, words of all instances, shape (len(numbers),).
-
-        Raises
-        ------
-        Stopped
-            As soon as ``stop`` answers True; what was counted until then is remembered.
         """
         firsts, kinds = self._prefixes[tenancy[0]]
         known = self._remembered((place, tenancy), len(firsts))
