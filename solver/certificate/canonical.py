@@ -59,6 +59,7 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         nodes.append(_storage(problem, architecture, position, places))
         nodes += [_temporal(node, stage) for stage in _stages(problem, next(temporal))]
     return {
+        "counting": mapspace.counting,
         "dims": list(problem.dims),
         "bounds": list(problem.bounds),
         "dataspaces": [_dataspace(mapspace, space, places) for space in problem.dataspaces],
