@@ -27,6 +27,7 @@ from solver.cli.output import (
 from solver.cli.progress import watched
 from solver.cli.running import (
     EXIT_OF_STATUS,
+    counting_notes,
     link_transfer_notes,
     load_checked,
     load_empty,
@@ -74,7 +75,12 @@ def map_command(arguments: argparse.Namespace) -> int:
         return refuse(conflict, [*document, *mapping_steps(arguments)])
     spec_text = mapped_spec_text(loaded, arguments)
     result = search(loaded.mapspace, arguments)
-    loaded = loaded.noted(link_transfer_notes(loaded.mapspace, result))
+    loaded = loaded.noted(
+        (
+            *counting_notes(loaded.mapspace, result.mapping, result.evaluation),
+            *link_transfer_notes(loaded.mapspace, result),
+        )
+    )
     mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
     from solver.report.document import result_document
@@ -161,6 +167,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     evaluation = evaluate(
         mapspace.problem, mapspace.architecture, mapping, mapspace.counting, arguments.link_transfers
     )
+    mapspace = loaded.noted(counting_notes(mapspace, mapping, evaluation)).mapspace
     report = report_steps(lambda console: print_evaluation(console, mapspace, mapping, evaluation), arguments)
     document = document_steps(lambda: evaluation_document(mapspace, mapping, evaluation), arguments)
     deliver([*report, *document])

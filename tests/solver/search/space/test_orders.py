@@ -142,9 +142,10 @@ def walked(mapspace: Mapspace) -> Iterator[tuple[int, ...]]:
     idle = not orders.useful
     for number, order in enumerate(orders.classes):
         if branching._possible(candidates.loops, order, orders.fixed)[0] or (idle and number == 0):
-            walk = Walk(space, branching.root, candidates, order)
-            for together in (True, False) if walk.splits[0] else (True,):
-                yield tuple(int(walk.delivered(b, together)[0]) for b in bounds.boundaries.by_level[1])
+            for together in (True, False):
+                walk = Walk(space, branching.root, candidates, order, together)
+                if together or walk.splits[0]:
+                    yield tuple(int(walk.delivered(b)[0]) for b in bounds.boundaries.by_level[1])
 
 
 def orders_of(members: OrderClass, dims: tuple[str, ...]) -> list[tuple[str, ...]]:
