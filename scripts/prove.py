@@ -324,10 +324,23 @@ class Executed(Dataspace):
         back = (first - 1) * step
         on = np.maximum(np.maximum(step - span, np.minimum(step, leap - reach)), 0)
         across = np.maximum(np.maximum(leap - reach, back - span), 0)
-        on, across, back, new = (row * np.minimum(way, length) for way in (on, across, back, step))
-        others = [(left[d] // first, on), (outer // (left[d] * left[e] * plain), back)]
-        orders = [[*others[:i], (left[e], across), *others[i:]] for i in range(3)]
+        shares = [self.shared(terms, extent, stride, left) for terms in self.windows if d not in dict(terms)]
+        elsewhere = prod(n for n, _, _ in shares)
+        on, across, gone, new = (row * np.minimum(way, length) for way in (on, across, back, step))
+        kept = row * np.maximum(length - back, 0)
+        others = [(left[d] // first, on), (outer // (left[d] * left[e] * plain * elsewhere), gone)]
+        turned = [row * length - kept // long * rest for _, long, rest in shares]
+        others += [(elsewhere, reduce(np.minimum, turned))] if turned else []
+        orders = [[*others[:i], (left[e], across), *others[i:]] for i in range(len(others) + 1)]
         return reduce(np.minimum, (advances(outer, [(first, new), *order]) for order in orders))
+
+    def shared(self, terms, extent, stride, left):
+        """Places along another window, its length, and what it shares at most when its loops advance."""
+        length, rest = 1 + sum(abs(c) * (extent[i] - 1) for i, c in terms), 0
+        for (i, c), (other, far) in (terms, terms[::-1]):
+            way = abs(c) * stride[i] - abs(far) * (self.bounds[other] - self.bounds[other] // left[other])
+            rest = np.maximum(rest, np.where(left[i] > 1, length - np.clip(way, 0, length), 0))
+        return prod(left[i] for i, _ in terms), length, rest
 
     def to_come(self, extent, loops, then, left, now):
         """At most the words that a tile gets first and from loops to come, by what is left of these.

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from itertools import permutations
 from math import prod
 from random import Random
 
@@ -10,6 +11,7 @@ import pytest
 from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate_in
 from model.mapspace import COUNTINGS, EXACT, TIMELOOP, KeepRules
+from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.certificate import canonical, canonical_sha256
 from solver.certificate.canonical import canonical_mapping
@@ -96,7 +98,10 @@ def random_space(random):
     bounds = tuple(random.choice((1, 2, 3, 4, 6, 8, 9, 12)) for _ in range(4))
     if random.random() < 0.5:
         near, far = random.choice(((1, 1), (2, 1), (1, 2), (3, 1), (1, 3), (2, 3), (1, 4), (-1, -2)))
-        ranks = [[[0, near], [1, far]], *([[[2, 1]]] if random.random() < 0.5 else [])]
+        ranks = [
+            [[0, near], [1, far]],
+            *random.choice(([], [[[2, 1]]], [[[2, 1], [3, 1]]], [[[2, 1], [3, 2]]])),
+        ]
     else:
         ranks = [
             [
@@ -159,6 +164,39 @@ def test_exact_counts_are_those_of_an_execution_and_above_their_bounds():
             assert least_words(space, extent, loops[leads[0] : place], loops[place:]) <= words
         if leads:
             assert table_words(space, extent, loops[leads[0] :]) <= words
+
+
+def test_no_order_of_loops_brings_less_than_tables_take_for_granted():
+    """All orders of prime factors, the steps of a dimension growing outwards."""
+    random, nests = Random(6), 0
+    while nests < 30_000:
+        space, bounds = random_space(random)
+        extent = tuple(random.choice(prove.divisors(bound)) for bound in bounds)
+        left = tuple(n // inside for n, inside in zip(bounds, extent, strict=True))
+        primes = [d for d, n in enumerate(left) for _ in range(sum(times for _, times in prime_factors(n)))]
+        if not 2 <= len(primes) <= 6 or not space.windows:
+            continue
+        few = int(space.few_words(extent, extent, left, prod(left)))
+        for order in set(permutations(primes)):
+            for descending in (False, True):
+                loops = factored(extent, left, order, descending)
+                nests += 1
+                if loops[0][0] in space.relevant:
+                    assert few <= space.delivered(extent, loops, True)
+
+
+def factored(extent, left, order, descending):
+    """Loops over these dimensions, each with one of the prime factors that are left of it."""
+    primes = {
+        d: sorted((p for p, times in prime_factors(n) for _ in range(times)), reverse=descending)
+        for d, n in enumerate(left)
+    }
+    now, loops = list(extent), []
+    for d in order:
+        n = primes[d].pop(0)
+        loops.append((d, n, now[d]))
+        now[d] *= n
+    return tuple(loops)
 
 
 def products(loops):
