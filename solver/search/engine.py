@@ -38,7 +38,7 @@ from solver.search.vicinity import Place, Vicinity
 ROUND = 16
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
 
-FIRST_NODES = 200
+FIRST_NODES = 20
 """Nodes that are branched before a subproblem is bounded once more, at most."""
 
 FIRST_SKELETONS = 10
