@@ -89,7 +89,9 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--counting",
         choices=COUNTINGS,
-        help="count what an execution moves (exact, the default), or as Timeloop does",
+        metavar="RULE",
+        help="how words and cycles are counted: as an execution moves them (exact, the default) or as "
+        "Timeloop does (timeloop)",
     )
     _add_flag(
         group,
