@@ -118,6 +118,11 @@ class StorageLevel:
             return None
         return math.floor(self.size_words / self.multiple_buffering)
 
+    @property
+    def unlimited(self) -> bool:
+        """Whether no bandwidth is limited."""
+        return self.read_bandwidth is self.write_bandwidth is self.shared_bandwidth is None
+
     def bandwidth(self, kind: Bandwidth) -> Fraction | None:
         """Return one of the bandwidths, in words per cycle; None when unlimited."""
         rate: Fraction | None = getattr(self, kind)

@@ -14,6 +14,12 @@ from model.source_ref import SourceRef
 
 Relation = Literal["=", "<=", ">="]
 
+Counting = Literal["exact", "timeloop"]
+EXACT: Counting = "exact"
+TIMELOOP: Counting = "timeloop"
+COUNTINGS: tuple[Counting, ...] = (EXACT, TIMELOOP)
+"""Rules by which moved words and cycles are counted, see `model.cost.rules`."""
+
 
 @dataclass(frozen=True, slots=True)
 class FactorRule:
@@ -143,6 +149,8 @@ class Mapspace:
     max_temporal_loops
         Most temporal loops with a bound above 1 in all levels together; None for no limit. Searches do
         not know it: their results are checked (`solver.result.within_loop_limit`).
+    counting
+        How moved words and cycles are counted, out of `COUNTINGS`.
     """
 
     problem: Problem
@@ -156,6 +164,7 @@ class Mapspace:
     notes: tuple[Note, ...] = ()
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)
     max_temporal_loops: int | None = None
+    counting: Counting = EXACT
 
     @cached_property
     def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:

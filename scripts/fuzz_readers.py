@@ -11,14 +11,14 @@ from rich.console import Console
 from spec_mutation import SPECS, architecture_seeds
 
 from model.assignment.systolic import price
-from model.cost import evaluate
+from model.cost import evaluate, evaluate_in
 from model.formats.accelforge import load_workload
 from model.formats.assignment import load_assignment
 from model.formats.assignment.methods import load_method_network
 from model.formats.backends import load_backend
 from model.formats.cascade import load_network
 from model.formats.timeloop import load_timeloop
-from model.mapspace import Mapspace
+from model.mapspace import TIMELOOP, Mapspace
 from model.tiling.operators import Convolution
 from solver import Options, map_einsum
 from solver.assignment import AssignOptions, assign
@@ -111,7 +111,8 @@ def use_architecture(path: Path, search: bool) -> str:
     print_check(Console(file=text, width=200, markup=False, emoji=False, highlight=False), mapspace)
     assert all(character.isprintable() or character == "\n" for character in text.getvalue())
     if loaded.mapping is not None:
-        evaluate(mapspace.problem, mapspace.architecture, loaded.mapping, link_transfers=True)
+        evaluate_in(mapspace, loaded.mapping)
+        evaluate(mapspace.problem, mapspace.architecture, loaded.mapping, TIMELOOP, link_transfers=True)
     if search:
         return _searched(mapspace)
     return "loaded" if loaded.mapping is None else "loaded, mapping priced"

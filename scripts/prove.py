@@ -34,7 +34,8 @@ MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 21, 1 << 20, 1 << 18,
 MOST_PARTS, MOST_NUMBERS = 1 << 12, 1 << 26  # nodes, dataspaces and ranks; entries of an array of choices
 MOST_ENTRIES, MOST_NESTS = 1 << 28, 1 << 20  # of the tables of a choice; nests that one walk visits
 MOST_BYTES = 1 << 26  # of a file
-NAMES = {"name", "kind", "dims", "objective", "ranks"}
+MOST_PLACES = 1 << 22  # of a tile, where they are listed to count distinct words
+NAMES = {"name", "kind", "dims", "objective", "ranks", "counting"}
 WHOLE = {"storage": ("least_size", "most_size", "most_paying", "leak"), "spatial": ("mesh_x", "mesh_y")}
 HELD, TRUTHS = (
     ("size", "block", "read", "fill", "update"),
@@ -94,8 +95,40 @@ def divisors(number):
     return sorted({*small, *(number // f for f in small)})
 
 
+def least_factor(numbers, bound):
+    """The least factor above 1 of divisors of a bound; 1 has 1."""
+    least = numbers
+    for n in reversed(divisors(bound)[1:]):
+        least = np.where(numbers % n == 0, n, least)
+    return least
+
+
+def advances(steps, loops):
+    """Words that loops bring in all, given their factors and what each advance brings, innermost first.
+
+    They have so many `steps` together with the loops outside of them.
+    """
+    words = 0
+    for n, new in loops:
+        words, steps = words + (steps - steps // n) * new, steps // n
+    return words
+
+
+def listed(loops):
+    """All places that loops (factor, step) reach, in ascending order."""
+    places = np.zeros(1, dtype=np.int64)
+    for n, step in loops:
+        need(len(places) * n <= MOST_PLACES, "tiles have too many places", CannotCheckError)
+        places = np.unique(np.add.outer(places, step * np.arange(n)))
+    return places
+
+
 class Dataspace:
-    """What tiles of a dataspace hold, and how many words loops (dimension, factor, stride) deliver."""
+    """What tiles of a dataspace hold, where loops (dimension, factor, stride) move them, what children share.
+
+    A counting rule completes it: the words that loops deliver, their least number where order and factors
+    are open, and the words of an output that are touched for the first time.
+    """
 
     def __init__(self, doc, bounds):
         self.rw, self.keep, self.bounds = doc["read_write"], [tuple(kept) for kept in doc["keep"]], bounds
@@ -105,9 +138,19 @@ class Dataspace:
         self.plain, self.relevant = {rank[0][0] for rank in alone if len(rank) == 1}, set(times)
         self.windows = [rank for rank in alone if len(rank) == 2 and rank[0][1] * rank[1][1] > 0]
         self.tangled = self.relevant - self.plain - {d for rank in self.windows for d, _ in rank}
+        self.groups = []  # of ranks that share dimensions, however indirectly; plain ones are in none
+        for r in [r for r, rank in enumerate(self.ranks) if {d for d, _ in rank} - self.plain]:
+            joined = [ranks for ranks in self.groups if any(self.share(r, other) for other in ranks)]
+            apart = [ranks for ranks in self.groups if ranks not in joined]
+            self.groups = [*apart, [*chain(*joined), r]]
         steps = [1 + abs(c) for rank in self.ranks for _, c in rank]
         self.dense = self.plain == self.relevant and {*steps} <= {2}
         self.most = prod(steps) * prod(bounds[d] ** (n - 1) for d, n in times.items()) * prod(bounds)
+
+    def share(self, *ranks):
+        """Whether two ranks have a dimension in common."""
+        one, other = ({d for d, _ in self.ranks[r]} for r in ranks)
+        return bool(one & other)
 
     def lengths(self, extent):
         """Lengths of the box that `extent` iterations per dimension touch, holes included, rank by rank."""
@@ -125,6 +168,38 @@ class Dataspace:
         """Words of the box that it did not cover before it moved."""
         both = [np.maximum(n - abs(step), 0) for n, step in zip(self.lengths(extent), move)]
         return self.tile(extent) - prod(both)
+
+    @cache
+    def distinct(self, loops, multicast):
+        """Number of children that spatial loops span, with multicast of those with different tiles."""
+        children = prod(n for _, n, _ in loops)
+        if not multicast:
+            return children
+        need(children < MOST_CHILDREN, "a fanout has too many children", CannotCheckError)
+        offsets = {(0,) * len(self.ranks)}
+        for d, n, stride in loops:
+            step = self.move(d, stride)
+            offsets = {tuple(a + i * s for a, s in zip(at, step)) for at in offsets for i in range(n)}
+        return len(offsets)
+
+    def few_distinct(self, factors, multicast):
+        """At most that number for all strides, given factors (choice, dimension): windows may coincide."""
+        if not multicast:
+            return factors.prod(axis=1)
+        least = factors[:, sorted(self.plain)].prod(axis=1)
+        least = least * factors[:, sorted(self.tangled)].max(axis=1, initial=1)
+        for (d, near), (e, far) in self.windows:
+            pairs, index = np.unique(factors[:, [d, e]], axis=0, return_inverse=True)
+            (a, b), strides = pairs.T, product(*(divisors(self.bounds[i]) for i in (d, e)))
+            ratios = {Fraction(near * x, far * y) for x, y in strides}
+            need(len(ratios) * len(a) < MOST_PAIRS, "windows have too many strides", CannotCheckError)
+            again = (np.maximum(a - r.denominator, 0) * np.maximum(b - r.numerator, 0) for r in ratios)
+            least = least * (a * b - reduce(np.maximum, again))[index.ravel()]
+        return least
+
+
+class Timeloop(Dataspace):
+    """Timeloop's rule: each loop is looked at between its first two iterations only."""
 
     @lru_cache(1 << 18)
     def delivered(self, extent, loops, reuse):
@@ -163,6 +238,7 @@ class Dataspace:
         farthest = far * (self.bounds[e] - stride[e]) // (divisors(self.bounds[e])[1] - 1)
         return (near * stride[d] > farthest) | (far * stride[e] > near * self.bounds[d])
 
+    @lru_cache(1 << 18)
     def loose(self, d, factor, stride):
         """Dimensions whose later loops may agree with the first that moves a tile, over `d`."""
         if d in self.tangled:
@@ -171,33 +247,167 @@ class Dataspace:
         apart = all(self.apart(d, e, stride) for e in others)
         return (d, *others) if not apart else (d,) if others and factor == 2 else ()
 
-    @cache
-    def distinct(self, loops, multicast):
-        """Number of children that spatial loops span, with multicast of those with different tiles."""
-        children = prod(n for _, n, _ in loops)
-        if not multicast:
-            return children
-        need(children < MOST_CHILDREN, "a fanout has too many children", CannotCheckError)
-        offsets = {(0,) * len(self.ranks)}
+    def to_come(self, extent, loops, then, left, now):
+        """At most the words that a tile gets first and from loops to come, by what is left of these.
+
+        `loops` have moved it; dimensions advanced by `then` when they began, and advance by `now` here.
+        """
+        loose = self.loose(*loops[0][:2], then)
+        return self.tile(extent) * (prod(left) // prod(left[d] for d in loose))
+
+    def memory(self, loops):
+        """What decides, of the loops that move a tile, what those to come bring."""
+        return tuple(loop for loop in loops if loop[0] in self.relevant)
+
+    def begun(self, extents, nest, used):
+        """The words that an instance of level p writes first: Timeloop's partitions."""
+        tile = [self.tile(x) for x in extents]
+        part = [
+            reduce(lambda n, q: n * tile[q + 1] // tile[q], [q for q in used if q < p], tile[0])
+            for p in range(len(nest))
+        ]
+        return lambda p, _: part[p]
+
+    def decisive(self, loops, inner, outer, spatial):
+        """What words written first depend on: the sizes of tiles inside and outside of a fanout."""
+        return (self.tile(inner), self.tile(outer)) if spatial else ()
+
+
+class Executed(Dataspace):
+    """The exact rule: what an execution moves that keeps of a tile what the next one shares with it."""
+
+    @lru_cache(1 << 18)
+    def delivered(self, extent, loops, reuse):
+        """Words delivered to a tile of `extent`: the first tile, and what each loop outside of it brings.
+
+        When a loop advances, those inside of it go from their last iteration back to their first.
+        """
+        words = tile = self.tile(extent)
+        outer, last = prod(n for _, n, _ in loops), (0,) * len(self.ranks)
         for d, n, stride in loops:
             step = self.move(d, stride)
-            offsets = {tuple(a + i * s for a, s in zip(at, step)) for at in offsets for i in range(n)}
-        return len(offsets)
+            new = int(self.fresh(extent, tuple(a - b for a, b in zip(step, last)))) if reuse else tile
+            words += (outer - outer // n) * new
+            outer, last = outer // n, tuple(b + (n - 1) * a for a, b in zip(step, last))
+        return words
 
-    def few_distinct(self, factors, multicast):
-        """At most that number for all strides, given factors (choice, dimension): windows may coincide."""
-        if not multicast:
-            return factors.prod(axis=1)
-        least = factors[:, sorted(self.plain)].prod(axis=1)
-        least = least * factors[:, sorted(self.tangled)].max(axis=1, initial=1)
-        for (d, near), (e, far) in self.windows:
-            pairs, index = np.unique(factors[:, [d, e]], axis=0, return_inverse=True)
-            (a, b), strides = pairs.T, product(*(divisors(self.bounds[i]) for i in (d, e)))
-            ratios = {Fraction(near * x, far * y) for x, y in strides}
-            need(len(ratios) * len(a) < MOST_PAIRS, "windows have too many strides", CannotCheckError)
-            again = (np.maximum(a - r.denominator, 0) * np.maximum(b - r.numerator, 0) for r in ratios)
-            least = least * (a * b - reduce(np.maximum, again))[index.ravel()]
-        return least
+    def few_words(self, extent, stride, left, outer):
+        """At most the words delivered to a tile of `extent`, whatever the order of the loops above.
+
+        `stride` is how far a dimension advances there, `left` the iterations left per dimension, `outer`
+        their product. The first loop that moves the tile brings the same whenever it advances. If it runs
+        over a plain dimension, all others bring the whole tile; plain ones do so in any case.
+        """
+        tile, plain = self.tile(extent), prod(left[d] for d in self.plain)
+        words = outer * tile
+        for d in sorted(self.tangled):
+            new = self.fresh(extent, self.move(d, stride[d]))
+            least = plain * tile + (outer - outer // least_factor(left[d], self.bounds[d])) * new
+            words = np.where(left[d] > 1, np.minimum(words, least), words)
+        for near, far in [way for one, other in self.windows for way in ((one, other), (other, one))]:
+            least = plain * tile + self.led(near, far, extent, stride, left, outer, plain)
+            words = np.where(left[near[0]] > 1, np.minimum(words, least), words)
+        return words
+
+    def led(self, near, far, extent, stride, left, outer, plain):
+        """At most the words of all advances but those of plain loops, if the first loop runs over `near`.
+
+        `near` and `far` are the terms of a window. When a loop advances, the tile moves along it by the
+        loop's step, less the way that loops inside of it go back.
+        """
+        (d, near), (e, far) = near, far
+        length = 1 + abs(near) * (extent[d] - 1) + abs(far) * (extent[e] - 1)
+        row, first = self.tile(extent) // length, least_factor(left[d], self.bounds[d])
+        step, leap = abs(near) * stride[d], abs(far) * stride[e]
+        reach = abs(near) * (self.bounds[d] - self.bounds[d] // left[d])
+        span = abs(far) * (self.bounds[e] - self.bounds[e] // left[e])
+        back = (first - 1) * step
+        on = np.maximum(np.maximum(step - span, np.minimum(step, leap - reach)), 0)
+        across = np.maximum(np.maximum(leap - reach, back - span), 0)
+        shares = [self.shared(terms, extent, stride, left) for terms in self.windows if d not in dict(terms)]
+        elsewhere = prod(n for n, _, _ in shares)
+        on, across, gone, new = (row * np.minimum(way, length) for way in (on, across, back, step))
+        kept = row * np.maximum(length - back, 0)
+        others = [(left[d] // first, on), (outer // (left[d] * left[e] * plain * elsewhere), gone)]
+        turned = [row * length - kept // long * rest for _, long, rest in shares]
+        others += [(elsewhere, reduce(np.minimum, turned))] if turned else []
+        orders = [[*others[:i], (left[e], across), *others[i:]] for i in range(len(others) + 1)]
+        return reduce(np.minimum, (advances(outer, [(first, new), *order]) for order in orders))
+
+    def shared(self, terms, extent, stride, left):
+        """Places along another window, its length, and what it shares at most when its loops advance."""
+        length, rest = 1 + sum(abs(c) * (extent[i] - 1) for i, c in terms), 0
+        for (i, c), (other, far) in (terms, terms[::-1]):
+            way = abs(c) * stride[i] - abs(far) * (self.bounds[other] - self.bounds[other] // left[other])
+            rest = np.maximum(rest, np.where(left[i] > 1, length - np.clip(way, 0, length), 0))
+        return prod(left[i] for i, _ in terms), length, rest
+
+    def to_come(self, extent, loops, then, left, now):
+        """At most the words that a tile gets first and from loops to come, by what is left of these.
+
+        `loops` have moved it; dimensions advanced by `then` when they began, and advance by `now` here.
+        """
+        return self.coming(extent, self.memory(loops), left, now)
+
+    @lru_cache(1 << 18)
+    def coming(self, extent, last, left, now):
+        """The same of a tile that is at its `last` place; the loops that bring least count as innermost."""
+        classes = []
+        for d in (d for d, n in enumerate(left) if n > 1):
+            jump = [self.jump(d, rank, way, left, now) for rank, way in zip(self.ranks, last)]
+            classes.append((int(self.fresh(extent, jump)), left[d]))
+        return self.tile(extent) + advances(prod(left), [(n, words) for words, n in sorted(classes)])
+
+    def jump(self, d, rank, last, left, now):
+        """How far a tile moves along a rank at least when a loop to come over `d` advances.
+
+        It goes back by `last` for the loops so far, and by any way for others inside of the loop.
+        """
+        low = high = -last
+        for e, c in rank:
+            farthest = self.bounds[e] - self.bounds[e] // left[e]
+            ways = (c * now[e], c * farthest) if e == d else (0, -c * farthest)
+            low, high = low + min(ways), high + max(ways)
+        return max(low, -high, 0)
+
+    @lru_cache(1 << 18)
+    def memory(self, loops):
+        """What decides, of the loops that move a tile, what those to come bring: the last place."""
+        steps = [[(n - 1) * step for step in self.move(d, stride)] for d, n, stride in loops]
+        return tuple(map(sum, zip(*steps)))
+
+    def begun(self, extents, nest, used):
+        """The words that an instance of level p writes first for tiles of level q: all that these cover."""
+
+        def words(p, q):
+            q = len(nest) if q is None else q
+            nodes = [i for i in range(q) if i not in used or i > p]
+            return self.covered(extents[q], tuple(sorted(chain(*(nest[i] for i in nodes)))))
+
+        return words
+
+    @lru_cache(1 << 18)
+    def covered(self, extent, loops):
+        """Distinct words of all places of a tile: a product over ranks that share no dimension."""
+        words, lengths, whole = 1, self.lengths(extent), self.lengths(self.bounds)
+        for ranks in self.groups:
+            *others, last = ranks
+            unit = {r: prod(whole[other] for other in ranks[i + 1 :]) for i, r in enumerate(ranks)}
+            moves = [(n, self.move(d, stride)) for d, n, stride in loops if d not in self.plain]
+            moves = [
+                (n, sum(move[r] * unit[r] for r in ranks)) for n, move in moves if any(move[r] for r in ranks)
+            ]
+            places = listed([*((lengths[r], unit[r]) for r in others), *moves])
+            words *= int(lengths[last] + np.minimum(np.diff(places), lengths[last]).sum())
+        alone = {*range(len(lengths))}.difference(*self.groups)
+        return words * prod(lengths[r] for r in alone) * prod(n for d, n, _ in loops if d in self.plain)
+
+    def decisive(self, loops, inner, outer, spatial):
+        """What words written first depend on: all loops that move a tile, in any order within a node."""
+        return frozenset((d, n, inner[d]) for d, n in loops if n > 1 and d in self.relevant)
+
+
+RULES = {"exact": Executed, "timeloop": Timeloop}
 
 
 class Space:
@@ -207,6 +417,7 @@ class Space:
     """
 
     def __init__(self, doc):
+        need(doc["counting"] in [*RULES], "words are counted by a known rule")
         self.bounds, self.nodes, self.every = doc["bounds"], doc["nodes"], range(len(doc["bounds"]))
         kinds, one = [node["kind"] for node in self.nodes], [[1]] * len(self.bounds)
         pairs = zip(self.nodes, kinds)
@@ -234,7 +445,8 @@ class Space:
         truths = {type(space["read_write"]) for space in doc["dataspaces"]}
         need(formal and {*map(type, numbers)} <= {int} and truths <= {bool}, "all values have the right type")
         need(len(doc["dims"]) == len(self.bounds), "each dimension has a name")
-        self.spaces = [Dataspace(space, self.bounds) for space in doc["dataspaces"]]
+        self.exact = doc["counting"] == "exact"
+        self.spaces = [RULES[doc["counting"]](space, self.bounds) for space in doc["dataspaces"]]
         sets = [kept for space in self.spaces for kept in space.keep]
         need(
             all(kept and [p for p in self.stores if p in kept] == [*kept] for kept in sets),
@@ -306,7 +518,7 @@ class Space:
 
         Words delivered into level `source` (None: the arithmetic) cause max(0, words * times - first)
         accesses per instance. Fanout p uses `used[p]` children, `split(p)` of them with different tiles;
-        level p writes `part(p)` words before it reads them.
+        level p writes `part(p, source)` words before it reads them for tiles of the level inside.
         """
         source, times, rw = None, one, self.spaces[v].rw
         for p in range(len(self.nodes) - 1, kept[0] - 1, -1):
@@ -315,10 +527,11 @@ class Space:
                 continue
             doc, above = self.at[p][v], prod([n for q, n in used.items() if q < p], start=one)
             passes, paying = doc["passes_on"], np.minimum(above, min(self.nodes[p]["most_paying"], EXACT))
-            first = part(p) if rw and not passes and not doc["first_write_reads"] else 0 * one
+            writes = rw and not passes and not doc["first_write_reads"]
+            first, own = (part(p, source), part(p, p)) if writes else (0 * one, 0 * one)
             kinds = [(source, "read", times, first)]
             if p > kept[0]:
-                kinds.append((source, "fill", times, 0 * one) if rw and passes else (p, "fill", one, first))
+                kinds.append((source, "fill", times, 0 * one) if rw and passes else (p, "fill", one, own))
             if rw:
                 kinds.append((source, "update", times, 0 * one))
             for origin, action, *counts in kinds:
@@ -336,14 +549,13 @@ class Space:
         steps = self.computes // prod(used.values())
         energy, counts, sizes = self.arithmetic, Counter(), Counter()
         for v, (space, kept) in enumerate(zip(self.spaces, mask)):
-            tile, words, part = [space.tile(x) for x in extents], {None: steps}, {}
+            words = {None: steps}
             for p in kept:
                 above = tuple(loop for q in reversed(range(p)) if q not in used for loop in nest[q])
                 words[p] = space.delivered(extents[p], above, self.at[p][v]["temporal_reuse"])
-                part[p] = reduce(lambda n, q: n * tile[q + 1] // tile[q], [q for q in used if q < p], tile[0])
-                sizes[p] += tile[p] * self.at[p][v]["size"]
+                sizes[p] += space.tile(extents[p]) * self.at[p][v]["size"]
             split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
-            charges = self.accesses(v, kept, 1, used, split.get, part.get)
+            charges = self.accesses(v, kept, 1, used, split.get, space.begun(extents, nest, used))
             for source, p, kind, block, access, paying, times, first in charges:
                 count = max(0, words[source] * times - first)
                 energy += -(-count // block) * access * int(paying)
@@ -354,7 +566,13 @@ class Space:
         return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
 
     def level_cycles(self, p, counts, steps):
-        """Cycles that level `p` needs, in doubles as they are defined."""
+        """Cycles that level `p` needs, in doubles as Timeloop defines them, or exact quotients rounded up."""
+        if self.exact:
+            pairs = [*product(range(len(self.spaces)), ("read", "write"))]
+            rates = [(pair, self.rates(pair[0], p, pair[1])) for pair in pairs]
+            loads = [(way, rate * counts[p, *pair]) for pair, own in rates for way, rate in own.items()]
+            busy = (sum(load for way, load in loads if way == own) for own, _ in loads)
+            return max(steps, *map(math.ceil, busy), 0)
         demand, widths, slowdown = {"read": 0.0, "write": 0.0}, self.nodes[p]["bandwidths"], 1.0
         for v, kind in product(range(len(self.spaces)), demand):
             demand[kind] += counts[p, v, kind] / steps * float(Fraction(*self.at[p][v]["bandwidth_scale"]))
@@ -374,7 +592,7 @@ class Space:
         dims, used = space.relevant if space.dense else (), {p: n.prod(axis=1) for p, n in fans.items()}
         split = {p: space.few_distinct(n, self.nodes[p]["multicast"][v]) for p, n in fans.items()}
         part = {p: space.tile(self.bounds) // self.above(p, dims) for p in kept}
-        return [*self.accesses(v, kept, 1 + 0 * self.steps, used, split.get, part.get)]
+        return [*self.accesses(v, kept, 1 + 0 * self.steps, used, split.get, lambda p, _: part[p])]
 
     @cache
     def fewest(self, v, p):
@@ -398,7 +616,7 @@ class Space:
 
 Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
 Point = namedtuple("Point", "i left state paid ended nest loops")  # of a nest that is built outwards
-Ended = namedtuple("Ended", "tile extent loose since")  # a tile whose reuse ended at a place in the nest
+Ended = namedtuple("Ended", "tile extent stride since")  # a tile whose reuse ended at a place in the nest
 
 
 class Choice:
@@ -525,7 +743,7 @@ class Choice:
     def grown(self, at):
         """Yield the points that may come next: at the next node, or after one more loop of this one."""
         p, inside = self.way[at.i], [n // rest for n, rest in zip(self.bounds, at.left)]
-        factors, here, stride = self.space.factors[p], at.loops[p], self.extents(p, inside)
+        factors, here, stride = self.space.factors[p], at.loops[p], (*self.extents(p, inside),)
         if p in self.space.stores:
             paid = at.paid + self.boundary(p, inside, prod(at.left))
             yield at._replace(i=at.i + 1, state=self.crossed(at.state, p), paid=paid)
@@ -536,40 +754,42 @@ class Choice:
             moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].relevant]
             tiles = [(v, c) for v in moved for c in self.reused[v] if p < c <= at.state[v]]
             extents = [(*self.extents(c, inside),) for _, c in tiles]
-            loose = [self.spaces[v].loose(d, f, stride) for v, _ in tiles]
-            ended = [Ended(*tile, len(at.nest)) for tile in zip(tiles, extents, loose)]
+            ended = [Ended(*tile, stride, len(at.nest)) for tile in zip(tiles, extents)]
             left = (*at.left[:d], at.left[d] // f, *at.left[d + 1 :])
             state = tuple(None if v in moved else c for v, c in enumerate(at.state))
             loops = [*at.loops[:p], {**here, d: f}, *at.loops[p + 1 :]]
             yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
 
-    def words(self, at, ended):
-        """The words that the loops so far deliver to `ended` tiles."""
-        return [self.spaces[v].delivered(extent, at.nest[since:], True) for (v, _), extent, _, since in ended]
+    def to_come(self, at, ended):
+        """At least the words of an ended tile at first and for the loops to come."""
+        p, inside = (*self.way, -1)[at.i], [n // rest for n, rest in zip(self.bounds, at.left)]
+        now, space = tuple(self.extents(p, inside)), self.spaces[ended.tile[0]]
+        return space.to_come(ended.extent, at.nest[ended.since :], ended.stride, at.left, now)
 
     def spent(self, at, ended):
         """Costs so far, and of `ended` tiles at the least: exact for loops so far, few words for others."""
         total, outer = at.paid, prod(at.left)
-        for ((v, c), extent, loose, _), words in zip(ended, self.words(at, ended)):
-            tile = self.spaces[v].tile(extent)
-            few = tile * (outer // prod(at.left[d] for d in loose))
-            total = total + self.charge(v, c, (words - tile) * outer + few)
+        for own in ended:
+            (v, c), extent, _, since = own
+            words = self.spaces[v].delivered(extent, at.nest[since:], True) - self.spaces[v].tile(extent)
+            total = total + self.charge(v, c, words * outer + self.to_come(at, own))
         return total
 
     def settled(self, at):
-        """The same point with those ended tiles paid for that no loop to come may agree with."""
-        sure = [ended for ended in at.ended if prod(at.left[d] for d in ended.loose) == 1]
+        """The same point with those ended tiles paid for that all loops to come bring whole."""
+        whole, outer = [self.spaces[own.tile[0]].tile(own.extent) for own in at.ended], prod(at.left)
+        sure = [own for own, tile in zip(at.ended, whole) if self.to_come(at, own) == tile * outer]
         unsure = tuple(ended for ended in at.ended if ended not in sure)
         return at._replace(paid=self.spent(at, sure), ended=unsure)
 
     def future(self, at):
         """What the cost of the loops to come depends on."""
-        pairs = [(tile, self.spaces[tile.tile[0]].relevant) for tile in at.ended]
-        ended = [(*tile[:2], *(loop for loop in at.nest[tile.since :] if loop[0] in d)) for tile, d in pairs]
+        pairs = [(own, self.spaces[own.tile[0]]) for own in at.ended]
+        ended = [(*own[:2], space.memory(at.nest[own.since :])) for own, space in pairs]
         return (*at[:3], frozenset(at.loops[self.way[at.i]].items()), *ended)
 
     def sunk(self, at):
-        """All that decides what the loops so far cost: sizes of tiles, and numbers that costs rise with."""
+        """What decides the cost of the loops so far: what has to agree, and numbers that it rises with."""
         sizes, numbers, since, inner = [], [], 0, (1,) * len(self.bounds)
         for p in range(len(at.loops) - 1, self.way[at.i], -1):
             outer = tuple(n * at.loops[p].get(d, 1) for d, n in enumerate(inner))
@@ -577,13 +797,14 @@ class Choice:
                 loops = tuple(zip(at.loops[p], at.loops[p].values(), inner))
                 sent = zip(self.spaces, self.space.nodes[p]["multicast"])
                 numbers += [s.distinct(loops, once) for s, once in sent if s.plain < s.relevant]
-                sizes += [(s.tile(inner), s.tile(outer)) for s in self.spaces if s.rw and not s.dense]
             elif p in self.space.stores:
                 kept = [(v, self.space.at[p][v]) for v, levels in enumerate(self.mask) if p in levels[1:]]
                 reuse = [(self.spaces[v], doc["temporal_reuse"]) for v, doc in kept]
                 numbers += [space.delivered(inner, at.nest[since:], same) for space, same in reuse]
             else:
                 since += len(at.loops[p])
+            written = [space for space in self.spaces if space.rw and not space.dense]
+            sizes += [s.decisive(at.loops[p].items(), inner, outer, p in self.spatial) for s in written]
             inner = outer
         return tuple(sizes), numbers
 
@@ -638,7 +859,7 @@ def decide(query, low, high, measures, *choice):
     return lower or decide(query, middle + 1, high, measures, *choice)
 
 
-FORMAT = "tilewright certificate 4"
+FORMAT = "tilewright certificate 5"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import product
 
 from model.architecture import Architecture, StorageLevel
-from model.cost import Evaluation, evaluate
+from model.cost import Evaluation, evaluate_in
 from model.cost.slack import CAPACITY, RESOURCES, Resource
 from model.mapspace import Mapspace
 from solver.result import Options, ProgressCallback, Result, Search, Status, StopCallback
@@ -110,7 +110,7 @@ def _known(changed: Mapspace, base: Result) -> Priced | None:
     """Return the best mapping of the unvaried mapspace if it still fits, with its costs now."""
     if base.mapping is None:
         return None
-    evaluation = evaluate(changed.problem, changed.architecture, base.mapping)
+    evaluation = evaluate_in(changed, base.mapping)
     return Priced(base.mapping, evaluation) if evaluation.valid else None
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import chain, combinations, permutations, product
 
 from model.architecture import Fanout
-from model.cost import evaluate
+from model.cost import evaluate_in
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.numbers import ordered_factorizations
@@ -74,7 +74,7 @@ def optima(mapspace: Mapspace, objectives: Sequence[Objective]) -> list[Optimum]
 def _optima(mapspace: Mapspace, objectives: tuple[Objective, ...]) -> list[Optimum]:
     best: list[Optimum] = [None] * len(objectives)
     for mapping in enumerate_mappings(mapspace, innermost_orders=False):
-        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
+        evaluation = evaluate_in(mapspace, mapping)
         if not evaluation.valid:
             continue
         for i, objective in enumerate(objectives):

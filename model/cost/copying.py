@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from model.architecture import Architecture, StorageLevel
+from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.cost.prices import access_energy, leaking_instances, transfer_cycles
 from model.cost.report import Violation
-from model.cost.tiles import tile_words
 from model.mapspace import Mapspace
 
 

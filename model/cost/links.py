@@ -11,9 +11,9 @@ from operator import add
 from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout
-from model.cost.delivery import Change, changes
+from model.cost.counting import Change, Vector, extents, timeloop_changes
 from model.cost.nest import Nest
-from model.cost.tiles import Vector, extents
+from model.cost.rules import CountingRule
 from model.cost.traffic import MulticastDelivery, Words, reuses
 from model.problem import Dataspace
 
@@ -183,12 +183,15 @@ class LinkDelivery:
 
     Parameters
     ----------
+    rule
+        Timeloop's: no other counts link transfers.
     architecture, nest
         The hardware, and the loops of a mapping.
     space
         The dataspace that is delivered.
     """
 
+    rule: CountingRule
     architecture: Architecture
     nest: Nest
     space: Dataspace
@@ -197,7 +200,7 @@ class LinkDelivery:
         """Words of one instance from above and from neighbours, both averages."""
         above = position - 1
         if not isinstance(self.architecture.nodes[above], Fanout):
-            return MulticastDelivery(self.architecture, self.nest, self.space).received(position)
+            return MulticastDelivery(self.rule, self.architecture, self.nest, self.space).received(position)
         sharing = self._sharing(above)
         return (
             Fraction(sharing.received, self.nest.children(above)),
@@ -215,11 +218,13 @@ class LinkDelivery:
         fanout = self.architecture.nodes[position]
         assert isinstance(fanout, Fanout)
         tile = extents(self.space, self.nest.bounds[position + 1])
-        reuse = reuses(self.architecture, self.space, position + 1)
+        advances = tuple(timeloop_changes(tile, self.nest.moves_above(self.space, position)))
+        if not reuses(self.architecture, self.space, position + 1):
+            advances = tuple(change._replace(words=math.prod(tile)) for change in advances)
         return share(
             _grid(fanout, self.nest, self.space, position),
             math.prod(tile),
-            tuple(changes(tile, self.nest.moves_above(self.space, position), reuse)),
+            advances,
             multicast=self.space.name not in fanout.no_multicast,
             links=self.space.name not in fanout.no_link_transfer,
         )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from model.architecture import Architecture, Fanout
-from model.cost.checks import check_loop, check_nodes
-from model.cost.delivery import Move
-from model.cost.tiles import displacement
-from model.mapping import Axis, Loop, Mapping, SpatialLoop, StorageMapping
+from model.cost.counting import Move, displacement
+from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 
 
@@ -137,3 +135,47 @@ def _advance(inner: dict[str, int], loops: Iterable[Loop | SpatialLoop]) -> Iter
                 loop.dim, loop.bound, inner[loop.dim], loop.axis if isinstance(loop, SpatialLoop) else None
             )
             inner[loop.dim] *= loop.bound
+
+
+def check_nodes(architecture: Architecture, mapping: Mapping) -> None:
+    """Check that a mapping has one entry of the right kind per node.
+
+    Raises
+    ------
+    ValueError
+        If it has not.
+    """
+    if len(mapping.nodes) != len(architecture.nodes):
+        raise ValueError(f"mapping has {len(mapping.nodes)} nodes, architecture {len(architecture.nodes)}")
+    for node, entry in zip(reversed(architecture.nodes), reversed(mapping.nodes), strict=True):
+        if isinstance(node, Fanout) != isinstance(entry, FanoutMapping):
+            raise ValueError(f"mapping of node {node.name!r} is of the wrong kind")
+
+
+def check_loop(loop: Loop | SpatialLoop, dims: Container[str]) -> None:
+    """Check that a loop is over a dimension of the problem, and iterates at least once.
+
+    Raises
+    ------
+    ValueError
+        If it is not, or does not.
+    """
+    if loop.dim not in dims:
+        raise ValueError(f"loop over {loop.dim!r}, which is no dimension of the problem")
+    if loop.bound < 1:
+        raise ValueError(f"loop over {loop.dim!r} with the bound {loop.bound}")
+
+
+def check_keeps(problem: Problem, mapping: Mapping) -> None:
+    """Check that levels keep none but dataspaces of the problem.
+
+    Raises
+    ------
+    ValueError
+        If one keeps anything else.
+    """
+    known = {space.name for space in problem.dataspaces}
+    for entry in mapping.nodes:
+        unknown = entry.keep - known if isinstance(entry, StorageMapping) else frozenset()
+        if unknown:
+            raise ValueError(f"mapping keeps unknown dataspaces {sorted(unknown)}")

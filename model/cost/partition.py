@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from model.architecture import Architecture, Fanout
 
 if TYPE_CHECKING:
-    from model.cost.batch.encoding import Integers
+    from model.cost.batch.mappings import Integers
 
 Words = TypeVar("Words", int, "Integers")
 """Words of one mapping, or of a batch: shape ``(mappings,)``."""

@@ -5,27 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from model.architecture import Architecture, StorageLevel
-from model.cost.checks import check_keeps
 from model.cost.limits import capacity_violations, mesh_violations
 from model.cost.links import LinkDelivery
-from model.cost.nest import Nest, build_nest
+from model.cost.nest import Nest, build_nest, check_keeps
 from model.cost.prices import (
     access_energy,
     leaking_instances,
-    level_cycles,
     network_latency,
     paying_instances,
 )
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
+from model.cost.rules import rule_of
 from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
 from model.mapping import Mapping
+from model.mapspace import EXACT, TIMELOOP, Counting, Mapspace
 from model.problem import Problem
 
 Named = tuple[str, Traffic]
 
 
+def evaluate_in(mapspace: Mapspace, mapping: Mapping) -> Evaluation:
+    """Price a mapping of a mapspace, counted as the mapspace says; errors as of `evaluate`."""
+    return evaluate(mapspace.problem, mapspace.architecture, mapping, mapspace.counting)
+
+
 def evaluate(
-    problem: Problem, architecture: Architecture, mapping: Mapping, link_transfers: bool = False
+    problem: Problem,
+    architecture: Architecture,
+    mapping: Mapping,
+    counting: Counting = EXACT,
+    link_transfers: bool = False,
 ) -> Evaluation:
     """Price `mapping`: accesses, energy, cycles and broken limits.
 
@@ -38,26 +47,31 @@ def evaluate(
         What is computed, and on what.
     mapping
         Loops and kept dataspaces of every node.
+    counting
+        How moved words and cycles are counted, see `model.cost.rules`.
     link_transfers
-        Whether neighbours under a fanout pass words on to each other.
+        Whether neighbours under a fanout pass words on to each other, which only Timeloop's rule counts.
 
     Raises
     ------
     ValueError
-        If the mapping does not belong to the problem and the architecture, or if no level keeps a
-        dataspace.
+        If the mapping does not belong to the problem and the architecture, if no level keeps a
+        dataspace, or if link transfers are to be counted by another rule than Timeloop's.
     """
+    if link_transfers and counting != TIMELOOP:
+        raise ValueError("link transfers are counted by Timeloop's rule only")
+    rule = rule_of(counting)
     nest = build_nest(problem, architecture, mapping)
     check_keeps(problem, mapping)
     deliver = LinkDelivery if link_transfers else MulticastDelivery
     at: dict[int, list[Named]] = {position: [] for position in architecture.storage_indices}
     for space in problem.dataspaces:
-        delivery = deliver(architecture, nest, space)
-        for traffic in dataspace_traffic(architecture, mapping, nest, space, delivery):
+        delivery = deliver(rule, architecture, nest, space)
+        for traffic in dataspace_traffic(rule, architecture, mapping, nest, space, delivery):
             at[traffic.position].append((space.name, traffic))
     steps = nest.steps()
     needed = [
-        level_cycles(level, steps, ((name, t.reads, t.fills + t.updates) for name, t in at[position]))
+        rule.cycles(level, steps, ((name, t.reads, t.fills + t.updates) for name, t in at[position]))
         for position, level in zip(at, architecture.levels, strict=True)
     ]
     busy = max(needed)

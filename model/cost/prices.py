@@ -39,7 +39,7 @@ def paying_instances(level: StorageLevel, instances: int, used: int) -> int:
     return min(used, max(1, instances // level.cluster_size))
 
 
-def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
+def exact_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
     """Cycles that a level needs: those of the compute, or more if a bandwidth does not suffice.
 
     Parameters
@@ -49,20 +49,39 @@ def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
     steps
         Cycles of the compute, at least 1.
     demands
-        Of the dataspaces that the level keeps, per instance and in the problem's order.
+        Of the dataspaces that the level keeps, per instance.
 
     Returns
     -------
     int
-        At least `steps`.
+        At least `steps`; exact quotients, rounded up.
+    """
+    if level.unlimited:
+        return steps
+    reads = writes = Fraction(0)
+    for name, read, written in demands:
+        scale = level.scale(name)
+        reads += read * scale
+        writes += written * scale
+    return max(steps, transfer_cycles(level, reads, writes))
+
+
+def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
+    """The same as Timeloop calculates it: quotients of doubles, rounded up.
+
+    Parameters
+    ----------
+    level, steps
+        As in `exact_cycles`.
+    demands
+        In the problem's order.
 
     Notes
     -----
-    The quotients are doubles, taken in this order: rounding up one that lies a hair above a whole
-    number costs a cycle, and Timeloop's figures have that cycle. Beyond ``2**53`` steps they may lie
-    below the steps, which are exact and the least there is.
+    The doubles are taken in Timeloop's order: a quotient that lies a hair above a whole number costs a
+    cycle. Beyond ``2**53`` steps they may lie below the steps, which are exact and the least there is.
     """
-    if level.read_bandwidth is None and level.write_bandwidth is None and level.shared_bandwidth is None:
+    if level.unlimited:
         return steps
     reads = writes = 0.0
     for name, read, written in demands:
@@ -82,8 +101,6 @@ def level_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
 
 def transfer_cycles(level: StorageLevel, reads: int | Fraction, writes: int | Fraction) -> int:
     """Cycles that the bandwidths of a level need for words alone.
-
-    Exact, unlike `level_cycles`, which rounds as Timeloop does.
 
     Parameters
     ----------

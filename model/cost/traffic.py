@@ -8,10 +8,9 @@ from fractions import Fraction
 from typing import Protocol
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.delivery import delivered_words, distinct_offsets
+from model.cost.counting import distinct_offsets, extents, tile_words
 from model.cost.nest import Nest
-from model.cost.partition import partition_words
-from model.cost.tiles import extents, tile_words
+from model.cost.rules import CountingRule
 from model.mapping import Mapping, StorageMapping
 from model.problem import Dataspace
 
@@ -57,12 +56,15 @@ class MulticastDelivery:
 
     Parameters
     ----------
+    rule
+        How words are counted.
     architecture, nest
         The hardware, and the loops of a mapping.
     space
         The dataspace that is delivered.
     """
 
+    rule: CountingRule
     architecture: Architecture
     nest: Nest
     space: Dataspace
@@ -70,8 +72,9 @@ class MulticastDelivery:
     def received(self, position: int) -> tuple[int, int]:
         """Words from above as if every level kept the dataspace, none from neighbours."""
         tile = extents(self.space, self.nest.bounds[position])
-        reuse = reuses(self.architecture, self.space, position)
-        return delivered_words(tile, self.nest.moves_above(self.space, position), reuse), 0
+        if not reuses(self.architecture, self.space, position):
+            return math.prod(tile) * self.nest.steps(position), 0
+        return self.rule.delivered_words(tile, self.nest.moves_above(self.space, position)), 0
 
     def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
         """`stream` for every group of children with different words."""
@@ -132,7 +135,12 @@ def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> 
 
 
 def dataspace_traffic(
-    architecture: Architecture, mapping: Mapping, nest: Nest, space: Dataspace, delivery: Delivery
+    rule: CountingRule,
+    architecture: Architecture,
+    mapping: Mapping,
+    nest: Nest,
+    space: Dataspace,
+    delivery: Delivery,
 ) -> tuple[Traffic, ...]:
     """Count the accesses to a dataspace at the levels that keep it.
 
@@ -150,7 +158,7 @@ def dataspace_traffic(
     if not kept:
         raise ValueError(f"no level keeps dataspace {space.name!r}")
     tiles = [tile_words(space, bounds) for bounds in nest.bounds]
-    parts = partition_words(architecture, tiles)
+    touched = rule.touched(architecture, nest, space)
     traffic: list[Traffic] = []
     asking = len(architecture.nodes)
     stream: Words = nest.steps()
@@ -163,32 +171,38 @@ def dataspace_traffic(
             continue
         passes = space.name in node.no_coalesce
         above, beside = (0, 0) if position == kept[0] else delivery.received(position)
-        counts = _counts(node, space, stream, (above, 0 if passes else beside), parts[position])
-        traffic.append(Traffic(position, tiles[position], parts[position], *counts))
+        held = touched(position, position)
+        firsts = (touched(position, asking) if space.read_write else held), held
+        counts = _counts(node, space, stream, (above, 0 if passes else beside), firsts)
+        traffic.append(Traffic(position, tiles[position], held, *counts))
         if not passes:
             asking, stream = position, above
     return tuple(reversed(traffic))
 
 
 def _counts(
-    level: StorageLevel, space: Dataspace, served: Words, received: tuple[Words, Words], part: int
+    level: StorageLevel,
+    space: Dataspace,
+    served: Words,
+    received: tuple[Words, Words],
+    firsts: tuple[int, int],
 ) -> tuple[int, int, int]:
     """Reads, fills and updates of one instance.
 
     It serves `served` words to the inside, and passes on to neighbours as many as it receives from
-    them. The first touch of each of the `part` words of a produced tensor writes without reading,
-    so it needs no read here and no fill from above; nothing is filled at the outermost level, which
-    receives nothing. Where an output's tiles have holes, `part` counts words that are never touched:
-    then nothing is left to read or fill, not less than nothing.
+    them. The first touch of a word of a produced tensor writes without reading: it needs no read for
+    the inside, and no fill from above; `firsts` counts these touches. Nothing is filled at the
+    outermost level, which receives nothing. Timeloop's partitions may count words that are never
+    touched, in the holes of an output's tiles: then nothing is left to read or fill.
     """
     above, beside = received
     if not space.read_write:
         return _nearest(served + beside), math.trunc(above + beside), 0
     if space.name in level.no_coalesce:
         return _nearest(served), _nearest(served), _nearest(served)
-    first = 0 if space.name in level.rmw_first_update else part
-    fills = max(0, above + beside - first) if above else 0
-    return _nearest(max(0, served + beside - first)), _nearest(fills), _nearest(served)
+    served_first, filled_first = (0, 0) if space.name in level.rmw_first_update else firsts
+    fills = max(0, above + beside - filled_first) if above else 0
+    return _nearest(max(0, served + beside - served_first)), _nearest(fills), _nearest(served)
 
 
 def _nearest(words: Words) -> int:

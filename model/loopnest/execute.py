@@ -1,6 +1,7 @@
 """Runs the loop nest of a mapping step by step, all instances in lockstep.
 
-Each storage level that keeps a dataspace holds exactly the current tile of it in every used instance.
+Each storage level that keeps a dataspace holds exactly the current tile of it in every used instance: the
+bounding box of its words, with those that strides skip.
 When a loop outside a level advances, words that are no longer in the tile leave (partial sums are written
 back to the next outer level that keeps the dataspace), and words that were not in the previous tile are
 delivered. The arithmetic asks for its operands and its partial sum anew in each step. Nothing is computed
@@ -99,8 +100,6 @@ def execute(
     architecture: Architecture,
     mapping: Mapping,
     operands: Named[str, Array],
-    *,
-    bounding_boxes: bool = False,
 ) -> Execution:
     """Execute a mapping on operands and count what moves.
 
@@ -113,9 +112,6 @@ def execute(
         What to execute; loop bounds must multiply to the problem's bounds.
     operands
         One integer array per read-only dataspace, of the shape of `Layout`.
-    bounding_boxes
-        Whether levels hold the bounding box of their tile's words, and with it the words between strided
-        ones, instead of just the words that are used.
 
     Raises
     ------
@@ -127,9 +123,7 @@ def execute(
     """
     _check_names(problem, mapping)
     loops = _nest(problem, architecture, mapping)
-    chains = [
-        _chain(problem, architecture, mapping, loops, space, bounding_boxes) for space in problem.dataspaces
-    ]
+    chains = [_chain(problem, architecture, mapping, loops, space) for space in problem.dataspaces]
     for chain in chains:
         _load(chain, operands)
     temporal = [loop for loop in loops if not loop.spatial]
@@ -192,7 +186,6 @@ def _chain(
     mapping: Mapping,
     loops: list[_NestLoop],
     space: Dataspace,
-    bounding_boxes: bool,
 ) -> _Chain:
     layout = Layout.of(problem, space)
     kept = [
@@ -204,9 +197,14 @@ def _chain(
         raise ValueError(f"no level keeps {space.name}")
     # The whole tensor lies outside of all nodes, the arithmetic inside of them.
     places = [-1, *kept, len(mapping.nodes)]
-    shape = layout.bounding_box if bounding_boxes else layout.footprint
     stores = [
-        _store(architecture, space, place, shape(_extents(loops, place)), _offsets(loops, place, layout))
+        _store(
+            architecture,
+            space,
+            place,
+            layout.bounding_box(_extents(loops, place)),
+            _offsets(loops, place, layout),
+        )
         for place in places
     ]
     ways = [_way(architecture, loops, space, a, b) for a, b in pairwise(places)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.problem import Dataspace, Problem, Term
@@ -53,15 +53,8 @@ class Layout:
         """Flat position of the word that an iteration uses."""
         return self.origin + sum(self.weight[dim] * index for dim, index in point.items())
 
-    def footprint(self, extents: Mapping[str, int]) -> frozenset[int]:
-        """Flat positions that a box of iterations touches, relative to that of its first point."""
-        touched = {0}
-        for dim, extent in extents.items():
-            touched = {at + move for at in touched for move in _multiples(self.weight[dim], extent)}
-        return frozenset(touched)
-
     def bounding_box(self, extents: Mapping[str, int]) -> frozenset[int]:
-        """Like `footprint`, with the words in between: every rank from its least to its greatest index."""
+        """Flat positions in the box that a block of iterations touches, relative to its first point's."""
         within = {0}
         for i, rank in enumerate(self.ranks):
             reaches = [term.coefficient * (extents.get(term.dim, 1) - 1) for term in rank]
@@ -69,7 +62,3 @@ class Layout:
             step = math.prod(self.shape[i + 1 :])
             within = {at + step * index for at in within for index in range(least, most + 1)}
         return frozenset(within)
-
-
-def _multiples(step: int, count: int) -> Iterable[int]:
-    return range(0, step * count, step) if step else (0,)

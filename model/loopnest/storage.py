@@ -54,7 +54,7 @@ class Store:
 
     Parameters
     ----------
-    footprint
+    box
         Words of an instance's tile, relative to the tile's first one.
     offsets
         Per instance, how far its tile is from that of the first instance.
@@ -64,7 +64,7 @@ class Store:
         True if the first touch of a word of a read-write dataspace needs neither fill nor read.
     """
 
-    footprint: Words
+    box: Words
     offsets: tuple[int, ...]
     temporal_reuse: bool = True
     elides_first_touch: bool = True
@@ -80,7 +80,7 @@ class Store:
     def tile(self, instance: int, base: int) -> Words:
         """Words of one instance's tile."""
         start = base + self.offsets[instance]
-        return frozenset(start + word for word in self.footprint)
+        return frozenset(start + word for word in self.box)
 
     def leaving(self, base: int | None) -> list[Words]:
         """Words that each instance gives up when the tiles move."""

@@ -12,8 +12,8 @@ from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.choices import SideOrder, allowed_factors, keep_sets
+from model.cost.counting import tile_words
 from model.cost.prices import network_latency
-from model.cost.tiles import tile_words
 from model.cost.traffic import kept_positions
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
@@ -59,6 +59,7 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         nodes.append(_storage(problem, architecture, position, places))
         nodes += [_temporal(node, stage) for stage in _stages(problem, next(temporal))]
     return {
+        "counting": mapspace.counting,
         "dims": list(problem.dims),
         "bounds": list(problem.bounds),
         "dataspaces": [_dataspace(mapspace, space, places) for space in problem.dataspaces],

@@ -27,7 +27,7 @@ from solver.certificate.canonical import (
 )
 from solver.result import Evidence, Result, Status
 
-FORMAT = "tilewright certificate 4"
+FORMAT = "tilewright certificate 5"
 
 Factors = tuple[int, ...]
 """A factor per dimension, in the problem's order."""

@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from model.mapspace import COUNTINGS
 from model.objective import ADDITIVE, OBJECTIVES, TIMELOOP_METRICS
 from model.text.limits import Limits
 from model.wording import printable
@@ -85,6 +86,13 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how specs are read")
     _add_repeatable(group, "--set", "variables", "NAME=VALUE", "set a template variable; may be repeated")
     _add_flag(group, "--ignore-sparse", "drop densities and sparse optimizations instead of refusing them")
+    group.add_argument(
+        "--counting",
+        choices=COUNTINGS,
+        metavar="RULE",
+        help="how words and cycles are counted: as an execution moves them (exact, the default) or as "
+        "Timeloop does (timeloop)",
+    )
     _add_flag(
         group,
         "--timeloop-padding",
@@ -509,7 +517,12 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     _add_path(
         parser, "--mapping", "YAML file with a Timeloop v4 mapping (default: the mapping in the specs)", "MAP"
     )
-    _add_flag(parser, "--link-transfers", "count transfers between neighbours, as Timeloop does by default")
+    _add_flag(
+        parser,
+        "--link-transfers",
+        "count transfers between neighbours, as Timeloop does by default (with --counting timeloop)",
+    )
+    parser.set_defaults(refuse=parser.error)
     add_json(parser)
     _add_flag(parser, "--quiet", "no report; files and exit code only")
     return parser

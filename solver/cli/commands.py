@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.mapspace import Mapspace
+from model.mapspace import EXACT, TIMELOOP, Counting, Mapspace
 from model.text.source import ConflictError, places_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
@@ -27,6 +27,7 @@ from solver.cli.output import (
 from solver.cli.progress import watched
 from solver.cli.running import (
     EXIT_OF_STATUS,
+    counting_notes,
     link_transfer_notes,
     load_checked,
     load_empty,
@@ -74,7 +75,12 @@ def map_command(arguments: argparse.Namespace) -> int:
         return refuse(conflict, [*document, *mapping_steps(arguments)])
     spec_text = mapped_spec_text(loaded, arguments)
     result = search(loaded.mapspace, arguments)
-    loaded = loaded.noted(link_transfer_notes(loaded.mapspace, result))
+    loaded = loaded.noted(
+        (
+            *counting_notes(loaded.mapspace, result.mapping, result.evaluation),
+            *link_transfer_notes(loaded.mapspace, result),
+        )
+    )
     mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
     from solver.report.document import result_document
@@ -144,6 +150,8 @@ def _refused_front(arguments: argparse.Namespace) -> Document:
 
 def evaluate_command(arguments: argparse.Namespace) -> int:
     """Price the mapping of a file, or that of the specs."""
+    if arguments.link_transfers:
+        arguments.counting = _links_counting(arguments)
     read = [path for path in (*arguments.specs, arguments.mapping) if path is not None]
     check_outputs((arguments.json,), read)
     try:
@@ -156,11 +164,21 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     from solver.report.document import evaluation_document
     from solver.report.text import print_evaluation
 
-    evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping, arguments.link_transfers)
+    evaluation = evaluate(
+        mapspace.problem, mapspace.architecture, mapping, mapspace.counting, arguments.link_transfers
+    )
+    mapspace = loaded.noted(counting_notes(mapspace, mapping, evaluation)).mapspace
     report = report_steps(lambda console: print_evaluation(console, mapspace, mapping, evaluation), arguments)
     document = document_steps(lambda: evaluation_document(mapspace, mapping, evaluation), arguments)
     deliver([*report, *document])
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
+
+
+def _links_counting(arguments: argparse.Namespace) -> Counting:
+    """Return the only rule that counts link transfers."""
+    if arguments.counting == EXACT:
+        arguments.refuse("--link-transfers counts as Timeloop does, and does not go with --counting exact")
+    return TIMELOOP
 
 
 def _refused_evaluation(arguments: argparse.Namespace) -> Document:
@@ -312,6 +330,7 @@ READING = {
     "--set": "variables",
     "--ignore-sparse": "ignore_sparse",
     "--timeloop-padding": "timeloop_padding",
+    "--counting": "counting",
     "--allow-include": "include_roots",
     "--limit": "limits",
 }

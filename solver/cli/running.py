@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
-from model.mapspace import Mapspace
+from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
 from model.objective import ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
@@ -18,9 +18,11 @@ from model.text.source import ConflictError
 from solver.cli.output import NO_MAPPING, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
+from solver.report.figures import objective_text
 from solver.result import Options, Reason, Result, Status, Termination
 
 if TYPE_CHECKING:
+    from model.cost.report import Evaluation
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
     from solver.sensitivity import Effect
@@ -45,6 +47,7 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
         allow_include=tuple(arguments.include_roots),
         objectives=_objectives(arguments),
+        counting=arguments.counting or EXACT,
     )
 
 
@@ -145,22 +148,55 @@ def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namesp
         return sensitivity(mapspace, result, search_options(arguments), search, *callbacks)
 
 
+def counting_notes(
+    mapspace: Mapspace, mapping: Mapping | None, evaluation: Evaluation | None
+) -> tuple[Note, ...]:
+    """Note the energy and cycles of a priced mapping by the other counting rule, where the rules differ."""
+    if mapping is None or evaluation is None:
+        return ()
+    from model.cost import evaluate
+
+    by_rule = {
+        counting: evaluate(mapspace.problem, mapspace.architecture, mapping, counting)
+        for counting in (EXACT, TIMELOOP)
+    }
+    there = by_rule[TIMELOOP if mapspace.counting == EXACT else EXACT]
+    figures = [
+        f"{objective_text(objective, there.value(objective), there.units_per_pj)} "
+        f"({_change(there.value(objective), evaluation.value(objective))})"
+        for objective in (ENERGY, LATENCY)
+        if by_rule[EXACT].value(objective) != by_rule[TIMELOOP].value(objective)
+    ]
+    if not figures:
+        return ()
+    exact = "Timeloop's rule counts {} for this mapping"
+    sentence = exact if mapspace.counting == EXACT else "an execution of this mapping takes {}"
+    return (Note(sentence, (" and ".join(figures),)),)
+
+
+def _change(value: int, known: int) -> str:
+    share = f"{100 * abs(value - known) / known:.2g} % " if known else ""
+    return f"{share}{'more' if value > known else 'less'}"
+
+
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     """Note what link transfers between neighbours would save, which Timeloop counts by default."""
     if result.mapping is None or result.evaluation is None:
         return ()
     from model.cost import evaluate
 
-    architecture = mapspace.architecture
-    linked = evaluate(mapspace.problem, architecture, result.mapping, link_transfers=True)
-    saved = result.evaluation.energy - linked.energy
+    plain, linked = (
+        evaluate(mapspace.problem, mapspace.architecture, result.mapping, TIMELOOP, links)
+        for links in (False, True)
+    )
+    saved = plain.energy - linked.energy
     if not saved:
         return ()
     sentence = (
         "Timeloop counts link transfers by default: with them this mapping takes {} % less "
         "energy, and another may be better; `evaluate --link-transfers` counts them"
     )
-    return (Note(sentence, (f"{100 * saved / result.evaluation.energy:.2g}",)),)
+    return (Note(sentence, (f"{100 * saved / plain.energy:.2g}",)),)
 
 
 LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read one-letter names only\n"

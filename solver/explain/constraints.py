@@ -16,7 +16,7 @@ from typing import Literal
 
 from model.architecture import Fanout, Node, StorageLevel
 from model.choices import allowed_factors
-from model.cost.tiles import tile_words
+from model.cost.counting import tile_words
 from model.mapping import Axis
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.source_ref import SourceRef

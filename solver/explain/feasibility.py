@@ -15,9 +15,9 @@ from itertools import pairwise, product
 from typing import assert_never
 
 from model.architecture import Fanout, StorageLevel
-from model.cost import Evaluation, evaluate
+from model.cost import Evaluation, evaluate_in
+from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
-from model.cost.tiles import tile_words
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.numbers import divisors, prime_factors
@@ -553,9 +553,8 @@ class Feasibility:
             kept = frozenset(name for name, literal in keep.items() if values.holds(literal))
             entries.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in order), kept))
         mapping = Mapping(tuple(entries))
-        problem, architecture = self.mapspace.problem, self.mapspace.architecture
         try:
-            return Witness(mapping, evaluate(problem, architecture, mapping))
+            return Witness(mapping, evaluate_in(self.mapspace, mapping))
         except ValueError as error:
             raise ModelError(f"CP-SAT's answer is not a mapping: {error}") from error
 

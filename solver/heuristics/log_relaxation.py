@@ -12,7 +12,7 @@ import numpy as np
 
 from model.architecture import StorageLevel
 from model.cost.batch import MappingBatch
-from model.cost.batch.encoding import Booleans, Integers
+from model.cost.batch.mappings import Booleans, Integers
 from model.mapspace import FactorRule, Mapspace, TemporalRules
 from model.numbers import prime_factors
 from model.problem import Problem, Term

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.cost import Evaluation, evaluate
+from model.cost import Evaluation, evaluate_in
 from model.cost.batch import BatchEvaluator, MappingBatch, encode
-from model.cost.batch.encoding import Booleans, Doubles
 from model.cost.batch.evaluator import CHUNK
+from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
 from model.mapping import Mapping
 from model.mapspace import Mapspace
@@ -154,8 +154,7 @@ class Pricing:
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
         self._chunk(batch)
-        problem, architecture = self.mapspace.problem, self.mapspace.architecture
-        violations = evaluate(problem, architecture, self.rules.mapping(batch, 0)).violations
+        violations = evaluate_in(self.mapspace, self.rules.mapping(batch, 0)).violations
         return f"the {violations[0].kind} of {violations[0].node}" if violations else None
 
     def _encode(self, mappings: Sequence[Mapping]) -> MappingBatch:
@@ -227,12 +226,12 @@ class Pricing:
             self.trace.append(Incumbent(self.seconds, self.evaluations, exact, mapping, evaluation))
 
     def _exact(self, mapping: Mapping) -> Evaluation:
-        return evaluate(self.mapspace.problem, self.mapspace.architecture, mapping)
+        return evaluate_in(self.mapspace, mapping)
 
 
 def _evaluator(mapspace: Mapspace) -> BatchEvaluator | None:
     """The batched cost model, None if the problem is too large for its 64-bit counts."""
     try:
-        return BatchEvaluator(mapspace.problem, mapspace.architecture)
+        return BatchEvaluator(mapspace.problem, mapspace.architecture, mapspace.counting)
     except OverflowError:
         return None

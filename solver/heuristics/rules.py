@@ -12,7 +12,7 @@ import numpy as np
 from model.architecture import Fanout
 from model.choices import KeepChoice, SideOrder, keep_sets
 from model.cost.batch import MappingBatch
-from model.cost.batch.encoding import Booleans, Integers
+from model.cost.batch.mappings import Booleans, Integers
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from solver.heuristics.interface import MapperError

@@ -8,7 +8,7 @@ import numpy as np
 
 from model.architecture import Fanout
 from model.cost.batch import MappingBatch
-from model.cost.batch.encoding import Booleans, Doubles, Integers
+from model.cost.batch.mappings import Booleans, Doubles, Integers
 from model.mapspace import Mapspace, TemporalRules
 from model.numbers import divisors, prime_factors
 from solver.heuristics.interface import MapperError

@@ -11,7 +11,7 @@ import numpy as np
 
 from model.choices import allowed_factors
 from model.cost.batch import MappingBatch
-from model.cost.batch.encoding import Booleans, Integers
+from model.cost.batch.mappings import Booleans, Integers
 from model.mapspace import Mapspace, TemporalRules
 from model.mapspace_size import mapspace_size
 from solver.heuristics.interface import MapperError

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from model.cost import evaluate
+from model.cost import evaluate_in
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
@@ -207,7 +207,7 @@ def _result(document: dict[str, Any], mapspace: Mapspace) -> Result:
     if document["status"] == Status.INFEASIBLE.value:
         return proven
     mapping = LoopNest(tuple(map(_node_mapping, document["mapping"])))
-    evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
+    evaluation = evaluate_in(mapspace, mapping)
     value, *later = (evaluation.value(name) for name in objectives)
     if not evaluation.valid or document["values"] != [value, *later]:
         raise ValueError("the mapping does not have the value that is kept with it")

@@ -10,7 +10,7 @@ from typing import Literal
 
 from model.architecture import AccessEnergy, Compute, Node, StorageLevel
 from model.cascade import Layer, Network, Overfull
-from model.cost import evaluate
+from model.cost import evaluate_in
 from model.mapspace import Mapspace
 from solver.explain import explain_infeasible, reasons_time_s
 from solver.explain.constraints import constraints_of
@@ -277,9 +277,8 @@ def _renamed(result: Result, layer: Layer) -> Result:
     """Return a result in the layer's own names; its evidence goes by positions."""
     if result.mapping is None:
         return result
-    problem, architecture = layer.mapspace.problem, layer.mapspace.architecture
-    mapping = by_position(problem).inverse.mapping(result.mapping)
-    return replace(result, mapping=mapping, evaluation=evaluate(problem, architecture, mapping))
+    mapping = by_position(layer.mapspace.problem).inverse.mapping(result.mapping)
+    return replace(result, mapping=mapping, evaluation=evaluate_in(layer.mapspace, mapping))
 
 
 MOST_SECONDS = 60.0

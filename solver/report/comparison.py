@@ -127,6 +127,7 @@ def comparison_document(comparison: Comparison) -> Document:
     return {
         "case": comparison.case,
         "problem": mapspace.problem.name,
+        "counting": mapspace.counting,
         "architecture": mapspace.architecture.name,
         **outcome_document(result),
         **picked(result, "status", "termination"),

@@ -52,6 +52,7 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
     """Return the document of a search; without a mapping its figures are None."""
     return {
         "problem": mapspace.problem.name,
+        "counting": mapspace.counting,
         **picked(result, "status", "termination"),
         **outcome_document(result),
         "gap": result.gap,
@@ -86,6 +87,7 @@ def evaluation_document(
     """Return the document of a priced mapping; without one, `reasons` say which constraints conflict."""
     return {
         "problem": mapspace.problem.name,
+        "counting": mapspace.counting,
         "valid": evaluation is not None and evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations if evaluation else ())),
         **_cost(mapspace, mapping, evaluation),

@@ -85,6 +85,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
     figures = ("cycles", "energy", "energy_pj", "edp_pj_cycles", "utilization")
     return {
         "problem": problem.name,
+        "counting": mapspace.counting,
         **picked(front, "status", "termination"),
         "seconds": front.statistics.seconds,
         "units_per_pj": front.units_per_pj,

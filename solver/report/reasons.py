@@ -148,6 +148,7 @@ def explanation_document(
     baseline = None if report is None else report.baseline
     return {
         "problem": mapspace.problem.name,
+        "counting": mapspace.counting,
         "status": Status.INFEASIBLE.value if baseline is None else baseline.status.value,
         **picked(baseline, "objective", "objectives"),
         "units": None if baseline is None else UNITS[baseline.objective],

@@ -12,10 +12,10 @@ from rich.cells import cell_len
 from rich.table import Column, Table
 
 from model.architecture import BANDWIDTHS, Architecture, Fanout, StorageLevel
+from model.cost.counting import tile_words
 from model.cost.report import Evaluation, LevelCost
 from model.cost.slack import CAPACITY, Resource, Slack
-from model.cost.tiles import tile_words
-from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import EXACT, TIMELOOP, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import mapspace_size
 from model.objective import EDP, UNITS
 from model.problem import Problem
@@ -188,9 +188,13 @@ def levels_table(architecture: Architecture, evaluation: Evaluation) -> ReportTa
     return table
 
 
-def totals_table(architecture: Architecture, evaluation: Evaluation) -> ReportTable:
+RULES = {EXACT: "what an execution moves", TIMELOOP: "Timeloop's rule since January 2025"}
+
+
+def totals_table(architecture: Architecture, evaluation: Evaluation, counting: Counting) -> ReportTable:
     """Return energy with what each level has of it, cycles, EDP and utilization of the whole problem."""
     table = plain_grid()
+    table.add_row("Counting", counting, RULES[counting])
     per_compute = significant(evaluation.energy_pj / evaluation.computes)
     table.add_row("Energy", energy_text(evaluation.energy_pj), f"{per_compute} pJ per compute")
     parts = [(level.name, level.energy) for level in evaluation.levels]

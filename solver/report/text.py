@@ -155,7 +155,7 @@ def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluati
     console.print(_title("Energy per access"))
     console.print(prices_table(architecture))
     console.print(_title("Totals"))
-    console.print(totals_table(architecture, evaluation))
+    console.print(totals_table(architecture, evaluation, mapspace.counting))
 
 
 def outcome_text(result: Result) -> str:

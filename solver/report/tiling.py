@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from model.cost import evaluate
+from model.cost import evaluate_in
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.tiling.operators import Shape
@@ -60,7 +60,7 @@ def print_tiling(console: Console, report: TilingReport) -> None:
     if report.mapped is not None:
         console.print()
         mapspace, mapping = report.mapped.mapspace, report.mapped.mapping
-        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
+        evaluation = evaluate_in(mapspace, mapping)
         print_evaluation(console, mapspace, mapping, evaluation)
         for remark in (*report.mapped.remarks, *_refusal(report.mapped)):
             console.print(f"note: {remark}")

@@ -154,11 +154,6 @@ class Agenda:
 
         Where unopened cells may hold a better one, a few candidates come before their turn, then `Unopened`:
         the cells are opened when the next turn is asked for.
-
-        Raises
-        ------
-        Stopped
-            As soon as the survey is.
         """
         outlook, merged, tried = self.outlook, _Merged(), 0
         while min(merged.bound, outlook.closed) < outlook.limit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TypeGuard
 
 from solver.search.arrays import IntArray
@@ -17,9 +16,6 @@ from solver.search.subproblems.energies import EnergySubproblem
 from solver.search.subproblems.groups import SubproblemGroup
 from solver.search.subproblems.loads import Searchable, loaded
 from solver.search.subproblems.mixes import Cost, MixedSubproblem
-
-MOST_PAIRS = 1 << 20
-"""Pairs of tiles up to which sharp bounds of weighted sums of costs take no more than a second."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +60,8 @@ class Bounded:
         Tiles that all of them leave; None if only those of ``bounds`` are known.
     jointly
         Bound on the objective by sums of costs.
+    tightened
+        Whether a few nodes of branching did not settle it, and it was bounded once more after these.
     """
 
     sub: EnergySubproblem
@@ -71,6 +69,7 @@ class Bounded:
     loads: tuple[LoadBounds, ...] = ()
     within: Survivors | None = None
     jointly: int = 0
+    tightened: bool = False
 
     def value(self, goal: Goal) -> int:
         """Bound on the objective by the lattices."""
@@ -80,11 +79,6 @@ class Bounded:
     def least_cycles(self) -> int:
         """Bound on the cycles by the lattices."""
         return max(self.bounds.least_cycles, *(load.bounds.least_cycles for load in self.loads), 0)
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of tiles of neighbouring levels that are left."""
-        return sum(len(outside) * len(inside) for outside, inside in pairwise(self.survivors))
 
     def value_with(self, mixed: MixedSubproblem, total: int, goal: Goal) -> int:
         """Bound on the objective if a weighted sum of costs is `total` or more."""
@@ -121,45 +115,42 @@ def decided_by(sub: EnergySubproblem, loads: Sequence[LoadBounds]) -> Bounded:
     return Bounded(sub, busiest.bounds, others, loads[-1].bounds.survivors)
 
 
-def tightened(candidate: Bounded, goal: Goal, sharp: bool, stop: Stop) -> Bounded | None:
-    """Bound a candidate anew for the incumbent there is now, energy and loads together.
+def tightened(candidate: Bounded, goal: Goal, pairwise: bool, stop: Stop) -> Bounded | None:
+    """Bound a candidate once more for the present incumbent, energy and loads together.
 
     Parameters
     ----------
-    sharp, stop
+    pairwise, stop
         As for `LatticeBounds`.
 
     Returns
     -------
     Bounded or None
         None if nothing in it can improve.
-
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
     """
     sub, within = candidate.sub, candidate.survivors
     if not goal.counts_energy:
-        loads = _load_bounds(sub, goal, 0, within, sharp, stop)
+        loads = _load_bounds(sub, goal, 0, within, pairwise, stop)
         if loads is None:
             return None
-        return _narrowed(replace(decided_by(sub, loads), jointly=candidate.jointly), goal, stop)
-    # Sharp bounds look at pairs of tiles where those are few: the incumbent leaves fewer than before.
-    for look_at_pairs in (False, True) if sharp else (False,):
-        bounds = LatticeBounds(sub, sub.limit(goal), sharp=look_at_pairs, stop=stop, within=within)
+        bounded = replace(decided_by(sub, loads), jointly=candidate.jointly, tightened=pairwise)
+        return _narrowed(bounded, goal, stop)
+    # Few pairs of tiles are looked at: the incumbent leaves fewer than before.
+    for by_pairs in (False, True) if pairwise else (False,):
+        bounds = LatticeBounds(sub, sub.limit(goal), pairwise=by_pairs, stop=stop, within=within)
         if bounds.empty:
             return None
         within = bounds.survivors
-    loads = _load_bounds(sub, goal, bounds.least, bounds.survivors, sharp, stop)
+    loads = _load_bounds(sub, goal, bounds.least, within, pairwise, stop)
     if loads is None:
         return None
     within = loads[-1].bounds.survivors if loads else bounds.survivors
-    return _narrowed(replace(candidate, bounds=bounds, loads=loads, within=within), goal, stop)
+    bounded = replace(candidate, bounds=bounds, loads=loads, within=within, tightened=pairwise)
+    return _narrowed(bounded, goal, stop)
 
 
 def _load_bounds(
-    sub: EnergySubproblem, goal: Goal, energy: int, within: Survivors, sharp: bool, stop: Stop
+    sub: EnergySubproblem, goal: Goal, energy: int, within: Survivors, pairwise: bool, stop: Stop
 ) -> tuple[LoadBounds, ...] | None:
     """Bounds on the loads of mappings that take `energy` or more; None if none of those is left."""
     if goal.counts_energy and goal.cycles_limit(energy) >= UNLIMITED:
@@ -171,7 +162,7 @@ def _load_bounds(
         superfluous = bool(loads) or goal.counts_energy if resource is None else load.idle(goal, energy)
         if superfluous:
             continue
-        bounds = LatticeBounds(load, load.limit(goal, energy), sharp=sharp, stop=stop, within=within)
+        bounds = LatticeBounds(load, load.limit(goal, energy), pairwise=pairwise, stop=stop, within=within)
         if bounds.empty:
             return None
         loads.append(LoadBounds(load, bounds, energy))
@@ -182,7 +173,7 @@ def _load_bounds(
 def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     """Bound a candidate with the tiles that its costs leave together; None if those are none."""
     bounds, loads = candidate.bounds, candidate.loads
-    if not loads or (bounds.sharp and candidate.pairs > MOST_PAIRS):
+    if not loads:
         return candidate
     lattices = [bounds, *(load.bounds for load in loads)]
     limits = [bounds.sub.limit(goal), *(load.limit(goal) for load in loads)]
@@ -194,7 +185,7 @@ def _narrowed(candidate: Bounded, goal: Goal, stop: Stop) -> Bounded | None:
     def enough(mixed: MixedSubproblem, total: int) -> bool:
         return goal.incumbent is not None and candidate.value_with(mixed, total, goal) >= goal.incumbent
 
-    sifted = sift(costs, rooms.index(max(rooms)), candidate.survivors, bounds.sharp, stop, enough)
+    sifted = sift(costs, rooms.index(max(rooms)), candidate.survivors, bounds.pairwise, stop, enough)
     if sifted is None:
         return None
     within = sifted.within

@@ -38,11 +38,8 @@ from solver.search.vicinity import Place, Vicinity
 ROUND = 16
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
 
-FIRST_NODES = 200
-"""Nodes that are branched before bounds are sharpened, at most."""
-
-MOST_VAIN, TRIED_ANEW = 8, 16
-"""Subproblems that this does not settle in a row, up to which it is tried; later only for every so many."""
+FIRST_NODES = 20
+"""Nodes that are branched before a subproblem is bounded once more, at most."""
 
 FIRST_SKELETONS = 10
 """Skeletons that are completed at once in the most promising subproblem so far."""
@@ -107,7 +104,6 @@ class Search:
         self._nodes, self._rounds, self._hints = 0, 0, 0
         self._turns = self.agenda.turns()
         self._latest: Coming | None = None
-        self._begun, self._vain = 0, 0
 
     def run(self, capped: Callable[[], bool]) -> int | None:
         """Search to the end; return the proven bound, or a weaker one when stopped.
@@ -278,7 +274,7 @@ class Search:
     def _exhaust(self, candidate: Bounded) -> None:
         """Branch until nothing can improve; what is open after the budget goes to CP-SAT if it is small."""
         bounds, nodes = candidate.bounds, self.options.branch_nodes
-        if not bounds.sharp:
+        if not candidate.tightened:
             with suppress(Stopped):
                 self._begin(candidate)
             return
@@ -303,18 +299,13 @@ class Search:
         self.ledger.solved(bounds.sub, core)
 
     def _begin(self, candidate: Bounded) -> None:
-        """Branch a little; if that is not enough, sharpen the bounds and queue the candidate again."""
-        self._begun += 1
-        # Where windows leave wide gaps, only sharp bounds settle anything.
-        unsettled: Bounded | None = candidate
-        if self._vain < MOST_VAIN or self._begun % TRIED_ANEW == 0:
-            unsettled = self._settled_soon(candidate)
-            self._vain = 0 if unsettled is None else self._vain + 1
+        """Branch a little; if that is not enough, bound the candidate once more and queue it again."""
+        unsettled = self._settled_soon(candidate)
         if unsettled is None or self.stop():
             return
-        sharp = tightened(unsettled, self.goal, sharp=True, stop=self.stop)
-        if sharp is not None:
-            self._push(sharp.value(self.goal), sharp)
+        narrowed = tightened(unsettled, self.goal, True, self.stop)
+        if narrowed is not None:
+            self._push(narrowed.value(self.goal), narrowed)
 
     def _settled_soon(self, candidate: Bounded) -> Bounded | None:
         """What is left of a candidate after a few nodes, and bounds of energy and loads where cycles count.
@@ -325,7 +316,7 @@ class Search:
             most_nodes = min(FEW_NODES, self.options.branch_nodes)
             if (candidate.within is None and self._branch(candidate.bounds, most_nodes)) or self.stop():
                 return None
-            narrowed = tightened(candidate, self.goal, sharp=False, stop=self.stop)
+            narrowed = tightened(candidate, self.goal, False, self.stop)
             if narrowed is None:
                 return None
             candidate, value = narrowed, narrowed.value(self.goal)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.cost.batch.space import most_words
+from model.cost.batch.counts import most_words
 from model.mapspace import Mapspace
 from model.problem import Problem
 from solver.result import (

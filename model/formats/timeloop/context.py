@@ -7,6 +7,7 @@ from functools import cached_property
 
 from model.formats.timeloop.problem import LoadedProblem
 from model.formats.timeloop.tree import Leaf, Tree, values_of
+from model.mapspace import EXACT, Counting
 from model.problem import Problem
 from model.text.fields import Names
 from model.text.limits import DEFAULT_LIMITS, Limits
@@ -30,6 +31,7 @@ class Context:
     note: TakeNote
     # Whether an incomplete spatial permutation is completed as Timeloop's front end does
     timeloop_padding: bool = False
+    counting: Counting = EXACT
     limits: Limits = DEFAULT_LIMITS
     # Whether a level may keep nothing, as it may where the problem is one of a whole network
     idle_levels: bool = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from model.cost.tiles import tile_words
+from model.cost.counting import tile_words
 from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingLevel
 from model.formats.timeloop.constraints import Factor
 from model.formats.timeloop.context import Context

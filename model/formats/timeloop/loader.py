@@ -38,7 +38,7 @@ from model.formats.timeloop.problem import LoadedProblem, find_shape, read_probl
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
-from model.mapspace import Mapspace
+from model.mapspace import EXACT, Counting, Mapspace
 from model.note import Note
 from model.objective import LATENCY
 from model.text.fields import as_mapping
@@ -76,6 +76,7 @@ class LoadOptions:
     mapping_file: Path | None = None  # its ``mapping`` takes the place of any that the others give
     # For latency alone energies may be unknown; None: the spec's own
     objectives: tuple[str, ...] | None = None
+    counting: Counting = EXACT
 
 
 @dataclass(frozen=True)
@@ -228,6 +229,7 @@ def _context(
         variables=variables,
         note=notes.append,
         timeloop_padding=options.timeloop_padding,
+        counting=options.counting,
         limits=options.limits,
         idle_levels=problem is not None,
     )
@@ -294,4 +296,5 @@ def _mapspace(
         objectives=mapper.objectives,
         max_temporal_loops=None if mapper.most_loops is None else mapper.most_loops[0],
         min_parallelism_source=None if place is None else source_ref(place),
+        counting=context.counting,
     )

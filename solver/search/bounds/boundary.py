@@ -8,11 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.arrays import IntArray
-from solver.search.bounds.rows import Row, Waiting
+from solver.search.bounds.rows import Row
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
-from solver.search.space.search_space import SearchSpace
-from solver.search.space.windows import Unrolling
+from solver.search.space.windows import Unrolling, Words
 from solver.search.subproblems.subproblem import Subproblem
 
 LARGEST_COUNT = 1 << 62
@@ -60,41 +59,42 @@ class Boundary:
         return self.sub.share(self.place, self.level)
 
     @cached_property
-    def least_relevant(self) -> int:
-        """Least words that deliver the dataspace once, in all instances, over the tiles that fit.
+    def _least(self) -> tuple[int, int]:
+        """Least words over the tiles that fit: each time that they are repeated, and at first.
 
         Raises
         ------
         ValueError
             If no tile fits.
         """
-        return int(self.relevant_words[self.sub.feasible(self.level)].min())
+        fits = self.sub.feasible(self.level)
+        repeated, begun = self.words()
+        return int(repeated[fits].min()), int(begun[fits].min())
+
+    @cached_property
+    def least_floor(self) -> int:
+        """Least words that all instances get, over the tiles that fit."""
+        return int(self.floor_words[self.sub.feasible(self.level)].min())
 
     @cached_property
     def unrolling(self) -> Unrolling:
         """Spatial factors of the window dimensions above the level."""
         return self.sub.unrolling(self.level)
 
-    @property
-    def relevant_words(self) -> IntArray:
-        """Per lattice vector, least words that deliver the dataspace once, in all instances.
-
-        Returns
-        -------
-        IntArray
-            Shape (lattice size,), exact but for sliding windows.
-        """
-        return self.sub.space.relevant_words(self.place, self.level, self.unrolling)
-
-    def led_words(self, members: frozenset[int]) -> IntArray:
-        """`relevant_words` if the innermost loop above is one of a reuse class, and moves the dataspace."""
+    def words(self, members: frozenset[int] | None = None) -> Words:
+        """As of `SearchSpace.relevant_words`, exact but for sliding windows."""
         return self.sub.space.relevant_words(self.place, self.level, self.unrolling, members)
+
+    @property
+    def floor_words(self) -> IntArray:
+        """As of `SearchSpace.floor_words`, shape (lattice size,)."""
+        return self.sub.space.floor_words(self.place, self.level, self.unrolling)
 
     @cached_property
     def once_words(self) -> int:
         """Least words delivered per instance when all loops above reuse the dataspace."""
         numerator, denominator = self.share
-        return -(-self.least_relevant * numerator // denominator)
+        return -(-self.least_floor * numerator // denominator)
 
     @cached_property
     def once(self) -> int:
@@ -105,37 +105,37 @@ class Boundary:
         """Cost by which delivering `words` exceeds the least there can be, at most `INFINITY`."""
         return np.minimum(self.price.price(words) - self.once, INFINITY)
 
-    def unreused_words(
-        self, tiles: IntArray, words: IntArray | None = None, level: int | None = None
-    ) -> IntArray:
-        """Least words delivered per instance without reuse in the slot above.
+    def unreused_words(self, tiles: IntArray, words: Words) -> IntArray:
+        """Least words delivered per instance without reuse in the slot above, shape (len(tiles),).
 
-        `words` (default: the least) deliver the dataspace once, in all instances. The tiles are those of
-        `level` (default: its own), with nothing but fanouts between.
-
-        Returns
-        -------
-        IntArray
-            Shape (len(tiles),), rounded up.
+        `words` belong to the tiles.
         """
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
-        once = self.relevant_words[tiles] if words is None else words
-        unrolled = 1 if level is None else self.unused_below(level)
-        return ceil_div(once * irrelevant * unrolled, self.sub.above[self.level])
+        unused = self.sub.unused_above(self.place, self.level)
+        total = words.repeated * irrelevant + (words.begun - words.repeated) * unused
+        return np.maximum(ceil_div(total, self.sub.above[self.level]), self.once_words)
 
-    def unused_below(self, level: int) -> int:
-        """Product of the spatial factors between `level` and this one that do not index the dataspace."""
-        inner, outer = (self.sub.unused_above(self.place, tile_level) for tile_level in (self.level, level))
-        return inner // outer
+    def repeated_words(self, words: Words, inside: IntArray, outside: IntArray) -> IntArray:
+        """Least words delivered per instance if loops with `inside` iterations repeat deliveries.
+
+        Loops with `outside` iterations begin with whole tiles.
+        """
+        unused = self.sub.unused_above(self.place, self.level)
+        total = (words.repeated * (inside - 1) + words.begun) * outside * unused
+        return np.maximum(ceil_div(total, self.sub.above[self.level]), self.once_words)
+
+    def tile_words(self, tiles: IntArray, members: frozenset[int] | None = None) -> IntArray:
+        """The same as far as the tiles tell; `members` as of `SearchSpace.relevant_words`."""
+        words = self.words(members)
+        return self.unreused_words(tiles, Words(words.repeated[tiles], words.begun[tiles]))
 
     def reused(
-        self, level: int, tiles: IntArray, runs: IntArray | None = None, words: IntArray | None = None
+        self, level: int, tiles: IntArray, runs: IntArray | None = None, repeats: IntArray | int = 1
     ) -> IntArray:
         """Least extra cost when no loop between here and the tile of `level` moves the dataspace.
 
-        What is left is one delivery of `words` (all instances; default: the least) per iteration of the
-        loops outside of that tile, but for those directly outside that leave it in place too, whose
-        product is `runs`.
+        What is left is one delivery per iteration of the loops outside of that tile, but for those directly
+        outside that leave it in place too, whose product is `runs`; and that `repeats` times.
 
         Returns
         -------
@@ -151,8 +151,10 @@ class Boundary:
         # Where a division leaves a rest there is no such mapping, or the factors are those of several.
         outside = irrelevant // unused if runs is None else -(-irrelevant // (unused * runs))
         numerator, denominator = self.share
-        delivered = times((self.least_relevant if words is None else words) * outside, numerator)
-        return self.extra(ceil_div(delivered, denominator))
+        repeated, begun = self._least
+        words = repeated * np.maximum(outside * repeats - 1, 0) + begun
+        delivered = ceil_div(times(words, numerator), denominator)
+        return self.extra(np.maximum(delivered, self.once_words))
 
     @property
     def sliding(self) -> bool:
@@ -173,37 +175,8 @@ class Boundary:
             # A produced dataspace's first touches are free, so more words of it need not cost more.
             return np.zeros(len(tiles), dtype=np.int64)
         numerator, denominator = self.share
-        more = times(self.relevant_words[tiles] - self.least_relevant, numerator) // denominator
-        return np.minimum(self.price.increment(more), INFINITY)
-
-
-@dataclass(frozen=True)
-class Led:
-    """A loop inside of tiles that alone moves a dataspace: it leads its windows.
-
-    Parameters
-    ----------
-    dim, count
-        Its dimension and iterations.
-    moved
-        Lattice indices of what one iteration spans, as far as windows are concerned.
-    tiles
-        Those of the boundary's tiles inside: fanouts may lie between.
-    onward, passed
-        As for `Waiting`.
-    """
-
-    dim: int
-    count: int
-    moved: IntArray
-    tiles: IntArray
-    onward: int
-    passed: int
-
-
-def tiles_inside(space: SearchSpace, tiles: IntArray, dim: int, count: int) -> IntArray:
-    """The tiles inside of a loop over `dim` with `count` iterations that spans `tiles`."""
-    return tiles - space.lattice.index(tuple(count if d == dim else 1 for d in range(len(space.active))))
+        more = np.maximum(self.words().begun[tiles] - self.least_floor, 0)
+        return np.minimum(self.price.increment(times(more, numerator) // denominator), INFINITY)
 
 
 @dataclass(frozen=True)
@@ -227,10 +200,6 @@ class Boundaries:
         keys = ((p, level) for p, prices in enumerate(self.sub.prices) for level in prices if level < depth)
         return {key: Boundary(self.sub, *key) for key in keys}
 
-    def of(self, waiting: Waiting) -> Boundary:
-        """The boundary that waits."""
-        return self._known[waiting.place, waiting.level]
-
     @cached_property
     def once(self) -> int:
         """Least cost of all of them."""
@@ -242,26 +211,3 @@ class Boundaries:
             return []
         inside = (boundary for inner in self.by_level[level + 1 : row.innermost + 1] for boundary in inner)
         return [boundary for boundary in inside if boundary.counts_in(frozenset((row.place,)))]
-
-    def inward(self, level: int, boundary: Boundary) -> int | None:
-        """What leads from tiles of `level` to those of a boundary farther in, as for `Subproblem.inward`."""
-        key = level, boundary.place, boundary.level
-        if key not in self._known_inward:
-            self._known_inward[key] = self.sub.inward(boundary.place, level, boundary.level)
-        return self._known_inward[key]
-
-    @cached_property
-    def _known_inward(self) -> dict[tuple[int, int, int], int | None]:
-        return {}
-
-    def led(self, waiting: Waiting, level: int, tiles: IntArray) -> Led:
-        """The lead that a boundary waits with, inside of `tiles` of `level`, which tell about it."""
-        outside, inside = (
-            self.sub.inward(waiting.place, *pair)
-            for pair in ((level, waiting.slot), (waiting.slot, waiting.level))
-        )
-        assert waiting.lead is not None  # otherwise it waits for one
-        assert outside is not None  # these tiles would not tell about it
-        assert inside is not None
-        moved = tiles_inside(self.sub.space, tiles - outside, waiting.lead, waiting.times * waiting.onward)
-        return Led(waiting.lead, waiting.times, moved, moved - inside, waiting.onward, waiting.passed)

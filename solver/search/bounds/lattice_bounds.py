@@ -9,7 +9,6 @@ in place: the loops in between cancel out. So a running minimum over divisors jo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Generic, TypeVar
@@ -19,22 +18,22 @@ import numpy as np
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.bounds.bound_tables import BoundTables, StageTables
 from solver.search.bounds.boundary import Boundaries, Boundary
-from solver.search.bounds.leads import MOST_PAIRS
+from solver.search.bounds.pairs import MOST_PAIRS
 from solver.search.bounds.rows import CLOSED, Row
 from solver.search.bounds.steps import SlotStep
 from solver.search.space.lattice import INFINITY
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblems.subproblem import Subproblem
 
-MOST_PARTS = 64
-"""Parts up to which the pairs of tiles inside and outside of a slot are looked at."""
-
-
 Sub_co = TypeVar("Sub_co", bound=Subproblem, covariant=True)
 """The subproblem that is bounded."""
 
 Survivors = tuple[IntArray, ...]
 """Per level but the outermost one, tiles that may be part of a mapping, ascending."""
+
+
+MOST_PARTS = 64
+"""Parts up to which the pairs of tiles inside and outside of a slot are looked at."""
 
 
 class LatticeBounds(Generic[Sub_co]):
@@ -52,17 +51,12 @@ class LatticeBounds(Generic[Sub_co]):
         all others: they are part of no mapping below it.
     tables
         What the program found in another process; None to run it.
-    sharp
+    pairwise
         Whether to look at pairs of tiles where windows slide, which takes longer.
     stop
         Asked now and then.
     within
         Where it is known already which tiles are part of no mapping, the others; None otherwise.
-
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
 
     References
     ----------
@@ -74,14 +68,14 @@ class LatticeBounds(Generic[Sub_co]):
         sub: Sub_co,
         limit: int,
         tables: BoundTables | None = None,
-        sharp: bool = False,
+        pairwise: bool = False,
         stop: Stop = never,
         within: Survivors | None = None,
     ) -> None:
         self.sub = sub
+        self.pairwise = pairwise
         self._within = within
         self._stop = stop
-        self.sharp = sharp
         self.space = sub.space
         self.classes = self.space.reuse_classes
         self.depth = len(self.space.levels)
@@ -108,14 +102,8 @@ class LatticeBounds(Generic[Sub_co]):
         return BoundTables(({CLOSED: np.full(1, INFINITY, dtype=np.int64)},), (), loads, states)
 
     def anew(self, limit: int, within: Survivors, stop: Stop) -> LatticeBounds[Sub_co]:
-        """Bounds of the same kind for another limit, with the tiles that are left.
-
-        Raises
-        ------
-        Stopped
-            As soon as `stop` answers True.
-        """
-        return LatticeBounds(self.sub, limit, sharp=self.sharp, stop=stop, within=within)
+        """Bounds of the same kind for another limit, with the tiles that are left."""
+        return LatticeBounds(self.sub, limit, pairwise=self.pairwise, stop=stop, within=within)
 
     @cached_property
     def constant(self) -> int:
@@ -208,7 +196,7 @@ class LatticeBounds(Generic[Sub_co]):
         if self.sub.unrolls(0, level):
             return self._boundary_costs(level, tiles)
         prices = tuple((b.place, b.price) for b in self.boundaries.by_level[level])
-        key = ("own", self.sharp, level, self.space.tenants(self.sub.mask, level), prices)
+        key = ("own", level, self.space.tenants(self.sub.mask, level), prices)
         return self.space.memo(key, lambda: self._boundary_costs(level, tiles))
 
     def _boundary_costs(self, level: int, tiles: IntArray) -> IntArray:
@@ -228,13 +216,11 @@ class LatticeBounds(Generic[Sub_co]):
     def _unreused(self, boundary: Boundary, tiles: IntArray) -> list[IntArray]:
         """Least words delivered without reuse, for each class, or one array for all of them.
 
-        The innermost loop above is the one that leads a window, and one of the class. Sharp runs look at the
-        loops themselves, and add what these cost beyond the least in any case.
+        The innermost loop above is the one that leads a window, and one of the class.
         """
-        if self.sharp or not boundary.sliding:
-            return [boundary.unreused_words(tiles)]
-        led = (boundary.led_words(members)[tiles] for members in self.classes)
-        return [boundary.unreused_words(tiles, words) for words in led]
+        if not boundary.sliding:
+            return [boundary.tile_words(tiles)]
+        return [boundary.tile_words(tiles, own) for own in self.classes]
 
     def _least_loads(self, level: int, tiles: IntArray) -> FloatArray:
         """Least load of each resource at the boundary of `level`, over tiles and classes.
@@ -284,14 +270,12 @@ class LatticeBounds(Generic[Sub_co]):
     def _undominated(
         self, at_boundary: IntArray, inside: dict[Row, IntArray], room: int
     ) -> dict[Row, IntArray]:
-        """The rows without bounds that leave none of `room`, or are no better than a row less open."""
+        """The rows without bounds that leave none of `room`."""
         rows = {}
         # Branching also goes on with loops that leave less in place than any class, and fit more rows.
         least = at_boundary.min(axis=0)
         for row, values in inside.items():
             useful = values + least < room
-            if row.waiting:
-                useful &= values < inside.get(replace(row, waiting=frozenset()), INFINITY)
             if row == CLOSED or useful.any():
                 rows[row] = np.where(useful, values, INFINITY)
         return rows
@@ -303,7 +287,8 @@ class LatticeBounds(Generic[Sub_co]):
         sources, origins = self.space.lattice.times(stage.tiles, self.sub.unrollings(level))
         result = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
         for part in self._parts(len(sources), len(outer)):
-            slot = SlotStep(self.boundaries, level, stage.tiles[origins], sources, outer[part], self.sharp)
+            tiles = stage.tiles[origins]
+            slot = SlotStep(self.boundaries, level, tiles, sources, outer[part], self.pairwise)
             for key, bound in self._outwards(slot, stage, inside, origins, room):
                 known = result.setdefault(key, np.full(len(outer), INFINITY, dtype=np.int64))
                 known[part] = np.minimum(known[part], bound)
@@ -311,7 +296,7 @@ class LatticeBounds(Generic[Sub_co]):
 
     def _parts(self, sources: int, targets: int) -> list[slice]:
         """Parts of the tiles outside of a slot: so small that pairs may be looked at, where that pays."""
-        if not self.sharp or sources * targets > MOST_PARTS * MOST_PAIRS:
+        if not self.pairwise or sources * targets > MOST_PARTS * MOST_PAIRS:
             return [slice(0, targets)]
         size = max(1, MOST_PAIRS // max(1, sources))
         return [slice(start, start + size) for start in range(0, targets, size)]

@@ -35,16 +35,11 @@ def sift(
     costs: Sequence[Cost],
     leading: int,
     within: Survivors,
-    sharp: bool,
+    pairwise: bool,
     stop: Stop,
     enough: Callable[[MixedSubproblem, int], bool],
 ) -> Sifted | None:
     """Tiles out of `within` that several costs together leave; None if they leave no mapping that improves.
-
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
 
     References
     ----------
@@ -64,7 +59,7 @@ def sift(
         mixed = MixedSubproblem(
             origin.space, origin.mask, origin.spatial, mixed=tuple(costs), weights=weights
         )
-        bounds = LatticeBounds(mixed, mixed.limit, sharp=sharp, stop=stop, within=within)
+        bounds = LatticeBounds(mixed, mixed.limit, pairwise=pairwise, stop=stop, within=within)
         if bounds.empty or enough(mixed, bounds.least):
             return None
         within = bounds.survivors

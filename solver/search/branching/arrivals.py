@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.cost.delivery import Move, delivered_words
+from model.cost.counting import Move
+from model.cost.rules import rule_of
+from model.mapspace import EXACT, Counting
 from solver.search.arrays import IntArray
 
 LARGEST = 1 << 62
@@ -24,6 +26,8 @@ class Arrivals:
 
     Parameters
     ----------
+    counting
+        The rule by which words are counted.
     tile
         Extent per rank.
     inner, outer
@@ -34,6 +38,7 @@ class Arrivals:
         Orders of the slot, as places in `slot`, innermost first; shape (orders, loops).
     """
 
+    counting: Counting
     tile: tuple[int, ...]
     inner: tuple[Move, ...]
     slot: tuple[Move, ...]
@@ -41,12 +46,12 @@ class Arrivals:
     orders: IntArray
 
     def words(self) -> list[int]:
-        """Words of one instance for each order, as `model.cost.delivery.delivered_words` counts them."""
+        """Words of one instance for each order, as `model.cost.rules` counts them."""
         steps = math.prod(bound for bound, _ in (*self.inner, *self.slot, *self.outer))
         if math.prod(self.tile) * steps < LARGEST:
             return list(map(int, self._counted(steps)))
         nests = ((*self.inner, *(self.slot[n] for n in own), *self.outer) for own in self.orders.tolist())
-        return [delivered_words(self.tile, nest) for nest in nests]
+        return [rule_of(self.counting).delivered_words(self.tile, nest) for nest in nests]
 
     def _counted(self, repeats: int | IntArray) -> IntArray:
         """The same in 64 bits: step by step outwards, for all orders together."""
@@ -54,16 +59,18 @@ class Arrivals:
         extents = np.array(self.tile, dtype=np.int64)
         total: IntArray = np.full(count, whole, dtype=np.int64)
         position = np.zeros((count, len(self.tile)), dtype=np.int64)
-        innermost = np.zeros_like(position)
+        lead = np.zeros_like(position)
         for bound, move in self._steps():
-            leads = ~innermost.any(axis=1, keepdims=True) & move.any(axis=-1, keepdims=True)
-            innermost = np.where(leads, move, innermost)
+            lead = np.where(lead.any(axis=1, keepdims=True), lead, move)
             jump = move - position
-            overlap = np.maximum(extents - np.abs(jump), 0).prod(axis=1)
-            kept = np.where((jump == innermost).all(axis=1), overlap, 0)
-            fresh = np.where(jump.any(axis=1), whole - kept, 0)
-            total += (repeats - repeats // bound) * fresh
-            position = position + move
+            kept = np.maximum(extents - np.abs(jump), 0).prod(axis=1)
+            if self.counting == EXACT:
+                position = position + move * (np.asarray(bound) - 1)[..., None]
+            else:
+                # By Timeloop's rule only the lead's own movement, or none at all, keeps anything.
+                kept = np.where((jump == lead).all(axis=1) | ~jump.any(axis=1), kept, 0)
+                position = position + move
+            total += (repeats - repeats // bound) * (whole - kept)
             repeats = repeats // bound
         return total
 

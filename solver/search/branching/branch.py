@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from solver.search.bounds.rows import CLOSED
 from solver.search.branching.family import Family, best_first
 from solver.search.branching.handed_out import HandedOut
 from solver.search.branching.load_bounds import LoadBounds
-from solver.search.branching.node import Delivered, Node, NodeState
+from solver.search.branching.node import Delivered, Node, NodeState, unmoved
 from solver.search.branching.skeleton import Skeleton
 from solver.search.branching.walk import InnerTiles, Walk
 from solver.search.goal import SLACK, Goal
@@ -93,7 +93,7 @@ class Branching:
             orders=(),
             spatial=(),
             extents=(),
-            leads=(None,) * len(views),
+            moved=tuple(unmoved(view) for view in views),
         )
         yield from self._visit(root)
 
@@ -257,24 +257,19 @@ class Branching:
         idle = candidates.loops[:, list(orders.useful)].prod(axis=1) == 1
         for number, order in enumerate(orders.classes):
             possible = self._possible(candidates.loops, order, orders.fixed) | (idle & (number == 0))
-            family = self._ordered(node, candidates.only(possible), order) if possible.any() else None
-            if family is not None:
-                yield family
+            if possible.any():
+                yield from self._ordered(node, candidates.only(possible), order)
 
     @staticmethod
     def _possible(loops: IntArray, order: OrderClass, fixed: int) -> BoolArray:
         """Candidates for which a class is looked at.
 
-        Its first open group has loops; otherwise another class starts with the next. A turn that it is
-        there for may take place.
+        Its first open group has loops; otherwise another class starts with the next.
         """
         if fixed >= len(order.groups):
             return np.zeros(len(loops), dtype=np.bool_)
-        possible: BoolArray = _any_loop(loops, order.groups[fixed].dims)
-        if order.turns:
-            turns = [_any_loop(loops, turn.leads) & _any_loop(loops, turn.partners) for turn in order.turns]
-            possible &= np.any(turns, axis=0)
-        return possible & _any_loop(loops, order.late) if order.late else possible
+        possible: BoolArray = loops[:, list(order.groups[fixed].dims)].prod(axis=1) > 1
+        return possible
 
     def _candidates(
         self, node: Node, stage: StageTables, places: IntArray, member: StageChoice
@@ -290,10 +285,17 @@ class Branching:
                 candidates = candidates.only(np.isin(candidates.loops[:, d], sorted(allowed)))
         return candidates
 
-    def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Family | None:
-        """Children of `node` whose loops are in an order of this class; None if there are none."""
-        level = node.level + 1
-        walk = Walk(self.space, node, candidates, order)
+    def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Iterator[Family]:
+        """Children of `node` whose loops are in an order of this class."""
+        yield from self._priced(Walk(self.space, node, candidates, order))
+        apart = Walk(self.space, node, candidates, order, together=False)
+        if self.space.window_dims and apart.splits.any():
+            chosen = candidates.only(apart.splits)
+            yield from self._priced(Walk(self.space, node, chosen, order, together=False))
+
+    def _priced(self, walk: Walk) -> Iterator[Family]:
+        """The children that a walk leads to, if any of them may improve."""
+        node, candidates, level = walk.node, walk.candidates, walk.node.level + 1
         spent = np.full(len(candidates.tiles), node.spent, dtype=np.int64)
         loads = np.repeat(node.loads[None, :], len(candidates.tiles), axis=0)
         boundaries = self.bounds.boundaries.by_level[level]
@@ -312,14 +314,8 @@ class Branching:
         keep &= self.goal.hopeful(energies, cycles)
         values = self.goal.values(energies, cycles)
         if not keep.any():
-            return None
+            return
         # All families of a node are at hand at once: what is known of other candidates would take memory.
-        walk = Walk(self.space, node, candidates.only(keep), order)
+        walk = Walk(self.space, node, candidates.only(keep), walk.order, walk.together)
         kept = tuple((boundary, words[keep]) for boundary, words in delivered)
-        return Family(walk, spent[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)
-
-
-def _any_loop(loops: IntArray, dims: Iterable[int]) -> BoolArray:
-    """Candidates with a loop over one of `dims`."""
-    has_loop: BoolArray = loops[:, list(dims)].prod(axis=1) > 1
-    return has_loop
+        yield Family(walk, spent[keep], least[keep], values[keep], busiest[keep], loads[keep], kept)

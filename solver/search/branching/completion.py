@@ -5,18 +5,17 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
 import numpy as np
 
-from model.cost import evaluate
-from model.cost.delivery import Move
+from model.cost import evaluate_in
+from model.cost.counting import Move, displacement, extents, tile_words
 from model.cost.nest import Nest, build_nest
-from model.cost.partition import partition_words
 from model.cost.prices import leaking_instances, paying_instances
-from model.cost.tiles import displacement, extents, tile_words
+from model.cost.rules import rule_of
 from model.cost.traffic import distinct_children
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.branching.arrivals import Arrivals
@@ -72,13 +71,18 @@ class Completion:
     def _actions(self, place: int) -> Iterator[Action]:
         architecture, nest = self.space.architecture, self._nest
         space = self.space.problem.dataspaces[place]
-        parts = partition_words(architecture, [tile_words(space, bounds) for bounds in nest.bounds])
+        touched = rule_of(self.space.mapspace.counting).touched(architecture, nest, space)
+        positions = (*architecture.storage_indices, len(architecture.nodes))
         groups = [
             distinct_children(architecture, nest, space, position) for position in architecture.fanout_indices
         ]
         distinct = [math.prod(groups[number] for number in below) for below in self.space.fanouts_below]
-        spread = Spread(tuple(distinct), tuple(parts[place] for place in architecture.storage_indices))
-        return map(spread.action, self.space.accesses(place, self.space.chain(self.skeleton.mask, place)))
+        spread = Spread(tuple(distinct), (0,) * len(self.space.levels))
+        for access in self.space.accesses(place, self.space.chain(self.skeleton.mask, place)):
+            first = (
+                touched(positions[access.level], positions[access.boundary]) if access.first_touch_free else 0
+            )
+            yield replace(spread.action(access), minus=first)
 
     def _due(self, level: int) -> list[int]:
         """Dataspaces with a boundary at `level` (``len(levels)``: at the compute)."""
@@ -130,6 +134,7 @@ class Completion:
         outside = list(enumerate(above))
         orders, alike = self._told_apart(place, slot)
         words = Arrivals(
+            self.space.mapspace.counting,
             extents(space, nest.bounds[position]),
             tuple(self._move(place, number, dim) for number, order in reversed(inside) for dim in order),
             tuple(self._move(place, slot, dim) for dim in sorted(options[0].order)),
@@ -190,13 +195,13 @@ class Completion:
         instances = nest.instances(position)
         irrelevant = int(space.tables[place].irrelevant_tiles[tile])
         unrolling = space.unrolling([stage.factors for stage in self.skeleton.spatial[:level]])
-        relevant = int(space.relevant_words(place, level, unrolling)[tile])
-        plain = -(-relevant * irrelevant // instances)
-        if not space.reuses(place, level):
-            return plain, plain
+        words = space.relevant_words(place, level, unrolling)
+        repeated, begun = int(words.repeated[tile]), int(words.begun[tile])
         view = space.views[place]
         unused = math.prod(view.unused(stage.factors) for stage in self.skeleton.spatial[:level])
-        return -(-relevant * unused // instances), plain
+        floor = int(space.floor_words(place, level, unrolling)[tile]) * unused
+        plain = -(-max(repeated * irrelevant + (begun - repeated) * unused, floor) // instances)
+        return (-(-floor // instances) if space.reuses(place, level) else plain), plain
 
     def best(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
         """Complete mappings, best first, as long as they can improve on the incumbent.
@@ -222,7 +227,7 @@ class Completion:
                 # No boundary lies inside the innermost level, so the order of its loops is free.
                 orders = tuple(option.order for option in above)
                 mapping = self.skeleton.mapping((*orders, next(self.skeleton.orders(depth - 1))))
-                yield Priced(mapping, evaluate(self.space.problem, self.space.architecture, mapping))
+                yield Priced(mapping, evaluate_in(self.space.mapspace, mapping))
                 continue
             last = self._next_choice(level)
             settled = tuple(self._distinct_orders[slot][0] for slot in range(level, last))

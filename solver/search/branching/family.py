@@ -58,7 +58,7 @@ class Family:
             orders=(*node.orders, walk.order),
             spatial=(*node.spatial, candidates.member),
             extents=(*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
-            leads=walk.leading(position),
+            moved=walk.moved(position),
         )
 
 

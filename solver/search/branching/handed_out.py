@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from model.cost.delivery import distinct_offsets
-from model.cost.tiles import displacement
+from model.cost.counting import displacement, distinct_offsets
 from solver.search.arrays import FloatArray
 from solver.search.branching.node import Node
 from solver.search.space.prices import BoundaryPrice

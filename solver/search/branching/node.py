@@ -4,49 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
-
-from solver.search.arrays import FloatArray, IntArray
+from solver.search.arrays import FloatArray
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.orders import OrderClass
 from solver.search.space.spatial import StageChoice
-from solver.search.space.windows import Returns
+from solver.search.space.windows import Lead
 
 SlotMoves = tuple[tuple[int, int], ...]
 """Words per iteration by which each loop of a slot moves a component, and its iterations, in no order."""
 
 
-@dataclass(frozen=True)
-class Mover:
-    """A loop that may be the innermost one to move a dataspace.
-
-    Arrays have an entry per tile of a walk; in a node all are scalars.
+class Moved(NamedTuple):
+    """How the loops outside of a tile move a dataspace along its windows.
 
     Parameters
     ----------
-    component
-        The place of the component that it moves.
-    count, move
-        Its iterations, and by how many words each of them moves the component; `move` is None where that
-        is in several ranks, or where loops move it both ways.
-    returns
-        Loops farther out that may return to its tiles; None as for `move`.
+    first
+        Dimensions over which the innermost of them may run that moves the dataspace at all.
+    parts
+        Per component along which tiles may overlap, the tile's positions along it and the loops that may be
+        the innermost to move it so, all figures scalars. Slots outside of one that moves the dataspace to
+        where nothing overlaps do not count.
+    repeats
+        Iterations of loops, up to such a slot, that repeat deliveries; 0 if there is no such slot.
     """
 
-    component: int
-    count: IntArray | int
-    move: IntArray | int | None
-    returns: Returns | None
+    first: frozenset[int]
+    parts: tuple[tuple[int, tuple[Lead, ...]], ...]
+    repeats: int = 0
 
-    def only(self, candidate: int) -> Mover:
-        """The loop above one of the tiles."""
-        if not isinstance(self.count, np.ndarray):
-            return self
-        count = int(self.count[candidate])
-        if not isinstance(self.move, np.ndarray) or self.returns is None:
-            return Mover(self.component, count, None, None)
-        return Mover(self.component, count, int(self.move[candidate]), self.returns.only(candidate))
+
+def unmoved(view: DataspaceView) -> Moved:
+    """No loop moves the dataspace."""
+    return Moved(frozenset(), ((1, ()),) * sum(c.sliding for c in view.components))
 
 
 NodeState = tuple[
@@ -54,10 +46,10 @@ NodeState = tuple[
     int,
     tuple[int, ...],
     frozenset[int] | None,
-    tuple[tuple[Mover, ...] | None, ...],
+    tuple[Moved, ...],
     tuple[tuple[SlotMoves, ...], ...],
 ]
-"""Level, tile, ``in_place``, ``signature`` and ``leads`` of a node, and the moves of its windows outside."""
+"""Level, tile, ``in_place``, ``signature`` and ``moved`` of a node, and the moves of its windows outside."""
 
 
 Delivered = tuple[tuple[int, int, int], ...]
@@ -90,9 +82,8 @@ class Node:
     extents
         Per level outside, what one iteration of its loops spans: the tile inside, times the spatial factors
         between.
-    leads
-        Per dataspace, the loops that may be the innermost ones that move it outside of the tile; None if no
-        loop moves it so far, or if its windows are not known to overlap.
+    moved
+        Per dataspace, how the loops outside of the tile move it.
     """
 
     level: int
@@ -109,31 +100,22 @@ class Node:
     orders: tuple[OrderClass, ...]
     spatial: tuple[StageChoice, ...]
     extents: tuple[tuple[int, ...], ...]
-    leads: tuple[tuple[Mover, ...] | None, ...]
+    moved: tuple[Moved, ...]
 
     def state(self, views: Sequence[DataspaceView]) -> NodeState:
         """All that the bounds of what lies inside depend on."""
         moves = tuple(
-            tuple(self.moves_outside(view, c)) for view in views for c in view.components if c.sliding
+            tuple(self.moves_outside(view, c)) for view in views for c in view.components if c.slides_in_line
         )
-        return (self.level, self.tile, self.in_place, self.signature, self.leads, moves)
+        return (self.level, self.tile, self.in_place, self.signature, self.moved, moves)
 
     def moves_outside(self, view: DataspaceView, component: Component) -> Iterator[SlotMoves]:
         """How far the loops outside of the tile move `component`, slot by slot outwards.
 
-        It ends with the first slot that also moves the dataspace in other ranks.
+        It ends with the first slot that also moves the dataspace to where nothing overlaps.
         """
-        apart = view.apart(component)
-        slots = zip(reversed(self.path), reversed(self.orders), reversed(self.extents), strict=True)
-        for loops, order, inner in slots:
-            moving = [d for d in component.dims if loops[d] > 1]
-            free = any(loops[d] > 1 for d in loose_dims(view, apart, order))
-            near = [d for d in moving if free or all(loops[a] == 1 for a in order.inside(d, apart))]
-            yield tuple((inner[d] * component.step(d), loops[d]) for d in near)
-            if any(loops[d] > 1 for d in apart):
+        for loops, inner in zip(reversed(self.path), reversed(self.extents), strict=True):
+            moving = (d for d in component.dims if loops[d] > 1)
+            yield tuple((inner[d] * component.coefficient(d), loops[d]) for d in moving)
+            if any(loops[d] > 1 for d in view.apart):
                 return
-
-
-def loose_dims(view: DataspaceView, apart: Sequence[int], order: OrderClass) -> list[int]:
-    """Dimensions that may move a dataspace anywhere in a class of orders, but not in ranks `apart`."""
-    return sorted((order.anywhere & view.relevant) - frozenset(apart))

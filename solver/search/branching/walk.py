@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from model.mapspace import EXACT
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.boundary import Boundary, Led, ceil_div
+from solver.search.bounds.boundary import Boundary, ceil_div
 from solver.search.bounds.lattice_bounds import AnyBounds
-from solver.search.bounds.leads import component_of
-from solver.search.bounds.rows import Row, Waiting
-from solver.search.bounds.surcharges import led_surcharge
-from solver.search.branching.node import Mover, Node, SlotMoves, loose_dims
+from solver.search.branching.node import Moved, Node
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.lattice import INFINITY
 from solver.search.space.orders import Group, OrderClass
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
-from solver.search.space.windows import Returns, led_words, meeting
+from solver.search.space.windows import (
+    NOWHERE,
+    Along,
+    Lead,
+    Words,
+    by_timeloop,
+    least_jumps,
+    least_jumps_outside,
+    least_words,
+)
 
 
 @dataclass(frozen=True)
@@ -46,20 +54,12 @@ class InnerTiles:
         return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
 
 
-def _subset_sums(moves: SlotMoves) -> set[int]:
-    """Sums of the movements of any of some loops."""
-    sums = {0}
-    for move, _ in moves:
-        sums |= {total + move for total in sums}
-    return sums
-
-
 class Walk:
     """Walks over the loops of one slot, innermost first, for many candidate tiles at once.
 
     ``runs[v]`` multiplies up the innermost loops that leave dataspace v in place, ``alive[v]`` tells
-    whether that is all of them, ``leads[v, d]`` whether the loop over d may be the innermost one that
-    moves v, and ``first`` numbers the group of the innermost loop, -1 for none. All have shape (candidates,).
+    whether that is all of them, and ``first`` numbers the group of the innermost loop, -1 for none. All have
+    shape (candidates,).
 
     Parameters
     ----------
@@ -69,26 +69,38 @@ class Walk:
         Tiles inside of it.
     order
         Class of the orders of its loops.
+    together
+        Whether all loops of the innermost group lie inside of the others; otherwise one of them lies farther
+        out, see `SlotPairs.split`.
     """
 
-    def __init__(self, space: SearchSpace, node: Node, candidates: InnerTiles, order: OrderClass) -> None:
+    def __init__(
+        self,
+        space: SearchSpace,
+        node: Node,
+        candidates: InnerTiles,
+        order: OrderClass,
+        together: bool = True,
+    ) -> None:
         count = len(candidates.tiles)
         self.space = space
         self.node = node
         self.candidates = candidates
         self.order = order
+        self.together = together
         self.runs = [np.ones(count, dtype=np.int64) for _ in space.views]
         self.alive = [np.ones(count, dtype=np.bool_) for _ in space.views]
         self.first = np.full(count, -1, dtype=np.int64)
-        self.leads: dict[tuple[int, int], BoolArray] = {}
-        self._known_leads: dict[tuple[int, int], Mover] = {}
+        self._known_parts: dict[int, tuple[tuple[IntArray, tuple[Lead, ...]], ...]] = {}
         for number, group in enumerate(order.groups):
             moving = self._product(group.dims) > 1
             self.first[(self.first < 0) & moving] = number
             for view in space.views:
                 self._step(view, group)
-        for run, alive, outside in zip(self.runs, self.alive, node.in_place, strict=True):
-            run[alive] *= outside
+        for place, (run, alive) in enumerate(zip(self.runs, self.alive, strict=True)):
+            run[alive] *= node.in_place[place]
+            if not together:
+                run[~alive] //= self._shortened(place)[~alive]
 
     def _product(self, dims: Sequence[int]) -> IntArray:
         product: IntArray = self.candidates.loops[:, list(dims)].prod(axis=1)
@@ -100,155 +112,184 @@ class Walk:
         still = [d for d in dims if d in view.irrelevant]
         if still:
             self.runs[place][alive] *= self._product(still)[alive]
-        if len(still) == len(dims):
-            return
-        moved = alive & (self._product([d for d in dims if d in view.relevant]) > 1)
-        for d in (d for d in (*dims, *group.before) if d in view.window_dims):
-            known = self.leads.get((place, d), False)
-            self.leads[place, d] = known | (moved & (self.candidates.loops[:, d] > 1))
-        self.alive[place] = alive & ~moved
+        if len(still) < len(dims):
+            moved = alive & (self._product([d for d in dims if d in view.relevant]) > 1)
+            self.alive[place] = alive & ~moved
 
-    def delivered(self, boundary: Boundary, inward: int = 0) -> IntArray:
+    def _may_lead(self, view: DataspaceView, dim: int) -> BoolArray:
+        """Candidates whose loop over `dim` may be the innermost one of the slot that moves a dataspace.
+
+        In an order that the class stands for, a dataspace that the innermost group moves is moved by the
+        innermost loop; that is one of the group, or one that moves everything. Other orders are not known.
+        """
+        lead = ~self.alive[view.place] & (self.candidates.loops[:, dim] > 1)
+        if not self.space.left_in_place(dim):
+            return lead
+        for number, group in enumerate(self.order.groups):
+            if view.place not in group.signature and dim not in group.dims:
+                lead = lead & (self.first != number)
+        return lead
+
+    def delivered(self, boundary: Boundary) -> IntArray:
         """Words delivered per instance, a lower bound where windows slide, exact otherwise.
-
-        `inward` leads from the candidates to the tiles of a boundary farther in.
 
         Returns
         -------
         IntArray
             Shape (candidates,), rounded up.
         """
-        place = boundary.place
-        tiles = self.candidates.tiles - inward
-        tables = self.space.tables[place]
-        irrelevant = tables.irrelevant_tiles[tiles] * boundary.unused_below(self.node.level + 1)
-        instances = boundary.sub.above[boundary.level]
-        words = tables.plain_words[tiles]
+        place, tiles, tables = boundary.place, self.candidates.tiles, self.space.tables[boundary.place]
+        irrelevant, instances = tables.irrelevant_tiles[tiles], boundary.sub.above[boundary.level]
         if not self.space.reuses(place, boundary.level):
-            return ceil_div(words * irrelevant, instances)
-        for c, component in enumerate(self.space.views[place].components):
-            if not component.sliding:
-                continue
-            least = self.space.sliding_words(place, c, boundary.unrolling)[tiles]
-            carried = self._carried(place, c, tiles, least)
-            words = np.where(self.alive[place], np.minimum(words, carried), words)
-            for d in (d for d in component.dims if self._leads_anywhere(place, d)):
-                led = self._led(place, c, self._lead(place, c, d), tiles, least)
-                words = np.where(self.leads[place, d], np.minimum(words, led), words)
-        return -(-(words * irrelevant) // (instances * self.runs[place]))
+            return ceil_div(tables.plain_words[tiles] * irrelevant, instances)
+        runs = self.runs[place]
+        if not boundary.sliding:
+            return -(-tables.plain_words[tiles] * irrelevant // (instances * runs))
+        repeated, begun = self._words(place, tiles)
+        unused = boundary.sub.unused_above(place, boundary.level)
+        outside = -(-irrelevant // (unused * runs))
+        inside = self._repeats(place, outside)
+        total = (repeated * (inside - 1) + begun) * (outside // inside)
+        return np.maximum(ceil_div(total * unused, instances), boundary.once_words)
 
-    def _leads_anywhere(self, place: int, dim: int) -> bool:
-        """Whether the loop over `dim` may be the innermost one that moves some candidate's tile."""
-        return (place, dim) in self.leads and bool(self.leads[place, dim].any())
+    def _repeats(self, place: int, outside: IntArray) -> IntArray:
+        """Iterations, of those `outside`, that repeat deliveries until a loop begins with a whole tile."""
+        known = self._within(self.space.views[place])
+        return np.where(known > 0, known, outside)
 
-    def _lead(self, place: int, c: int, dim: int) -> Mover:
-        """The loop over `dim` in this slot as the innermost one that moves component `c`."""
-        if (place, dim) not in self._known_leads:
-            component, count = self.space.views[place].components[c], self.candidates.loops[:, dim]
-            lead = Mover(c, count, None, None)
-            if component.steady:
-                lead = Mover(c, count, self._move(component, dim), self._returns(place, c, dim))
-            self._known_leads[place, dim] = lead
-        return self._known_leads[place, dim]
+    def _within(self, view: DataspaceView) -> IntArray:
+        """The same; 0 where that may be all."""
+        outside = self.node.moved[view.place].repeats
+        still = self._product(sorted(view.irrelevant)) // self.runs[view.place]
+        here = still
+        if self.together:
+            here = np.where(self._led_elsewhere(view), 1, still)
+        moved = np.where(self._elsewhere(view), here, still * outside)
+        return np.where(self.alive[view.place], outside, moved)
 
-    def _carried(self, place: int, c: int, tiles: IntArray, least: IntArray) -> IntArray:
-        """Words when all loops of this slot leave the dataspace in place."""
-        leads = self.node.leads[place]
-        if leads is None:
-            return least
-        words = self.space.tables[place].plain_words[tiles]
-        for lead in leads:
-            if lead.component == c:
-                words = np.minimum(words, self._led(place, c, lead, tiles, least))
-        return words
+    @cached_property
+    def splits(self) -> BoolArray:
+        """Candidates with an order in which a loop of the innermost group lies outside of another's."""
+        splits = np.zeros(len(self.first), dtype=np.bool_)
+        everywhere = [d for d in range(len(self.space.active)) if not self.space.left_in_place(d)]
+        inner = self._product(everywhere) > 1
+        for number, group in enumerate(self.order.groups):
+            live = (self.candidates.loops[:, list(group.dims)] > 1).sum(axis=1)
+            others = self.candidates.loops.prod(axis=1) > self._product(group.dims)
+            splits |= (self.first == number) & ((live > 1) | (live > 0) & inner) & others
+        return splits
 
-    def _led(self, place: int, c: int, lead: Mover, tiles: IntArray, least: IntArray) -> IntArray:
-        """Words of all deliveries of `tiles` when `lead` is the innermost loop that moves the dataspace."""
-        if lead.move is None or lead.returns is None:
-            return least
-        tables = self.space.tables[place]
-        plain, box = tables.plain_words[tiles], tables.boxes[c][tiles]
-        return led_words(plain, box, lead.count, lead.move, lead.returns, least)
+    def _shortened(self, place: int) -> IntArray:
+        """By what factor reuse of a dataspace is shorter if a loop of its group lies outside."""
+        shortened = np.ones(len(self.first), dtype=np.int64)
+        view = self.space.views[place]
+        for number, group in enumerate(self.order.groups):
+            dims = range(len(self.space.active))
+            between = {
+                d
+                for other in self.space.views
+                if other.window_dims and other.place not in group.signature
+                for d in dims
+                if d in other.irrelevant and d not in group.dims
+            }
+            if place in group.signature and between <= view.relevant:
+                loops = self.candidates.loops[:, list(group.dims)]
+                fewest = np.where(loops > 1, loops, NOWHERE).min(axis=1)
+                shortened = np.where((self.first == number) & self.splits, fewest, shortened)
+        return shortened
 
-    def leading(self, candidate: int) -> tuple[tuple[Mover, ...] | None, ...]:
-        """Per dataspace, the loops that may be the innermost ones moving a candidate's tile.
+    def _words(self, place: int, tiles: IntArray) -> Words:
+        """Least words of all deliveries of a dataspace's windows."""
+        view, tables, alive = self.space.views[place], self.space.tables[place], self.alive[place]
+        outside = self.node.moved[place].first
 
-        None if no loop outside moves it, or its windows are not known to overlap.
-        """
-        return tuple(self._leading(view, candidate) for view in self.space.views)
+        def first(lead: Lead) -> BoolArray:
+            carried: BoolArray = lead.live & alive if lead.dim in outside else np.zeros_like(alive)
+            return carried | lead.live & self._may_lead(view, lead.dim)
 
-    def _leading(self, view: DataspaceView, candidate: int) -> tuple[Mover, ...] | None:
-        place = view.place
+        boxes = (tables.boxes[n][tiles] for n, c in enumerate(view.components) if c.sliding)
+        parts = [Along(box, *part) for box, part in zip(boxes, self._parts(view), strict=True)]
+        return least_words(tables.plain_words[tiles], parts, first)
+
+    def _elsewhere(self, view: DataspaceView) -> BoolArray:
+        """Candidates whose loops move a dataspace to where nothing overlaps."""
+        return self._product(sorted(view.apart)) > 1
+
+    def _led_elsewhere(self, view: DataspaceView) -> BoolArray:
+        """Candidates whose innermost group moves a dataspace to where nothing overlaps."""
+        elsewhere = np.zeros(len(self.first), dtype=np.bool_)
+        for number, group in enumerate(self.order.groups):
+            if view.place not in group.signature:
+                moved = self._product(sorted(view.apart.intersection(group.dims))) > 1
+                elsewhere |= (self.first == number) & moved
+        return elsewhere
+
+    def _parts(self, view: DataspaceView) -> tuple[tuple[IntArray, tuple[Lead, ...]], ...]:
+        """Per sliding component, positions of the tiles along it and the loops that may lead there."""
+        if view.place not in self._known_parts:
+            sliding = [component for component in view.components if component.sliding]
+            outside = self.node.moved[view.place].parts
+            self._known_parts[view.place] = tuple(
+                self._part(view, component, *part) for component, part in zip(sliding, outside, strict=True)
+            )
+        return self._known_parts[view.place]
+
+    def _part(
+        self, view: DataspaceView, component: Component, every: int, leads: tuple[Lead, ...]
+    ) -> tuple[IntArray, tuple[Lead, ...]]:
+        inside, elsewhere = self._product(component.dims), self._elsewhere(view)
+        carried = tuple(lead._replace(live=(inside == 1) & ~elsewhere) for lead in leads)
+        loops = self.candidates.loops
+        here = tuple(self._lead(view, component, d) for d in component.dims if (loops[:, d] > 1).any())
+        if self.together:
+            # What lies outside of the innermost group begins with a whole tile.
+            led_elsewhere = self._led_elsewhere(view)
+            here = tuple(lead._replace(back=np.where(led_elsewhere, NOWHERE, lead.back)) for lead in here)
+        return np.where(elsewhere, inside, inside * every), (*here, *carried)
+
+    def _lead(self, view: DataspaceView, component: Component, dim: int) -> Lead:
+        """The slot's loop over `dim` as the innermost one that moves a component."""
+        bound = self.candidates.loops[:, dim]
+        if not component.linear:
+            return Lead(dim, bound > 1, bound, 0, 0, 0)
+        along, back = self._least_jumps(view, component, dim)
+        lead = Lead(dim, bound > 1, bound, np.abs(self._moves(component, dim)), along, back)
+        return lead if self.space.mapspace.counting == EXACT else by_timeloop(component, lead)
+
+    def moved(self, candidate: int) -> tuple[Moved, ...]:
+        """Per dataspace, how the loops outside of a candidate's tile move it."""
+        return tuple(self._moved(view, candidate) for view in self.space.views)
+
+    def _moved(self, view: DataspaceView, candidate: int) -> Moved:
         if not view.window_dims:
-            return None
-        if self.alive[place][candidate]:
-            return self.node.leads[place]
-        return tuple(
-            self._lead(place, c, d).only(candidate)
-            for c, component in enumerate(view.components)
-            for d in component.dims
-            if (place, d) in self.leads and self.leads[place, d][candidate]
+            return self.node.moved[view.place]
+        first = self.node.moved[view.place].first
+        if not self.alive[view.place][candidate]:
+            first = frozenset(d for _, d in view.windows if self._may_lead(view, d)[candidate])
+        parts = tuple(
+            (int(every[candidate]), tuple(lead.at(candidate) for lead in leads if lead.live[candidate]))
+            for every, leads in self._parts(view)
         )
+        return Moved(first, parts, int(self._within(view)[candidate]))
 
-    def _move(self, component: Component, dim: int) -> IntArray:
+    def _moves(self, component: Component, dim: int) -> IntArray:
         """How far the component moves per iteration of this slot's loop over `dim`."""
         extent = self.space.lattice.extents[self.candidates.tiles, dim]
-        moves: IntArray = extent * (self.candidates.member.factors[dim] * component.step(dim))
+        moves: IntArray = extent * (self.candidates.member.factors[dim] * component.coefficient(dim))
         return moves
 
-    def _returns(self, place: int, c: int, dim: int) -> Returns:
-        """Farther loops of component `c` that may be compared with an overlapping tile."""
-        view = self.space.views[place]
-        component = view.components[c]
-        lead = self._move(component, dim)
-        overlapping = lead < self.space.tables[place].boxes[c][self.candidates.tiles]
-        others = [d for d in component.dims if d != dim]
-        inside = self.candidates.loops[:, dim] * self.runs[place]
-        return self._returning(view, component, lead, overlapping, lead, others, inside)
+    def _least_jumps(self, view: DataspaceView, component: Component, lead: int) -> tuple[IntArray, IntArray]:
+        """Words by which other loops than the `lead` move the component, at least: along it, and back.
 
-    def _returning(
-        self,
-        view: DataspaceView,
-        component: Component,
-        lead: IntArray,
-        overlapping: BoolArray,
-        passed: IntArray,
-        others: Sequence[int],
-        inside: IntArray | int,
-    ) -> Returns:
-        """Loops over `others` here, or any outside, that may meet a tile of a lead's again, as `meeting`.
-
-        Such a loop moves by what all loops of the component inside it add up to, or by the leading
-        loop's movement more if tiles overlap. Loops of other components in between rule it out. Of this
-        slot's iterations, `inside` are those of the lead and of loops inside of it.
+        Once a loop has moved the dataspace to where nothing overlaps, those farther out do not matter.
         """
-        loops, apart = self.candidates.loops, view.apart(component)
-        here = np.ones(len(lead), dtype=np.int64)
-        moves = [np.where(loops[:, d] > 1, self._move(component, d), 0) for d in others]
-
-        def inside_of(inner: int, outer: int) -> bool:
-            return bool(self.order.inside(others[outer], others[inner : inner + 1]))
-
-        for d, meets in zip(others, meeting(moves, lead, overlapping, passed, inside_of), strict=True):
-            here *= np.where(meets & ~self._apart_inside(view, apart, d), loops[:, d], 1)
-        moved = sum(moves, passed)
-        farther = np.ones(len(lead), dtype=np.int64)
-        for slot in self.node.moves_outside(view, component):
-            for number, (own, count) in enumerate(slot):
-                jumps = [own - summed - moved for summed in _subset_sums(slot[:number] + slot[number + 1 :])]
-                meets = np.any([(jump == 0) | overlapping & (jump == lead) for jump in jumps], axis=0)
-                farther *= np.where(meets, count, 1)
-            moved = moved + sum(move for move, _ in slot)
-        reached = self._product(apart) == 1
-        # Where other loops than `inside` counts leave the window in place, nothing asks for its returns.
-        between = np.maximum(loops.prod(axis=1) // inside, 1)
-        return Returns(here, np.where(reached, farther, 1), between)
-
-    def _apart_inside(self, view: DataspaceView, apart: Sequence[int], dim: int) -> BoolArray:
-        """Where loops inside of the one over `dim` move the dataspace in ranks `apart`."""
-        loose = self._product(loose_dims(view, apart, self.order))
-        inside: BoolArray = (self._product(self.order.inside(dim, apart)) > 1) & (loose == 1)
-        return inside
+        moves = {d: self._moves(component, d) for d in component.dims}
+        loops = {d: self.candidates.loops[:, d] for d in component.dims}
+        along, back, past = least_jumps(moves, loops, lead)
+        apart = self._product(sorted(view.apart)) > 1
+        outside = least_jumps_outside(self.node.moves_outside(view, component), past)
+        farther_along, farther_back = (np.where(apart, NOWHERE, jump) for jump in outside)
+        return np.minimum(along, farther_along), np.minimum(back, farther_back)
 
     def inside(self, bounds: AnyBounds, level: int, places: IntArray) -> IntArray:
         """Lower bound on the cost of all boundaries inside the tiles of `level`, at `places` there.
@@ -261,57 +302,13 @@ class Walk:
         least = np.full(len(places), INFINITY, dtype=np.int64)
         for row, table in bounds.inside[level].items():
             cost = table[places]
-            applies = self._applies(row) & (cost < least)
+            applies = cost < least if row.place is None else self._stays(row.place) & (cost < least)
             if not applies.any():
                 continue
             for boundary in bounds.boundaries.due(row, level):
-                cost = cost + self._ended(bounds, level, boundary)
-            for waiting in row.waiting:
-                cost = cost + self._slid(bounds, level, waiting)
+                cost = cost + boundary.reused(level, self.candidates.tiles, self.runs[boundary.place])
             least = np.where(applies, np.minimum(least, cost), least)
         return least
-
-    def _applies(self, row: Row) -> BoolArray:
-        """Tiles whose innermost loop outside goes on as a row has it."""
-        applies = np.ones(len(self.first), dtype=np.bool_) if row.place is None else self._stays(row.place)
-        unmoved = (self.first < 0) & (self.node.signature is None)
-        for waiting in row.waiting:
-            if waiting.lead is None:
-                applies = applies & (unmoved | ~self._stays(waiting.place))
-        return applies
-
-    def _ended(self, bounds: AnyBounds, level: int, boundary: Boundary) -> IntArray:
-        """What a boundary costs whose dataspace stays in place inside of the candidates' tiles."""
-        tiles = self.candidates.tiles
-        cost = boundary.reused(level, tiles, self.runs[boundary.place])
-        inward = bounds.boundaries.inward(level, boundary)
-        if boundary.sliding and inward is not None:
-            exact = boundary.extra(self.delivered(boundary, inward)) - boundary.surplus(tiles - inward)
-            cost = np.maximum(cost, exact)
-        return cost
-
-    def _slid(self, bounds: AnyBounds, level: int, waiting: Waiting) -> IntArray | int:
-        """What a boundary inside costs beyond its least, whose tile no loop inside moves."""
-        boundary, tiles = bounds.boundaries.of(waiting), self.candidates.tiles
-        inward = bounds.boundaries.inward(level, boundary)
-        if inward is None:
-            return 0
-        if waiting.lead is not None:
-            led = bounds.boundaries.led(waiting, level, tiles)
-            return led_surcharge(boundary, level, tiles, led, self._returns_to(waiting.place, led))
-        least = boundary.extra(boundary.unreused_words(tiles - inward, level=level))
-        surcharge: IntArray = np.maximum(boundary.extra(self.delivered(boundary, inward)) - least, 0)
-        return surcharge
-
-    def _returns_to(self, place: int, led: Led) -> Returns:
-        """Loops that may be compared with an overlapping tile of a lead inside."""
-        view = self.space.views[place]
-        c, component = component_of(view, led.dim)
-        lead = self.space.lattice.extents[led.moved, led.dim] * component.step(led.dim)
-        overlapping = lead < self.space.tables[place].boxes[c][led.tiles]
-        passed = led.passed * lead
-        returns = self._returning(view, component, lead, overlapping, passed, component.dims, 1)
-        return replace(returns, onward=led.onward)
 
     def _stays(self, place: int) -> BoolArray:
         """Tiles whose innermost loop outside leaves dataspace `place` as it is."""

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from model.cost.delivery import distinct_sums
+from model.cost.counting import distinct_sums
 from model.numbers import divisors
 from model.problem import Dataspace, Problem
 from solver.search.arrays import IntArray
@@ -53,11 +53,6 @@ class Component:
         """Whether one dimension alone indexes one rank, with coefficient 1: tiles are a partition of it."""
         return len(self.dims) == 1 and len(self.ranks) == 1 and abs(self.ranks[0][0][1]) == 1
 
-    @property
-    def turns(self) -> bool:
-        """Whether its dimensions move a rank in both directions."""
-        return any(min(c for _, c in rank) * max(c for _, c in rank) < 0 for rank in self.ranks)
-
     def distinct_tiles(self, factors: tuple[int, ...], bounds: tuple[int, ...]) -> int:
         """Lower bound on the distinct tiles among children unrolled by `factors`, one per dimension.
 
@@ -70,20 +65,23 @@ class Component:
         return 1 + sum(factor - 1 for factor in factors)
 
     @property
-    def steady(self) -> bool:
-        """Whether there is one rank, which all dimensions move in the same direction."""
-        return bool(self._steps)
+    def linear(self) -> bool:
+        """Whether there is one rank only."""
+        return len(self.ranks) == 1
 
-    def step(self, dim: int) -> int:
-        """How far the rank moves per index of `dim`; 0 unless the component is steady."""
-        return self._steps.get(dim, 0)
+    @property
+    def slides_in_line(self) -> bool:
+        """Whether neighbouring tiles can overlap along one rank only."""
+        return self.sliding and self.linear
 
-    @cached_property
-    def _steps(self) -> dict[int, int]:
-        coefficients = dict(self.ranks[0])
-        if len(self.ranks) > 1 or min(coefficients.values()) * max(coefficients.values()) < 0:
-            return {}
-        return {dim: abs(coefficient) for dim, coefficient in coefficients.items()}
+    @property
+    def turns(self) -> bool:
+        """Whether its dimensions move a rank in both directions."""
+        return any(min(c for _, c in rank) * max(c for _, c in rank) < 0 for rank in self.ranks)
+
+    def coefficient(self, dim: int) -> int:
+        """How far the only rank moves per index of `dim`."""
+        return dict(self.ranks[0])[dim]
 
 
 @cache
@@ -121,22 +119,20 @@ class DataspaceView:
     simple: bool
 
     @cached_property
+    def windows(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of a component along which tiles can overlap, and one of its dimensions."""
+        sliding = ((number, c) for number, c in enumerate(self.components) if c.sliding)
+        return tuple((number, dim) for number, component in sliding for dim in component.dims)
+
+    @cached_property
     def window_dims(self) -> frozenset[int]:
         """Dimensions along which neighbouring tiles can overlap."""
         return frozenset(d for c in self.components if c.sliding for d in c.dims)
 
     @cached_property
-    def strided(self) -> frozenset[int]:
-        """Dimensions whose tiles do not overlap, but leave gaps."""
-        return frozenset(d for c in self.components if not (c.sliding or c.partitions) for d in c.dims)
-
-    def apart(self, component: Component) -> tuple[int, ...]:
-        """Dimensions along which the dataspace only ever moves away, in other ranks than a component's.
-
-        Where terms of both signs add up, or several ranks do, loops may lead back together.
-        """
-        others = [other for other in self.components if other is not component]
-        return tuple(d for other in others if other.steady for d in other.dims)
+    def apart(self) -> frozenset[int]:
+        """Dimensions that move the tile to where it overlaps with none before."""
+        return self.relevant - self.window_dims
 
     def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int]) -> int:
         """Lower bound on the distinct tiles among children unrolled by `factors`."""

@@ -197,11 +197,6 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
     """All combinations that the bounds and the levels may have room for, stage by stage outwards.
 
     A level holds at least what is unrolled below it, of the dataspaces that it has to keep.
-
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
     """
     units, spans = np.ones(1), np.zeros(1, dtype=np.int64)
     choices: dict[int, IntArray] = {}  # of stages with several classes

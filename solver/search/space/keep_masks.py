@@ -31,13 +31,7 @@ def chain_of(mapspace: Mapspace, mask: KeepMask, view: DataspaceView) -> Chain:
 
 
 def allowed_masks(mapspace: Mapspace, views: Sequence[DataspaceView], stop: Stop) -> list[KeepMask]:
-    """All keep masks that the rules leave open, those included that keep a dataspace nowhere.
-
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
-    """
+    """All keep masks that the rules leave open, those included that keep a dataspace nowhere."""
     masks: list[KeepMask] = [()]
     for level in range(len(mapspace.architecture.levels)):
         options = _level_masks(mapspace, views, level)

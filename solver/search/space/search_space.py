@@ -21,7 +21,7 @@ from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
-from solver.search.space.windows import Unrolling, relevant_words, sliding_words
+from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, never
 
 EVERY_TILE = slice(None)
@@ -258,32 +258,34 @@ class SearchSpace:
 
     def relevant_words(
         self, place: int, level: int, unrolling: Unrolling, members: frozenset[int] | None = None
-    ) -> IntArray:
-        """Per lattice vector, least words that deliver the dataspace to `level` once, in all instances.
+    ) -> Words:
+        """Per lattice vector, least words that deliver all tiles to `level`, in all instances.
 
         With `members` the innermost loop above is one of this reuse class, and moves the dataspace.
-
-        Returns
-        -------
-        IntArray
-            Lower bounds, shape (lattice size,).
         """
         view, table = self.views[place], self.tables[place]
         if not view.window_dims or not self.reuses(place, level):
-            return table.plain_words
+            return Words(table.plain_words, table.plain_words)
         leading = view.window_dims
         if members is not None:
             leading = leading.intersection(self.leading(members))
         key = (place, unrolling, leading)
-        return self.memo(key, lambda: relevant_words(view, table, self.lattice, unrolling, leading))
-
-    def sliding_words(self, place: int, component: int, unrolling: Unrolling) -> IntArray:
-        """The same when it is known that tiles overlap in `component` only, whichever loop is innermost."""
-        view, table = self.views[place], self.tables[place]
-        key = (place, component, unrolling)
-        return self.memo(
-            key, lambda: sliding_words(view, table, self.lattice, component, unrolling, view.window_dims)
+        both = self.memo(
+            key,
+            lambda: np.stack(
+                relevant_words(view, table, self.lattice, unrolling, leading, self.mapspace.counting)
+            ),
         )
+        return Words(*both)
+
+    def floor_words(self, place: int, level: int, unrolling: Unrolling) -> IntArray:
+        """Per lattice vector, least words that all instances get, however few loops repeat them."""
+        view, table = self.views[place], self.tables[place]
+        begun = self.relevant_words(place, level, unrolling).begun
+        if begun is table.plain_words:
+            return begun
+        key = ("floor", place, unrolling)
+        return self.memo(key, lambda: np.maximum(begun, union_words(view, table, self.lattice, unrolling)))
 
     @cached_property
     def _known(self) -> dict[object, IntArray]:
@@ -325,11 +327,6 @@ class SearchSpace:
         """All keep masks that the rules leave open, one of those with equal chains.
 
         Every dataspace is kept somewhere.
-
-        Raises
-        ------
-        Stopped
-            As soon as ``stop`` answers True, as `stages` does.
         """
         masks = allowed_masks(self.mapspace, self.views, self.stop)
         by_chains = {self.chains(mask): mask for mask in reversed(masks)}

@@ -72,11 +72,6 @@ class StageRules:
         """Group the combinations of the fanouts' choices that divide the bounds.
 
         Of combinations that no cost and no bound tells apart, the first one is enough.
-
-        Raises
-        ------
-        Stopped
-            As soon as `stop` answers True.
         """
         joined = _Choices(((),), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), (self._unit,))
         for fanout, fanout_options in zip(fanouts, options, strict=True):

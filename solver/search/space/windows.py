@@ -1,18 +1,24 @@
-"""Traffic of dataspaces whose tiles overlap: sliding windows, such as the inputs of a convolution."""
+"""Least words of dataspaces whose tiles overlap: sliding windows, such as the inputs of a convolution."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, IntArray
+from model.mapspace import EXACT, Counting
+from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.dataspaces import Component, DataspaceView, Tables
 from solver.search.space.lattice import Lattice
+
+NOWHERE = 1 << 40
+"""Words by which no loop moves a tile: it shares nothing with the one before."""
+
+ROUNDING = 1e-9
+"""Shares of tiles err by less, relatively."""
 
 
 @dataclass(frozen=True)
@@ -27,204 +33,289 @@ class Unrolling:
     directly: tuple[int, ...]
 
 
-def sliding_words(
-    view: DataspaceView,
-    tables: Tables,
-    lattice: Lattice,
-    component: int,
-    unrolling: Unrolling,
-    leading: Collection[int],
-) -> IntArray:
-    """Least words of all deliveries of tiles that cover the dataspace once, if `component` slides.
+class Words(NamedTuple):
+    """Least words of all deliveries of tiles, over all instances that index them differently.
 
-    Only one component slides: as soon as a loop moves another one, tiles are delivered whole. What an
-    instance receives is at least the union of its tiles. It is also no less than what the innermost moving
-    loop brings each time it advances, whatever the loops outside of it do. It runs over one of the dimensions
-    `leading`.
-
-    Returns
-    -------
-    IntArray
-        A lower bound in words of all instances, shape (lattice size,).
-
-    References
-    ----------
-    docs/search.md, "Sliding windows", has the lemma, and what holds where strides never meet.
+    Loops that do not index the dataspace repeat the deliveries, but for the innermost ones, which leave it in
+    place. With n iterations of such loops, n - 1 times `repeated` and once `begun` are delivered at least.
     """
-    part = view.components[component]
-    ratios = {d: lattice.bounds[d] // lattice.side(d) for d in part.dims}
-    box = lattice.across(tables.boxes[component], part.dims)
-    covered = _covered(tables, lattice, view, component)
-    plain = lattice.across(tables.plain_words, sorted(view.relevant))
-    others = math.prod(
-        # Loops in both directions may lead back: then it is not certain that tiles elsewhere count apart.
-        own.window_words if part.turns and own.sliding else _covered(tables, lattice, view, number)
-        for number, own in enumerate(view.components)
-        if number != component
-    )
-    instances = math.prod(unrolling.above[d] for d in part.dims)
-    union = -(-part.window_words // instances)
-    words: IntArray = others * np.minimum(covered, union * instances)
-    if part.steady:
-        positions = {d: -(-ratios[d] // unrolling.above[d]) for d in part.dims}
-        leads = [d for d in part.dims if d in leading]
-        led = [_led_words(plain, box, lattice, part, d, positions, unrolling) for d in leads]
-        words = np.maximum(words, reduce(np.minimum, led, plain))
-    return lattice.spread(words)
+
+    repeated: IntArray
+    begun: IntArray
 
 
-def _covered(tables: Tables, lattice: Lattice, view: DataspaceView, component: int) -> IntArray:
-    """Words of all tiles in a component, an axis per dimension."""
-    dims = view.components[component].dims
-    box = lattice.across(tables.boxes[component], dims)
-    covered: IntArray = box * math.prod(lattice.bounds[d] // lattice.side(d) for d in dims)
-    return covered
-
-
-def _led_words(
-    plain: IntArray,
-    box: IntArray,
-    lattice: Lattice,
-    part: Component,
-    dim: int,
-    positions: Mapping[int, IntArray],
-    unrolling: Unrolling,
-) -> IntArray:
-    """Least words if the innermost moving loop is over `dim`, where it has a loop at all.
-
-    Consecutive tiles lie a tile's step times the directly unrolled factor apart. If no loop over another
-    dimension of the component can come back to a tile, the tiles make up rows. Otherwise one may bring
-    nothing for its first position: the more positions, the less it saves, so the fewest, a prime, bound
-    the saving.
-    """
-    step = lattice.side(dim) * (part.step(dim) * unrolling.directly[dim])
-    fresh = np.minimum(step, box)
-    prime = lattice.least_prime(dim)
-    others = [d for d in part.dims if d != dim]
-    straight = math.prod(positions[d] for d in others) == 1
-    if len(others) == 1:
-        straight = straight | _never_meet(lattice, part, dim, others[0], unrolling)
-    count = np.where(straight, positions[dim], prime)
-    row = np.where(straight, box, 0) + (count - 1) * fresh
-    led: IntArray = np.where(positions[dim] > 1, plain // (box * count) * row, plain)
-    return led
-
-
-def _never_meet(lattice: Lattice, part: Component, dim: int, other: int, unrolling: Unrolling) -> BoolArray:
-    """Tiles that no loop over either dimension is compared with again, if one over `dim` leads.
-
-    It would take a movement along one dimension that equals one along the other, or one that is a lead
-    farther while tiles overlap: a common multiple of the steps of both, and none is so short.
-    """
-    steps, farthest, sides, longest = [], [], [], []
-    for d in (dim, other):
-        coefficient, bound = part.step(d), lattice.bounds[d]
-        prime = lattice.least_prime(d)
-        extents = lattice.side(d)
-        steps.append(coefficient * unrolling.directly[d] * extents)
-        farthest.append((coefficient * bound - steps[-1]) // (prime - 1))
-        longest.append(coefficient * (bound // prime))
-        sides.append(coefficient * (extents - 1))
-    box = 1 + sides[0] + sides[1]
-    ahead = farthest[0] + np.where(steps[0] < box, np.minimum(box - 1, longest[0]), 0)
-    apart: BoolArray = np.lcm(steps[0], steps[1]) > np.minimum(ahead, farthest[1])
-    return apart
-
-
-OFTEN = 1 << 62
-"""Iterations of loops that are not known."""
-
-
-@dataclass(frozen=True)
-class Returns:
-    """How often loops farther out meet a tile again that overlaps with the one at hand.
-
-    Each time, the innermost loop that moves the window begins anew. Of the nearest slot, the loops that may
-    return have `here` iterations together, of the slots outside of it `farther`: 1 where there are none.
-    Loops with `between` iterations lie inside of the latter for certain. Farther in than all of these, loops
-    with `onward` iterations do not return.
+class Lead(NamedTuple):
+    """A loop that may be the innermost one that moves a tile along a component, all figures least ones.
 
     Parameters
     ----------
-    here, farther, between
-        Numbers, or arrays that numpy broadcasts with the words; `OFTEN` where they are not known.
+    dim
+        What it runs over.
+    live
+        Where there is such a loop.
+    bound, move
+        Its iterations, and words by which each moves the tile.
+    along, back
+        Words by which other loops move the tile when they advance: loops over the component's dimensions, and
+        all others, for loops inside go back to their first iteration.
     """
 
-    here: IntArray | int = 1
-    farther: IntArray | int = 1
-    between: IntArray | int = 1
-    onward: int = 1
+    dim: int
+    live: BoolArray
+    bound: IntArray | int
+    move: IntArray | int
+    along: IntArray | int
+    back: IntArray | int
 
-    def only(self, candidate: int) -> Returns:
-        """Those of one of several candidates."""
-        here, farther, between = (
-            int(own[candidate]) for own in map(np.asarray, (self.here, self.farther, self.between))
-        )
-        return Returns(here, farther, between, self.onward)
-
-    def saved(self, words: IntArray) -> IntArray:
-        """At most the words that returns save, of as many that are due to first positions."""
-        words = -(-words // self.onward)
-        outside = words // self.between
-        again = np.where(np.asarray(self.farther) > 1, -(-words // self.between) - outside // self.farther, 0)
-        saved: IntArray = np.minimum(words - words // self.here + again, words)
-        return saved
+    def at(self, places: IntArray | int) -> Lead:
+        """The lead at some entries of its arrays."""
+        bound, move, along, back = (f[places] if isinstance(f, np.ndarray) else f for f in self[2:])
+        return Lead(self.dim, self.live[places], bound, move, along, back)
 
 
-NEVER, ALWAYS = Returns(), Returns(farther=OFTEN)
+class Along(NamedTuple):
+    """How loops move a tile along one component of its ranks.
 
-
-def meeting(
-    moves: Sequence[IntArray],
-    lead: IntArray | int,
-    overlapping: BoolArray,
-    passed: IntArray | int,
-    inside: Callable[[int, int], bool] = lambda inner, outer: False,
-) -> Iterator[BoolArray]:
-    """Which of the loops of one slot may meet a tile of a lead's again, as far as their order is known.
-
-    Such a loop moves by what the loops inside of it add up to, the slot's and farther in `passed`, or by the
-    lead's movement more if tiles overlap.
+    Parameters
+    ----------
+    box
+        Words of the tile along it.
+    every
+        Positions of the tile along it, in one instance.
+    leads
+        Loops that may be the innermost ones to do so.
     """
-    numbers = range(len(moves))
-    for number, move in enumerate(moves):
-        summed = passed + sum(moves[n] for n in numbers if inside(n, number))
-        tied = [n for n in numbers if n == number or inside(n, number) or inside(number, n)]
-        others = [moves[n] for n in numbers if n not in tied]
-        jumps = [move - summed - sum(own) for n in range(len(others) + 1) for own in combinations(others, n)]
-        meets = [(jump == 0) | overlapping & (jump == lead) for jump in jumps]
-        yield np.logical_or.reduce(meets) & (move > 0)
+
+    box: IntArray
+    every: IntArray | int
+    leads: tuple[Lead, ...]
 
 
-def led_words(
-    plain: IntArray,
-    box: IntArray,
-    count: IntArray | int,
-    move: IntArray | int,
-    returns: Returns,
-    least: IntArray,
-) -> IntArray:
-    """Words of all deliveries when one loop is the innermost one that moves a component.
+def by_timeloop(component: Component, lead: Lead) -> Lead:
+    """The same by Timeloop's rule, which looks at second iterations only.
 
-    Consecutive tiles overlap along that loop only. A loop farther out that happens to continue the
-    movement, or to return to the tile at hand, saves its first position at most.
+    A loop over the component's dimensions may seem to move nothing. Any other one brings the whole tile, as
+    it seems to go back; where dimensions move the tile both ways, it may seem to go on.
     """
-    fresh = np.minimum(move, box)
-    share = plain // (box * count)
-    whole = share * (box + (count - 1) * fresh)
-    words: IntArray = np.minimum(whole, np.maximum(least, whole - returns.saved(share * box)))
-    return words
+    return lead._replace(along=0, back=0 if component.turns else NOWHERE)
+
+
+def begun_anew(part: Along, where: BoolArray) -> Along:
+    """The same where any loop over other dimensions begins with a whole tile."""
+    leads = (lead._replace(back=np.where(where, NOWHERE, lead.back)) for lead in part.leads)
+    return part._replace(leads=tuple(leads))
+
+
+def least_words(plain: IntArray, parts: Sequence[Along], first: Callable[[Lead], BoolArray]) -> Words:
+    """Least words of deliveries of tiles that move along several components.
+
+    Parameters
+    ----------
+    plain
+        Words of all tiles, each delivered whole.
+    parts
+        Every component along which tiles may overlap.
+    first
+        Where a lead may be the innermost loop that moves the tile at all.
+
+    References
+    ----------
+    docs/search.md, "Sliding windows".
+    """
+    repeated = begun = plain
+    for number, lead in ((number, lead) for number, part in enumerate(parts) for lead in part.leads):
+        where = first(lead)
+        if not np.any(where):
+            continue
+        words = _led(plain, parts[number], lead, [*parts[:number], *parts[number + 1 :]])
+        repeated = np.where(where, np.minimum(repeated, words.repeated), repeated)
+        begun = np.where(where, np.minimum(begun, words.begun), begun)
+    return Words(repeated, begun)
+
+
+def _led(plain: IntArray, part: Along, lead: Lead, others: Sequence[Along]) -> Words:
+    """The same if one loop is the innermost that moves the tile.
+
+    Of the positions along its component, most are reached by this loop, one of its bound by another loop
+    over the component's dimensions, and one by a loop over others, or first of all.
+    """
+    box, every = part.box, part.every
+    move, along, back = (np.minimum(words, box) for words in (lead.move, lead.along, lead.back))
+    starts = np.maximum(every // lead.bound, 1)
+    rest = (every - starts) * move + (starts - 1) * along
+    share = plain // (box * every)
+    crossed = math.prod(other.every for other in others)
+    kept = 1.0 * (box - back) * (1 + ROUNDING)
+    if others:
+        kept = kept * np.maximum.reduce([_overlap(other) for other in others])
+    whole = crossed * box - (crossed - 1) * np.ceil(kept).astype(np.int64)
+    return Words(share * (rest + back), share * rest + share // crossed * whole)
+
+
+def _overlap(part: Along) -> FloatArray:
+    """Share of a tile, at most, that it has in common with the one before when a loop moves it along."""
+    most: FloatArray = np.zeros(np.broadcast_shapes(np.shape(part.box), np.shape(part.every)))
+    for lead in part.leads:
+        starts = np.maximum(part.every // lead.bound, 1)
+        by_lead, by_others = (np.maximum(1 - words / part.box, 0.0) for words in (lead.move, lead.along))
+        steps = np.maximum(part.every - 1, 1)
+        shared = ((part.every - starts) * by_lead + (starts - 1) * by_others) / steps
+        most = np.maximum(most, np.where(lead.live, shared, 0.0))
+    return most
 
 
 def relevant_words(
-    view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling, leading: Collection[int]
-) -> IntArray:
-    """Least words of all deliveries of tiles that cover the dataspace once, shape (lattice size,).
+    view: DataspaceView,
+    tables: Tables,
+    lattice: Lattice,
+    unrolling: Unrolling,
+    leading: Collection[int],
+    counting: Counting,
+) -> Words:
+    """Least words of deliveries, shape (lattice size,).
 
-    The innermost loop that moves the tile, if there is one, runs over one of the dimensions `leading`.
+    Parameters
+    ----------
+    leading
+        Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
     """
-    words = tables.plain_words
+    parts = []
     for number, component in enumerate(view.components):
-        if component.sliding and not frozenset(component.dims).isdisjoint(leading):
-            words = np.minimum(words, sliding_words(view, tables, lattice, number, unrolling, leading))
-    return words
+        if component.sliding:
+            # Most of the work is done along the few axes of a component.
+            box = lattice.across(tables.boxes[number], component.dims)
+            sides = {d: lattice.side(d) for d in component.dims}
+            parts.append(along_component(component, box, sides, lattice, unrolling, counting))
+    none = np.zeros((1,) * len(lattice.counts), dtype=np.bool_)
+    plain = tables.plain_words.reshape(lattice.counts)
+    words = least_words(plain, parts, lambda lead: lead.live if lead.dim in leading else none)
+    return Words(*(table.reshape(lattice.size) for table in words))
+
+
+def along_component(
+    component: Component,
+    box: IntArray,
+    extents: Mapping[int, IntArray],
+    lattice: Lattice,
+    unrolling: Unrolling,
+    counting: Counting,
+) -> Along:
+    """How loops move tiles along a component, as far as the tiles tell.
+
+    Parameters
+    ----------
+    box
+        Words of the tiles along it.
+    extents
+        Those of the tiles in its dimensions; arrays that numpy broadcasts with `box`.
+    """
+    positions = {d: -(-(lattice.bounds[d] // x) // unrolling.above[d]) for d, x in extents.items()}
+    moves, spans = {}, {}
+    for d, extent in extents.items() if component.linear else ():
+        step = abs(component.coefficient(d))
+        moves[d] = extent * (step * unrolling.directly[d])
+        spans[d] = np.where(positions[d] > 1, (lattice.bounds[d] - extent) * step, 0)
+    leads = tuple(_any_lead(component, lattice, d, positions, moves, spans) for d in component.dims)
+    if counting != EXACT:
+        leads = tuple(by_timeloop(component, lead) for lead in leads)
+    return Along(box, math.prod(positions.values()), leads)
+
+
+def _any_lead(
+    component: Component,
+    lattice: Lattice,
+    dim: int,
+    positions: Mapping[int, IntArray],
+    moves: Mapping[int, IntArray],
+    spans: Mapping[int, IntArray],
+) -> Lead:
+    """A loop over `dim` as the innermost one that moves a component, whatever the other loops are.
+
+    Loops over a dimension move it by `moves` at least, and by `spans` at most, all of them together.
+    """
+    live, bound = positions[dim] > 1, lattice.least_prime(dim)
+    if not component.linear:
+        return Lead(dim, live, bound, 0, 0, 0)
+    back = (bound - 1) * moves[dim]
+    others = sum(spans.values()) - spans[dim]
+    # Other loops over the same dimension move it on, unless loops over others go back as far.
+    along = np.where(positions[dim] >= bound * lattice.least_prime(dim), moves[dim] - others, NOWHERE)
+    for d in (d for d in component.dims if d != dim):
+        elsewhere = sum(spans.values()) - spans[d]
+        jump = np.maximum(moves[d] - elsewhere, back - others)
+        along = np.where(positions[d] > 1, np.minimum(along, jump), along)
+    if component.turns:
+        back = back - others
+    return Lead(dim, live, bound, moves[dim], np.maximum(along, 0), np.maximum(back, 0))
+
+
+def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling: Unrolling) -> IntArray:
+    """Words in the union of each instance's tiles, over all instances."""
+    union: IntArray = np.ones(lattice.size, dtype=np.int64)
+    for number, part in enumerate(view.components):
+        positions = math.prod(lattice.bounds[d] // lattice.side(d) for d in part.dims)
+        covered = lattice.across(tables.boxes[number], part.dims) * positions
+        if part.sliding:
+            instances = math.prod(unrolling.above[d] for d in part.dims)
+            covered = np.minimum(covered, -(-part.window_words // instances) * instances)
+        union = union * lattice.spread(covered)
+    return union
+
+
+def least_jumps(
+    moves: Mapping[int, IntArray], loops: Mapping[int, IntArray], lead: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Words by which loops of one slot move a tile along one rank when they advance, at least.
+
+    The loops inside go back from their last iteration to their first: the lead, and whichever others lie
+    inside, for their order is not known.
+
+    Parameters
+    ----------
+    moves, loops
+        Per dimension of the rank, words by which an iteration of its loop moves the tile, of either sign,
+        and how many it has.
+    lead
+        Dimension of the innermost one of these loops.
+
+    Returns
+    -------
+    tuple
+        Arrays like those given: the least move of the other loops over these dimensions, that of all loops
+        over others, and how far these loops are from their first iteration when all are at their last.
+    """
+    spans = {d: (loops[d] - 1) * move for d, move in moves.items()}
+    past = spans.pop(lead)
+    back: IntArray = np.min([np.abs(past + span) for span in _sums(list(spans.values()))], axis=0)
+    along: IntArray = np.full(len(back), NOWHERE)
+    for d in spans:
+        inside = [span for other, span in spans.items() if other != d]
+        jump = np.min([np.abs(moves[d] - past - span) for span in _sums(inside)], axis=0)
+        along = np.where(loops[d] > 1, np.minimum(along, jump), along)
+    return along, back, sum(spans.values(), past)
+
+
+def least_jumps_outside(
+    slots: Iterable[Sequence[tuple[int, int]]], past: IntArray
+) -> tuple[IntArray, IntArray]:
+    """The same of loops in slots farther out, each given as moves and iterations, in no order.
+
+    Those inside are `past` their first iteration by so many words when all are at their last.
+    """
+    back, along = np.abs(past), np.full(len(past), NOWHERE)
+    for slot in slots:
+        spans = [(count - 1) * move for move, count in slot]
+        for number, (move, _) in enumerate(slot):
+            inside = _sums(spans[:number] + spans[number + 1 :])
+            along = np.min([along, *(np.abs(move - past - span) for span in inside)], axis=0)
+        back = np.min([back, *(np.abs(past + span) for span in _sums(spans))], axis=0)
+        past = past + sum(spans)
+    return along, back
+
+
+def _sums(moves: Sequence[IntArray | int]) -> list[IntArray | int]:
+    """Sums of any of the movements."""
+    sums: list[IntArray | int] = [0]
+    for move in moves:
+        sums += [total + move for total in sums]
+    return sums

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from model.cost.prices import level_cycles
+from model.cost.rules import rule_of
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, rounded_down
 from solver.search.space.prices import Action, Spread
@@ -42,23 +42,6 @@ class Combination(Subproblem):
     def unrolls(self, outer: int, inner: int) -> bool:
         """Whether any fanout between levels `outer` and `inner` is used."""
         return self.above[outer] != self.above[inner]
-
-    def inward(self, place: int, outer: int, inner: int) -> int | None:
-        """What leads from tiles of level `outer` to those of `inner` where only fanouts lie between.
-
-        Lattice indices get less by so much, as far as windows of dataspace `place` are concerned. None if
-        members of a class differ in it.
-        """
-        view, stages = self.space.views[place], self.spatial[outer:inner]
-        members = (member for stage in stages for member in stage.members)
-        if any(member.factors[d] > 1 for member in members for d in view.strided):
-            return None
-        dims = range(len(self.space.active))
-        windows = (
-            (spatial_class.windows[d] if d in view.window_dims else 1 for d in dims)
-            for spatial_class in stages
-        )
-        return sum(self.space.lattice.index(tuple(own)) for own in windows)
 
     def share(self, place: int, level: int) -> tuple[int, int]:
         """What each instance of `level` gets of the words that deliver dataspace `place` once to all of them.
@@ -136,18 +119,16 @@ class Combination(Subproblem):
         return np.maximum(np.ceil(busiest * SLACK) + latency, float(self.least_cycles))
 
     def model_cycles(self, delivered: Mapping[tuple[int, int], int]) -> int:
-        """Cycles by the plain cost model, at least.
-
-        Its doubles, and what they round up to, never fall while words rise.
-        """
+        """Cycles by the plain cost model, at least: they never fall while words rise."""
         moved: list[dict[str, list[int]]] = [{} for _ in self.space.levels]
         for place, action in self._all_actions:
             words = delivered.get((place, action.boundary), self.steps)
             reads_and_writes = moved[action.level].setdefault(self.space.views[place].name, [0, 0])
             counted = max(0, words * int(action.multiplier) - int(action.minus))
             reads_and_writes[action.name != "read"] += counted
+        rule = rule_of(self.space.mapspace.counting)
         slowest = max(
-            level_cycles(level, self.steps, ((name, own[0], own[1]) for name, own in demands.items()))
+            rule.cycles(level, self.steps, ((name, own[0], own[1]) for name, own in demands.items()))
             for level, demands in zip(self.space.levels, moved, strict=True)
         )
         return slowest + self.space.latency

@@ -57,10 +57,6 @@ class SubproblemGroup(Subproblem):
         """Whether any fanout between levels `outer` and `inner` is used by any of the subproblems."""
         return bool((self.grid.above[outer] != self.grid.above[inner]).any())
 
-    def inward(self, place: int, outer: int, inner: int) -> int | None:
-        """Nothing lies between tiles of these levels if no fanout between is used; else it is not known."""
-        return None if self.unrolls(outer, inner) else 0
-
     def share(self, place: int, level: int) -> tuple[int, int]:
         """All instances together get as many copies as there are instances that use the same words."""
         return self.unused_above(place, level), 1

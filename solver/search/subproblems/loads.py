@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from model.cost.prices import level_cycles
+from model.mapspace import EXACT
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import UNLIMITED, Goal
 from solver.search.space.lattice import INFINITY
@@ -18,7 +18,6 @@ from solver.search.space.prices import (
     BoundaryPrice,
     LoadTerm,
     PriceTerm,
-    cycles_per_word,
 )
 from solver.search.subproblems.combination import Combination
 from solver.search.subproblems.energies import EnergySubproblem
@@ -26,8 +25,8 @@ from solver.search.subproblems.energies import EnergySubproblem
 LARGEST_LOAD = INFINITY >> 2
 """Parts of a cycle up to which loads are told apart."""
 
-MODEL_ROUNDING = 1 + Fraction(1, 10**12)
-"""Cycles by the cost model are doubles before they are rounded up, and err by far less than this."""
+DOUBLE_ROUNDING = 1 + Fraction(1, 10**12)
+"""Cycles by Timeloop's rule are doubles before they are rounded up, and err by far less than this."""
 
 PARTS = 4
 """Parts that a word loads a bandwidth with, at least: floating-point sums of loads err by less."""
@@ -139,67 +138,10 @@ class LoadSubproblem(Combination):
 
     def _first_load_above(self, cycles: int) -> int:
         """Least load at which the cost model says more than `cycles`, or a little more if it may not."""
-        if cycles not in self._known_limits:
-            within = cycles - self.space.latency
-            self._known_limits[cycles] = self._largest_load(within) + 1
-        return self._known_limits[cycles]
-
-    def _largest_load(self, cycles: int) -> int:
-        """Load beyond which the cost model always says more than `cycles`."""
-        parts = math.floor(max(0, cycles) * self.scale * MODEL_ROUNDING)
-        unit = self._only_unit
-        if unit is None or parts >= LARGEST_LOAD:
-            return parts
-        words = parts // unit if cycles >= self.steps else 0
-        while words > 0 and self._cycles_of(words) > cycles:
-            words -= 1
-        return words * unit
-
-    @cached_property
-    def _known_limits(self) -> dict[int, int]:
-        return {}
-
-    @cached_property
-    def _demands(self) -> frozenset[tuple[int, bool]]:
-        """Dataspaces that load the resource, and whether by reads."""
-        if self.resource is None:
-            return frozenset()
-        space, resource = self.space, self.space.resources[self.resource]
-        return frozenset(
-            (view.place, action.name == "read")
-            for view in space.views
-            for action in self.actions(view.place)
-            if cycles_per_word(space.levels, resource, action, view.name)
-        )
-
-    @cached_property
-    def _only_unit(self) -> int | None:
-        """Parts per word where only one dataspace loads the resource, and those are whole."""
-        if len(self._demands) != 1:
-            return None
-        shares = {t.share * self.scale for t in load_terms(self.origin, self.resource)}
-        share = shares.pop()
-        return int(share) if not shares and share.denominator == 1 else None
-
-    def _cycles_of(self, words: int) -> int:
-        """Cycles by the plain cost model if the one dataspace reads or writes so many words.
-
-        The quotients there are doubles, which may come out a hair above the whole number that they are
-        in truth: a cycle more. They never fall while the words of one dataspace rise.
-        """
-        assert self.resource is not None  # something loads it
-        resource = self.space.resources[self.resource]
-        ((place, reads),) = self._demands
-        shared = resource.reads and resource.writes
-        bandwidth = resource.words_per_cycle
-        level = replace(
-            self.space.levels[resource.level],
-            read_bandwidth=bandwidth if resource.reads and not shared else None,
-            write_bandwidth=bandwidth if resource.writes and not shared else None,
-            shared_bandwidth=bandwidth if shared else None,
-        )
-        name = self.space.views[place].name
-        return level_cycles(level, self.steps, ((name, words, 0) if reads else (name, 0, words),))
+        within = max(0, cycles - self.space.latency) * self.scale
+        if self.space.mapspace.counting != EXACT:
+            within *= DOUBLE_ROUNDING
+        return math.floor(within) + 1
 
 
 Searchable = EnergySubproblem | LoadSubproblem

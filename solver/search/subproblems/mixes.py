@@ -17,7 +17,7 @@ from solver.search.goal import Goal
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_COST, BoundaryPrice, PriceTerm
 from solver.search.subproblems.combination import Combination
-from solver.search.subproblems.loads import MODEL_ROUNDING, LoadSubproblem, Searchable
+from solver.search.subproblems.loads import DOUBLE_ROUNDING, LoadSubproblem, Searchable
 
 WHOLE = INFINITY >> 5
 """What the limit of a cost counts for, with weight 1."""
@@ -109,7 +109,7 @@ class MixedSubproblem(Combination):
             weight = share / cost.sub.quantum
             needed += weight * cost.sub.constant
             if isinstance(cost.sub, LoadSubproblem):
-                per_cycle += weight * cost.sub.scale * MODEL_ROUNDING
+                per_cycle += weight * cost.sub.scale * DOUBLE_ROUNDING
             else:
                 per_energy += weight
         needed += per_cycle * self.space.latency

@@ -52,14 +52,6 @@ class Subproblem(ABC):
         """Whether any fanout between levels `outer` and `inner` is used."""
 
     @abstractmethod
-    def inward(self, place: int, outer: int, inner: int) -> int | None:
-        """What leads from tiles of level `outer` to those of `inner` where only fanouts lie between.
-
-        Lattice indices get less by so much, as far as windows of dataspace `place` are concerned. None if
-        that is not known.
-        """
-
-    @abstractmethod
     def share(self, place: int, level: int) -> tuple[int, int]:
         """What is counted at `level` of the words that deliver dataspace `place` once to all instances.
 

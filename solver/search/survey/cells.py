@@ -99,11 +99,6 @@ def alone(grid: SpatialGrid) -> Cells:
 def parted(grid: SpatialGrid, most: int, stop: Stop) -> Cells:
     """The combinations in at most so many cells: the largest one is parted, again and again.
 
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
-
     See Also
     --------
     halves : How one is parted.

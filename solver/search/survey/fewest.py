@@ -33,7 +33,7 @@ def fewest_words(space: SearchSpace, place: int, tenancy: Tenancy) -> IntArray:
     ValueError
         If none does.
     """
-    words = space.relevant_words(place, tenancy[0], space.no_unrolling)
+    words = space.floor_words(place, tenancy[0], space.no_unrolling)
     least: IntArray = words[space.feasible(*tenancy)].min(keepdims=True)
     return least
 
@@ -64,11 +64,6 @@ class FewestBelow:
         -------
         IntArray
             Lower bounds, words of all instances, shape (len(numbers),).
-
-        Raises
-        ------
-        Stopped
-            As soon as ``stop`` answers True; what was counted until then is remembered.
         """
         firsts, kinds = self._prefixes[tenancy[0]]
         known = self._remembered((place, tenancy), len(firsts))
@@ -126,7 +121,7 @@ class FewestBelow:
         unrolling = space.unrolling([own.windows for own in self._grid.spatial(int(numbers[0]))[:level]])
         tiles = space.feasible(*tenancy)
         table = np.full(space.lattice.size, NO_TILE)
-        table[tiles] = space.relevant_words(place, level, unrolling)[tiles]
+        table[tiles] = space.floor_words(place, level, unrolling)[tiles]
         largest = space.lattice.size - 1 - self._grid.chosen(numbers).unrolled_above[level]
         least: IntArray = space.lattice.least_of_divisors(table)[largest]
         return least

@@ -67,13 +67,7 @@ class Subjects:
 
 
 class Neighbours:
-    """Raises the survey's bounds on energies, as far as the goal needs it.
-
-    Raises
-    ------
-    Stopped
-        As soon as the survey is.
-    """
+    """Raises the survey's bounds on energies, as far as the goal needs it."""
 
     def __init__(self, survey: Survey, goal: Goal) -> None:
         self._survey = survey
@@ -107,11 +101,6 @@ class Neighbours:
         -------
         FloatArray
             Energy units, shape (subjects,); no less than what the subjects have unless the goal's limits are.
-
-        Raises
-        ------
-        Stopped
-            As soon as the survey is.
 
         References
         ----------

@@ -153,13 +153,7 @@ class Outlook:
         return numbers[np.argsort(values, kind="stable")][: int((values < self.limit).sum())]
 
     def look_closely(self, mask: int, numbers: IntArray) -> IntArray:
-        """Bound some hopeful combinations anew; return those that still are, by rising bounds.
-
-        Raises
-        ------
-        Stopped
-            As soon as the survey is; then bounds stay as they were.
-        """
+        """Bound some hopeful combinations anew; return those that still are, by rising bounds."""
         values = self._goal.values(*self._survey.closer(mask, numbers))
         self.prospects[mask].sharpen(numbers, values)
         return self.hopeful(mask, numbers)
@@ -172,13 +166,7 @@ class Outlook:
         return [parts[place] for place in hopeful[np.argsort(-values[hopeful], kind="stable")]]
 
     def join(self) -> float:
-        """Bound neighbouring levels of the most promising subproblems together, where there are many.
-
-        Raises
-        ------
-        Stopped
-            As soon as the survey is; then values stay as they were.
-        """
+        """Bound neighbouring levels of the most promising subproblems together, where there are many."""
         goal, levels = self._goal, len(self._survey.space.levels)
         if goal.incumbent is None or not goal.counts_energy or levels < FEWEST_LEVELS:
             return 0.0
@@ -200,13 +188,7 @@ class Outlook:
         return settled
 
     def open(self) -> list[tuple[float, tuple[int, IntArray]]]:
-        """Open the most promising cells; of each mask return a bound, and the hopeful combinations in them.
-
-        Raises
-        ------
-        Stopped
-            As soon as the survey is; then all stays as it was.
-        """
+        """Open the most promising cells; return a bound and hopeful combinations of each mask."""
         cells = self._survey.cells
         chosen = np.ones(self._closed.shape, dtype=np.bool_) if cells.single else self._most_promising()
         opened = self._alone() if cells.single else self._opened(chosen)

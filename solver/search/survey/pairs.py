@@ -81,7 +81,7 @@ class Level:
         return self._once(place) * irrelevant
 
     def _once(self, place: int) -> FloatArray:
-        words = self.space.relevant_words(place, self.place, self.space.no_unrolling)
+        words = self.space.relevant_words(place, self.place, self.space.no_unrolling).repeated
         return words[self.tiles].astype(np.float64)
 
 

@@ -184,11 +184,6 @@ class KeptLevels:
         What it may keep: of all levels but the outermost one, and the compute.
     variant_of_mask
         Which of that it is, by mask: arrays of shape (masks,).
-
-    Raises
-    ------
-    Stopped
-        As soon as `stop` answers True.
     """
 
     def __init__(self, space: SearchSpace, stop: Stop = never) -> None:

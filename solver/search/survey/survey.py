@@ -49,11 +49,6 @@ class Survey:
     """Bounds on the energy and the cycles of combinations of spatial classes, for all keep masks.
 
     Where there are many, cells of similar combinations are bounded first. Masks are known by their places.
-
-    Raises
-    ------
-    Stopped
-        Where `stop` answers True before what is asked for is known.
     """
 
     def __init__(self, space: SearchSpace, stop: Stop = never) -> None:
@@ -63,13 +58,7 @@ class Survey:
 
     @cached_property
     def grid(self) -> SpatialGrid:
-        """All combinations.
-
-        Raises
-        ------
-        Stopped
-            Where ``stop`` answers True; so do `cells`, `kept`, `overview` and all bounds.
-        """
+        """All combinations."""
         return spatial_grid(self.space, self.stop)
 
     @cached_property
@@ -274,7 +263,7 @@ class _Surveyor:
         return np.where(exists, least, np.inf)
 
     def _relevant(self, place: int, level: int) -> IntArray:
-        return self.space.relevant_words(place, level, self.space.no_unrolling)
+        return self.space.relevant_words(place, level, self.space.no_unrolling).repeated
 
     def _unreused_words(self, place: int, level: int) -> FloatArray:
         irrelevant = self.space.tables[place].irrelevant_tiles

@@ -15,6 +15,7 @@ from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.cost import evaluate
 from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import COUNTINGS, EXACT, Counting
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.strategies import packed
@@ -27,9 +28,14 @@ GEMM = (
 
 
 def _assert_row(
-    problem: Problem, architecture: Architecture, mapping: Mapping, batch: BatchEvaluation, row: int
+    problem: Problem,
+    architecture: Architecture,
+    mapping: Mapping,
+    batch: BatchEvaluation,
+    row: int,
+    counting: Counting = EXACT,
 ) -> None:
-    plain = evaluate(problem, architecture, mapping)
+    plain = evaluate(problem, architecture, mapping, counting)
     assert batch.valid[row] == plain.valid
     assert batch.energy[row] == plain.energy
     assert batch.cycles[row] == plain.cycles
@@ -46,15 +52,16 @@ def _assert_row(
 
 
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=300)
 def test_equals_plain(random: Random) -> None:
     problem, architecture, first = random_case(random)
     if random.random() < 0.5:
         architecture = packed(random, problem, architecture)
     mappings = [first, *(random_mapping(random, problem, architecture) for _ in range(4))]
-    batch = BatchEvaluator(problem, architecture).evaluate(encode(problem, architecture, mappings))
+    counting = random.choice(COUNTINGS)
+    batch = BatchEvaluator(problem, architecture, counting).evaluate(encode(problem, architecture, mappings))
     for row, mapping in enumerate(mappings):
-        _assert_row(problem, architecture, mapping, batch, row)
+        _assert_row(problem, architecture, mapping, batch, row, counting)
 
 
 def test_equals_plain_beyond_one_chunk() -> None:
@@ -161,7 +168,7 @@ def test_tensors_of_many_words_are_priced_alike() -> None:
 def test_bandwidths_whose_cycles_do_not_fit_are_refused() -> None:
     problem, architecture = _small()
     slow = replace(architecture.levels[0], read_bandwidth=Fraction(1, 10**17))
-    with pytest.raises(OverflowError, match="'dram' are too low"):
+    with pytest.raises(OverflowError, match="'dram' takes too many cycles"):
         BatchEvaluator(problem, replace(architecture, nodes=(slow, *architecture.nodes[1:])))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.cost.delivery import Change
+from model.cost.counting import Change
 from model.cost.links import Grid, Sharing, share
 
 ROW = Grid(((0,), (1,), (2,), (3,)), columns=4, rows=1)

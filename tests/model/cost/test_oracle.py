@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost import Evaluation, evaluate
+from model.mapspace import TIMELOOP
 from model.problem import Problem
 from tests.model.cost.oracle import ORACLE, ask
 from tests.model.cost.random_mappings import random_case
@@ -27,7 +28,7 @@ def test_equals_oracle(links: bool, random: Random) -> None:
     architecture = _known_to_oracle(random, problem, architecture)
     expected = ask(problem, architecture, mapping, links)
     assume(not _loses_a_word(expected) and not _counts_less_than_nothing(expected))
-    _assert_equal(evaluate(problem, architecture, mapping, links), expected, architecture)
+    _assert_equal(evaluate(problem, architecture, mapping, TIMELOOP, links), expected, architecture)
 
 
 def _loses_a_word(expected: dict[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.cost import Evaluation, LevelCost, evaluate
+from model.mapspace import TIMELOOP
 from tests.model.cost.timeloop_cases import CASES, UNITS_PER_PJ, Case, Json, read_cases
 
 PRINTED_PJ = 0.011
@@ -47,7 +48,9 @@ def test_equals_timeloop(file: str, count: int, links: bool) -> None:
     assert len(cases) == count
     for case in cases:
         try:
-            _assert_equal(evaluate(case.problem, case.architecture, case.mapping, links), case.expected)
+            _assert_equal(
+                evaluate(case.problem, case.architecture, case.mapping, TIMELOOP, links), case.expected
+            )
         except AssertionError as error:
             error.add_note(case.name)
             raise
@@ -57,7 +60,7 @@ def test_links_matter_in_the_cases_with_links() -> None:
     changed = [
         case.name
         for case in _cases("link_transfers.jsonl")
-        if evaluate(case.problem, case.architecture, case.mapping)
-        != evaluate(case.problem, case.architecture, case.mapping, link_transfers=True)
+        if evaluate(case.problem, case.architecture, case.mapping, TIMELOOP)
+        != evaluate(case.problem, case.architecture, case.mapping, TIMELOOP, link_transfers=True)
     ]
     assert len(changed) == 3

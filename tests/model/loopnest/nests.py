@@ -6,6 +6,7 @@ from model.architecture import Architecture, Compute, Node, StorageLevel
 from model.cost import evaluate
 from model.loopnest import Execution, Layout, execute
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import EXACT, Counting
 from model.problem import Dataspace, Problem, Term
 
 
@@ -59,15 +60,17 @@ def run(task: Problem, *pairs: tuple[Node, NodeMapping]) -> Execution:
 
 
 def both(
-    task: Problem, level: str, name: str, *pairs: tuple[Node, NodeMapping]
+    task: Problem, level: str, name: str, *pairs: tuple[Node, NodeMapping], counting: Counting = EXACT
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Tile, reads and fills of a dataspace at a level: as counted by the rule, and as executed."""
-    rule = evaluate(task, *nest(*pairs)).level(level).dataspace(name)
+    """Tile, reads and fills of a dataspace at a level: as counted by a rule, and as executed."""
+    rule = evaluate(task, *nest(*pairs), counting).level(level).dataspace(name)
     seen = run(task, *pairs).counts[level, name]
     return (rule.tile_words, rule.reads, rule.fills), (seen.tile_words, seen.reads, seen.fills)
 
 
-def fill_words(task: Problem, name: str, *pairs: tuple[Node, NodeMapping]) -> tuple[int, int]:
-    """Words of an operand that come into the buffer: by the rule, and as executed."""
-    rule, seen = both(task, "buffer", name, *pairs)
+def fill_words(
+    task: Problem, name: str, *pairs: tuple[Node, NodeMapping], counting: Counting = EXACT
+) -> tuple[int, int]:
+    """Words of an operand that come into the buffer: by a rule, and as executed."""
+    rule, seen = both(task, "buffer", name, *pairs, counting=counting)
     return rule[2], seen[2]

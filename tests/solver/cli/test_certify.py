@@ -85,7 +85,7 @@ def test_certificates_that_there_are_are_only_checked(working_directory, capfd):
     ],
 )
 def test_certificates_are_checked_alone(working_directory, capfd, words, message):
-    Path("c.json").write_text('{"format": "tilewright certificate 4"}', encoding="utf-8")
+    Path("c.json").write_text('{"format": "tilewright certificate 5"}', encoding="utf-8")
     assert main(["prove", *words]) == 2
     assert message in capfd.readouterr().err
 

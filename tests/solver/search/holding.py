@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from model.cost import evaluate
+from model.cost import evaluate_in
 from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.result import MaskEvidence, Options, Result, Status, Termination
@@ -56,7 +56,7 @@ def assert_best(mapspace: Mapspace, objective: Objective, result: Result, best: 
         assert result.mapping is None
         return
     assert result.status is Status.OPTIMAL
-    evaluation = evaluate(mapspace.problem, mapspace.architecture, result.mapping)
+    evaluation = evaluate_in(mapspace, result.mapping)
     assert evaluation == result.evaluation
     assert evaluation.valid
     assert objective_value(objective, evaluation.energy, evaluation.cycles) == best
@@ -114,7 +114,7 @@ def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> Least:
     """Least energy and cycles of the valid mappings, by keep mask and what tells spatial choices apart."""
     best: Least = defaultdict(lambda: (2**100, 2**100))
     for mapping in enumerate_mappings(mapspace, innermost_orders=False):
-        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
+        evaluation = evaluate_in(mapspace, mapping)
         if not evaluation.valid:
             continue
         storage = [part for part in mapping.nodes if isinstance(part, StorageMapping)]

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import cycle
 from random import Random
 
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
-from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import COUNTINGS, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.search.bounds.lattice_bounds import LatticeBounds
@@ -77,6 +78,12 @@ def with_signs(random: Random, mapspace: Mapspace) -> Mapspace:
         for space in mapspace.problem.dataspaces
     )
     return replace(mapspace, problem=replace(mapspace.problem, dataspaces=tuple(spaces)))
+
+
+def under_both_rules(mapspaces: Iterable[Mapspace]) -> Iterator[Mapspace]:
+    """The mapspaces, counted by each rule in turn: half of them by either."""
+    for mapspace, counting in zip(mapspaces, cycle(COUNTINGS), strict=False):
+        yield replace(mapspace, counting=counting)
 
 
 def _drawn(draw: Callable[[Random], Mapspace], seed: int, count: int, max_mappings: int) -> list[Mapspace]:
@@ -162,6 +169,56 @@ def _one_window(random: Random) -> Problem:
                 ranks[name].append((Term(dim),))
     spaces = tuple(Dataspace(name, tuple(own), name == "Z") for name, own in ranks.items())
     return Problem("one window", tuple(bounds), tuple(bounds.values()), spaces)
+
+
+def windowed_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
+    """Mapspaces of windows along one to three ranks, of operands or outputs, over registers of few words."""
+    return _drawn(_windowed_mapspace, seed, count, max_mappings)
+
+
+def _windowed_mapspace(random: Random) -> Mapspace:
+    problem = _windows(random)
+    names = frozenset(space.name for space in problem.dataspaces)
+    nodes: list[StorageLevel | Fanout] = [strategies._dram(random, problem)]
+    keep = [KeepRules(names)]
+    if random.random() < 0.3:
+        nodes.append(Fanout("array", random.choice((2, 3)), 1))
+    if random.random() < 0.3:
+        nodes.append(strategies._storage(random, problem, "buffer", 20_000))
+        keep.append(KeepRules(names))
+    for tenant in random.sample(sorted(names), random.randint(1, len(names))):
+        level = strategies._storage(random, problem, f"register_{tenant}", 100)
+        size = random.choice((1, 1, 1, 2, 3, 4))
+        nodes.append(replace(level, size_words=size, min_utilization=Fraction(0)))
+        keep.append(KeepRules(frozenset(tenant), names - {tenant}))
+    architecture = Architecture("windows", tuple(nodes), Compute("mac", energy=1000), units_per_pj=1000)
+    still = TemporalRules(tuple(FactorRule(dim, "=", 1) for dim in problem.dims))
+    rules = (TemporalRules(), *(random.choice((TemporalRules(), still, still)) for _ in keep[1:]))
+    return Mapspace(problem, architecture, rules, (SpatialRules(),) * len(architecture.fanouts), tuple(keep))
+
+
+def _windows(random: Random) -> Problem:
+    """A convolution along one to three ranks, or the operation that spreads its operand over windows."""
+    dims, ranks = ["K"], []
+    for position, tap in random.sample(("PR", "QS", "TU", "TR"), random.choice((1, 1, 1, 2, 2, 3))):
+        stride, dilation = random.choice(((1, 1), (1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (2, 3)))
+        turned = random.random() < 0.15
+        ranks.append((Term(position, stride), Term(tap, -dilation if turned else dilation)))
+        dims += [dim for dim in (position, tap) if dim not in dims]
+    if len(ranks) == 1 and random.random() < 0.3:
+        dims.append("X")
+        ranks = [(*ranks[0], Term("X", random.choice((1, 2))))]
+    used = {term.dim for rank in ranks for term in rank}
+    bounds = dict.fromkeys(dims, 1)
+    for dim in random.choices(dims[1:], k=random.randint(2, 3)):
+        bounds[dim] *= random.choice((2, 2, 2, 3, 3, 5))
+    bounds["K"] = random.choice((1, 1, 2, 3))
+    sparse = tuple((Term(dim),) for dim in dims if dim in "PQT")
+    taps = ((Term("K"),), *((Term(dim),) for dim in dims if dim in used - set("PQT")))
+    window, other = Dataspace("A", tuple(ranks)), Dataspace("Z", ((Term("K"),), *sparse), read_write=True)
+    if random.random() < 0.3:
+        window, other = replace(window, name="Z", read_write=True), Dataspace("A", other.ranks)
+    return Problem("windows", tuple(dims), tuple(bounds.values()), (window, Dataspace("W", taps), other))
 
 
 def alike_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:

@@ -7,13 +7,13 @@ import pytest
 
 from model.problem import Dataspace
 from solver.search import agenda
-from solver.search.bounds import lattice_bounds as bounds
-from solver.search.bounds import leads
+from solver.search.bounds import lattice_bounds, pairs, steps
 from tests import strategies
 from tests.solver.search.holding import hold_search, sharp_bounds
 from tests.solver.search.unusual import (
     fixed_mapspaces,
     sliding_register_mapspaces,
+    under_both_rules,
     unrolled_mapspaces,
     unusual_einsum,
     windows_anywhere,
@@ -22,7 +22,7 @@ from tests.strategies import CONVOLUTIONS, convolution_2d
 
 Einsum = Callable[[Random], tuple[Dataspace, ...]]
 
-MANY = leads.MOST_PAIRS
+MANY = pairs.MOST_PAIRS
 
 
 @pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
@@ -39,9 +39,9 @@ def test_the_best_order_is_not_ruled_out(
 ):
     monkeypatch.setattr(strategies, "EINSUMS", einsums)
     sharp_bounds(monkeypatch, first_nodes)
-    for module in (bounds, leads):
+    for module in (lattice_bounds, steps):
         monkeypatch.setattr(module, "MOST_PAIRS", most_pairs)
-    for mapspace in fixed_mapspaces(seed, 40, 3000):
+    for mapspace in under_both_rules(fixed_mapspaces(seed, 40, 3000)):
         hold_search(mapspace, monkeypatch)
 
 
@@ -52,7 +52,7 @@ def test_the_best_mapping_is_not_ruled_out_where_there_are_many_subproblems(
     """All subproblems are surveyed closely, or all but the first of each keep mask."""
     monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
     monkeypatch.setattr(agenda, *(("FIRST_LOOSELY", 0) if seed % 2 else ("FIRST_ALONE", 1)))
-    for mapspace in strategies.random_mapspaces(330 + seed, 10, 600):
+    for mapspace in under_both_rules(strategies.random_mapspaces(330 + seed, 10, 600)):
         hold_search(mapspace, monkeypatch)
 
 
@@ -64,7 +64,7 @@ def test_the_best_order_is_not_ruled_out_where_fanouts_unroll_windows(
 ):
     monkeypatch.setattr(strategies, "EINSUMS", einsums)
     sharp_bounds(monkeypatch)
-    for mapspace in unrolled_mapspaces(seed, 15, 500):
+    for mapspace in under_both_rules(unrolled_mapspaces(seed, 15, 500)):
         hold_search(mapspace, monkeypatch)
 
 
@@ -73,5 +73,5 @@ def test_the_best_order_is_not_ruled_out_where_the_lead_is_far_inside(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):
     sharp_bounds(monkeypatch)
-    for mapspace in sliding_register_mapspaces(seed, 8, 20000):
+    for mapspace in under_both_rules(sliding_register_mapspaces(seed, 8, 20000)):
         hold_search(mapspace, monkeypatch)

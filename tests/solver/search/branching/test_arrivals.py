@@ -6,7 +6,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from model.cost.delivery import Move, delivered_words
+from model.cost.counting import Move
+from model.cost.rules import rule_of
+from model.mapspace import COUNTINGS, Counting
 from solver.search.branching.arrivals import Arrivals
 
 
@@ -15,9 +17,10 @@ def random_loops(random: Random, ranks: int, count: int) -> tuple[Move, ...]:
     return tuple((random.choice((2, 2, 3, 5)), move) for move in moves)
 
 
+@pytest.mark.parametrize("counting", COUNTINGS)
 @pytest.mark.parametrize("scale", [1, 1 << 61])
 @pytest.mark.parametrize("seed", range(10))
-def test_words_are_those_of_the_cost_model(seed: int, scale: int):
+def test_words_are_those_of_the_cost_model(seed: int, scale: int, counting: Counting):
     """Also where 64 bits do not suffice."""
     random = Random(seed)
     for _ in range(40):
@@ -27,6 +30,6 @@ def test_words_are_those_of_the_cost_model(seed: int, scale: int):
         outer = (*outer, (scale, (0,) * ranks)) if scale > 1 else outer
         orders = list(permutations(range(len(slot))))
         places = np.array(orders, dtype=np.int64).reshape(len(orders), len(slot))
-        words = Arrivals(tile, inner, slot, outer, places).words()
+        words = Arrivals(counting, tile, inner, slot, outer, places).words()
         nests = [(*inner, *(slot[place] for place in order), *outer) for order in orders]
-        assert words == [delivered_words(tile, nest) for nest in nests]
+        assert words == [rule_of(counting).delivered_words(tile, nest) for nest in nests]

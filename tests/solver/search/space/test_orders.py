@@ -1,29 +1,30 @@
 """Classes of loop orders against all permutations."""
 
-from collections.abc import Callable
-from itertools import permutations
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import permutations, product
 from random import Random
 
+import numpy as np
 import pytest
 
-from model.cost.delivery import delivered_words
-from model.cost.tiles import displacement, extents
-from model.mapspace import TemporalRules
+from model.architecture import AccessEnergy, StorageLevel
+from model.cost.counting import displacement, extents
+from model.cost.rules import rule_of
+from model.mapspace import COUNTINGS, EXACT, Counting, FactorRule, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
-from solver.search.space import orders
+from solver.search.branching.branch import Branching
+from solver.search.branching.node import Node
+from solver.search.branching.skeleton import Skeleton
+from solver.search.branching.walk import Walk
+from solver.search.goal import Goal
 from solver.search.space.dataspaces import view
 from solver.search.space.orders import OrderClass, allowed_orders, slot_orders
+from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import temporal_orders
-from tests.solver.search.unusual import unusual_einsum, windows_anywhere
-from tests.strategies import (
-    convolution_1d,
-    convolution_2d,
-    depthwise,
-    gemm,
-    grouped_convolution,
-    mttkrp,
-    two_outputs,
-)
+from tests.mapspaces import free_mapspace
+from tests.solver.search.unusual import subproblems, unlimited_bounds, unusual_einsum, windows_anywhere
+from tests.strategies import CONVOLUTIONS, gemm, mttkrp, two_outputs
 
 Einsum = Callable[[Random], tuple[Dataspace, ...]]
 
@@ -53,96 +54,104 @@ def simple_einsum(random: Random) -> tuple[Dataspace, ...]:
     )
 
 
-def delivered(space: Dataspace, order: tuple[str, ...], loops: dict[str, int]) -> int:
-    moves = [(loops[dim], displacement(space, dim, 2)) for dim in order]
-    return delivered_words(extents(space, dict.fromkeys(loops, 2)), moves)
-
-
-def words(spaces: tuple[Dataspace, ...], order: tuple[str, ...], loops: dict[str, int]) -> tuple[int, ...]:
-    return tuple(delivered(space, order, loops) for space in spaces)
-
-
 def slide_along_what_all_use(random: Random) -> tuple[Dataspace, ...]:
     """An output that slides along a dimension of all dataspaces; another one leaves an operand in place."""
     window = tuple(random.sample((Term("P"), Term("S")), 2))
     return Dataspace("B", ((Term("S"),),)), Dataspace("Z", ((Term("Q"),), window), read_write=True)
 
 
-CONVOLUTIONS = (convolution_1d, convolution_2d, depthwise, grouped_convolution)
-UNUSUAL = (unusual_einsum, slide_along_what_all_use, windows_anywhere)
-EINSUMS = (gemm, mttkrp, two_outputs, simple_einsum, *UNUSUAL, *CONVOLUTIONS)
+SIMPLE = (gemm, mttkrp, two_outputs, simple_einsum)
+SLIDING = (*CONVOLUTIONS, unusual_einsum, slide_along_what_all_use, windows_anywhere)
 
 
-@pytest.mark.parametrize("einsum", EINSUMS)
+@pytest.mark.parametrize("einsum", SIMPLE)
 @pytest.mark.parametrize("seed", range(25))
 def test_classes_cover_every_useful_order(einsum: Einsum, seed: int):
     """Whatever an order delivers, some class has an order that delivers no more of any dataspace."""
-    random = Random(seed)
+    mapspace = one_slot(einsum, Random(seed), EXACT)
+    dims, spaces = mapspace.problem.dims, mapspace.problem.dataspaces
+    views = [view(space, place, mapspace.problem, dims) for place, space in enumerate(spaces)]
+    classes = slot_orders(mapspace.temporal[0], dims, views).classes
+    reached = {words(mapspace, order) for members in classes for order in orders_of(members, dims)}
+    for order in allowed_orders(mapspace.temporal[0], dims):
+        assert no_worse(reached, words(mapspace, order)), order
+
+
+@pytest.mark.parametrize("counting", COUNTINGS)
+@pytest.mark.parametrize("einsum", SLIDING)
+@pytest.mark.parametrize("seed", range(25))
+def test_some_class_is_charged_no_more_than_an_order(einsum: Einsum, seed: int, counting: Counting):
+    """Whatever an order delivers, branching charges some class no more for any dataspace."""
+    mapspace = one_slot(einsum, Random(seed), counting)
+    charged = set(walked(mapspace))
+    for order in allowed_orders(mapspace.temporal[0], mapspace.problem.dims):
+        assert no_worse(charged, words(mapspace, order)), order
+
+
+def one_slot(einsum: Einsum, random: Random, counting: Counting) -> Mapspace:
+    """Loops of two or three iterations over every dimension, above tiles that two iterations touch."""
     spaces = einsum(random)
     dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
     rules = random.choice((TemporalRules(), random_rules(random, dims)))
-    assert_covered(spaces, rules, {dim: random.choice((2, 3)) for dim in dims})
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_groups_too_large_to_be_split(seed: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(orders, "MOST_SPLIT", 1)
-    test_classes_cover_every_useful_order(windows_anywhere, seed)
-
-
-def assert_covered(spaces: tuple[Dataspace, ...], rules: TemporalRules, loops: dict[str, int]) -> None:
-    dims = tuple(loops)
-    problem = Problem("p", dims, (24,) * len(dims), spaces)
-    views = [view(space, place, problem, dims) for place, space in enumerate(spaces)]
-    classes = slot_orders(rules, dims, views).classes
-    reached = {words(spaces, order, loops) for members in classes for order in orders_of(members, dims)}
-    for order in allowed_orders(rules, dims):
-        wanted = words(spaces, order, loops)
-        assert any(all(a <= b for a, b in zip(have, wanted, strict=True)) for have in reached), order
-
-
-def test_a_loop_may_return_between_two_along_the_same_window():
-    """P and R leave A in place, and Z slides along both; the loop over Q may return between them."""
-    spaces = (
-        Dataspace("A", ((Term("Q"),),)),
-        Dataspace("B", ((Term("R"),), (Term("P", 2),))),
-        Dataspace("Z", ((Term("R"), Term("P"), Term("Q")),)),
+    loops = {dim: random.choice((2, 3)) for dim in dims}
+    factors = tuple(FactorRule(dim, "=", count) for dim, count in loops.items())
+    free = free_mapspace(
+        Problem("p", dims, tuple(2 * count for count in loops.values()), spaces),
+        StorageLevel("dram", energy=AccessEnergy(1, 1, 1)),
+        StorageLevel("buffer"),
     )
-    assert_covered(spaces, TemporalRules(), {"P": 2, "Q": 3, "R": 2})
+    return replace(free, temporal=(replace(rules, factors=factors), TemporalRules()), counting=counting)
 
 
-def test_a_loop_may_return_between_two_that_leave_the_window_in_place():
-    """The user has P innermost; Q and S leave B and Z in place, and R may return between them."""
-    spaces = (
-        Dataspace("A", ((Term("Q"),), (Term("S", 3),))),
-        Dataspace("B", ((Term("P"), Term("R")),)),
-        Dataspace("Z", ((Term("R", 2),),)),
+def words(mapspace: Mapspace, order: Sequence[str]) -> tuple[int, ...]:
+    """What the buffer gets of each dataspace."""
+    loops = {rule.dim: rule.value for rule in mapspace.temporal[0].factors}
+    rule, tiles = rule_of(mapspace.counting), dict.fromkeys(loops, 2)
+    return tuple(
+        rule.delivered_words(
+            extents(space, tiles), [(loops[dim], displacement(space, dim, 2)) for dim in order]
+        )
+        for space in mapspace.problem.dataspaces
     )
-    assert_covered(spaces, TemporalRules(inner=("P",)), {"P": 2, "Q": 2, "R": 2, "S": 3})
 
 
-def test_a_loop_that_moves_all_may_return_between_others():
-    """Both dataspaces use Q; it lies between R and S, which leave A in place."""
-    spaces = (
-        Dataspace("A", ((Term("Q", 2),),)),
-        Dataspace("Z", ((Term("S", 2), Term("R"), Term("Q")), (Term("P"),))),
-    )
-    assert_covered(spaces, TemporalRules(), {"P": 3, "Q": 2, "R": 3, "S": 3})
+def no_worse(reached: Collection[tuple[int, ...]], wanted: tuple[int, ...]) -> bool:
+    return any(all(a <= b for a, b in zip(have, wanted, strict=True)) for have in reached)
+
+
+class Root(Branching):
+    """Stops at the root."""
+
+    def _visit(self, node: Node) -> Iterator[Skeleton]:
+        self.root = node
+        yield from ()
+
+
+def walked(mapspace: Mapspace) -> Iterator[tuple[int, ...]]:
+    """Least words of each dataspace that branching charges, for every class, and for both of its cases."""
+    space = SearchSpace(mapspace)
+    (sub,) = subproblems(space)
+    bounds = unlimited_bounds(sub)
+    orders = slot_orders(mapspace.temporal[0], space.active, space.views)
+    branching = Root(bounds, Goal("energy"), (orders, orders), lambda: False, None)
+    list(branching.skeletons())
+    (member,) = sub.spatial[0].members
+    stage = bounds.stages[0]
+    candidates = branching._candidates(branching.root, stage, np.arange(len(stage.tiles)), member)
+    assert len(candidates.tiles) == 1
+    idle = not orders.useful
+    for number, order in enumerate(orders.classes):
+        if branching._possible(candidates.loops, order, orders.fixed)[0] or (idle and number == 0):
+            for together in (True, False):
+                walk = Walk(space, branching.root, candidates, order, together)
+                if together or walk.splits[0]:
+                    yield tuple(int(walk.delivered(b)[0]) for b in bounds.boundaries.by_level[1])
 
 
 def orders_of(members: OrderClass, dims: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """All orders of a class: groups in their order, but for the loops that may lie farther in."""
-    number = {d: place for place, group in enumerate(members.groups) for d in group.dims}
-    early = {d: place for place, group in reversed(list(enumerate(members.groups))) for d in group.before}
-    return [
-        tuple(dims[d] for d in order)
-        for order in permutations(number)
-        if all(
-            number[order[i]] <= number[later] or early.get(order[i], number[order[i]]) <= number[later]
-            for i in range(len(order))
-            for later in order[i + 1 :]
-        )
-    ]
+    """All orders of a class: groups in their order."""
+    inside = [permutations(group.dims) for group in members.groups]
+    return [tuple(dims[d] for group in order for d in group) for order in product(*inside)]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from model.architecture import Fanout, StorageLevel
-from model.cost.tiles import tile_words
+from model.cost.counting import tile_words
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term

@@ -43,7 +43,7 @@ def hold_fewest(mapspace: Mapspace) -> int:
                 if level == len(space.levels) or len(space.feasible(*tenancy)) == 0:
                     continue
                 tiles = fitting(space, stages[:level], space.feasible(*tenancy))
-                words = space.relevant_words(place, level, sub.unrolling(level))[tiles]
+                words = space.floor_words(place, level, sub.unrolling(level))[tiles]
                 (found,) = below.words(np.array([number]), place, tenancy)
                 assert found == words.min(initial=NO_TILE)
                 assert found >= fewest_words(space, place, tenancy)

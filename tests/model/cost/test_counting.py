@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.cost.delivery import Move, changes, delivered_words, distinct_offsets, distinct_sums
-from model.cost.tiles import displacement, extents, fresh_words, tile_words
+from model.cost.counting import (
+    Move,
+    Vector,
+    covered_words,
+    displacement,
+    distinct_offsets,
+    distinct_sums,
+    exact_changes,
+    extents,
+    fresh_words,
+    tile_words,
+    timeloop_changes,
+)
+from model.cost.rules import rule_of
+from model.mapspace import EXACT, TIMELOOP
 from model.problem import Dataspace, Term
 
 INPUT = Dataspace("I", ((Term("P"), Term("R")),))
@@ -39,32 +52,63 @@ def test_fresh_words_counts_points(tile: list[int], move: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loops", "words"),
+    ("loops", "exact", "timeloop"),
     [
         # P = 8 positions of a window of R = 3 taps, all taps inside: 10 words in all.
-        ([("P", 8, 1)], 10),
-        ([("P", 4, 1), ("P", 2, 4)], 3 + 6 * 1 + 1 * 3),
-        ([("P", 2, 1), ("P", 4, 2)], 10),
+        ([("P", 8, 1)], 10, 10),
+        ([("P", 4, 1), ("P", 2, 4)], 10, 3 + 6 * 1 + 1 * 3),
+        ([("P", 2, 1), ("P", 4, 2)], 10, 10),
         # A loop that does not touch the tensor: free innermost, a restart outside.
-        ([("M", 5, 1), ("P", 8, 1)], 10),
-        ([("P", 8, 1), ("M", 5, 1)], 5 * 7 + 3 + 4 * 3),
+        ([("M", 5, 1), ("P", 8, 1)], 10, 10),
+        ([("P", 8, 1), ("M", 5, 1)], 5 * 7 + 3 + 4 * 3, 5 * 7 + 3 + 4 * 3),
+        # Back by one step of two: a run keeps a word of the window.
+        ([("P", 2, 2), ("M", 5, 1)], 3 + 9 * 2, 3 + 5 * 2 + 4 * 3),
     ],
 )
-def test_window_of_three_taps(loops: list[tuple[str, int, int]], words: int) -> None:
+def test_window_of_three_taps(loops: list[tuple[str, int, int]], exact: int, timeloop: int) -> None:
     moves = [(bound, displacement(INPUT, dim, stride)) for dim, bound, stride in loops]
-    assert delivered_words((3,), moves) == words
+    assert rule_of(EXACT).delivered_words((3,), moves) == exact
+    assert rule_of(TIMELOOP).delivered_words((3,), moves) == timeloop
 
 
-def test_position_reached_again_is_free() -> None:
+def test_timeloop_takes_a_position_reached_again_for_free() -> None:
     """With R inside P, the tile lies after a step of P where it lay in the second step of R."""
-    steps = list(changes((1,), [(3, (1,)), (4, (1,))]))
-    assert [step.words for step in steps] == [1, 0]
-    assert delivered_words((1,), [(3, (1,)), (4, (1,))]) == 1 + 8
+    moves = [(3, (1,)), (4, (1,))]
+    assert [step.words for step in timeloop_changes((1,), moves)] == [1, 0]
+    assert [step.words for step in exact_changes((1,), moves)] == [1, 1]
 
 
-def test_without_reuse_every_step_brings_the_tile() -> None:
-    assert delivered_words((3,), [(5, (0,)), (8, (1,))], reuse=False) == 3 * 40
-    assert delivered_words((3,), [(5, (0,)), (8, (1,))], reuse=True) == 10
+def _one_rank() -> st.SearchStrategy[list[Move]]:
+    return st.lists(st.tuples(st.integers(1, 4), st.tuples(st.integers(-9, 9))), max_size=4)
+
+
+def _runs(moves: list[Move], ranks: int) -> list[Vector]:
+    """Positions of a tile in the order in which loops reach them, the first loop innermost."""
+    return [
+        tuple(
+            sum(i * move[rank] for i, (_, move) in zip(index[::-1], moves, strict=True))
+            for rank in range(ranks)
+        )
+        for index in product(*(range(bound) for bound, _ in reversed(moves)))
+    ]
+
+
+def _box(tile: list[int], at: Vector) -> set[Vector]:
+    return set(product(*(range(start, start + extent) for start, extent in zip(at, tile, strict=True))))
+
+
+@given(tile=st.lists(st.integers(1, 4), min_size=3, max_size=3), moves=st.deferred(lambda: _moves()))
+def test_exact_words_are_those_of_a_run(tile: list[int], moves: list[Move]) -> None:
+    boxes = [_box(tile, at) for at in _runs(moves, 3)]
+    brought = len(boxes[0]) + sum(len(new - old) for old, new in pairwise(boxes))
+    assert rule_of(EXACT).delivered_words(tile, moves) == brought
+    assert covered_words(tile, moves) == len(set().union(*boxes))
+
+
+@given(extent=st.integers(1, 6), moves=_one_rank())
+def test_covered_words_of_one_rank(extent: int, moves: list[Move]) -> None:
+    boxes = [_box([extent], at) for at in _runs(moves, 1)]
+    assert covered_words([extent], moves) == len(set().union(*boxes))
 
 
 @given(st.integers(1, 7), st.integers(-6, 6), st.integers(1, 7), st.integers(-6, 6))

@@ -1,4 +1,4 @@
-"""Many mappings of one problem on one architecture, as arrays."""
+"""Many mappings of one problem on one architecture as arrays, and their loop nests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.architecture import Architecture
-from model.cost.checks import check_keeps, check_loop, check_nodes
+from model.cost.nest import check_keeps, check_loop, check_nodes
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Problem
 
@@ -109,3 +109,94 @@ def _order(dims: dict[str, int], loops: Sequence[Loop]) -> list[int]:
     if len(set(listed)) < len(listed):
         raise ValueError("a storage level has two loops over one dimension")
     return listed + [index for index in dims.values() if index not in listed]
+
+
+@dataclass(frozen=True, eq=False)
+class BatchNest:
+    """Loops of many mappings.
+
+    Parameters
+    ----------
+    architecture
+        Its nodes, outermost first.
+    factors
+        Shape ``(nodes, dims, mappings)``.
+    bounds
+        Shape ``(nodes + 1, dims, mappings)``: iterations at or below each node.
+    order
+        Shape ``(storage levels, dims, mappings)``: dimensions, innermost first.
+    repeats
+        Shape ``(storage levels, dims, mappings)``: how often each temporal loop advances.
+    """
+
+    architecture: Architecture
+    factors: Integers
+    bounds: Integers
+    order: Integers
+    repeats: Integers
+
+    @property
+    def steps(self) -> Integers:
+        """Product of all temporal bounds, shape ``(mappings,)``."""
+        return self.steps_above(len(self.architecture.nodes))
+
+    def steps_above(self, position: int) -> Integers:
+        """Product of the temporal bounds above a node."""
+        nodes = [index for index in self.architecture.storage_indices if index < position]
+        return _product(self.factors[nodes])
+
+    def children(self, position: int) -> Integers:
+        """Children in use per instance of the fanout at `position` of the nodes, shape ``(mappings,)``."""
+        return _product(self.factors[[position]])
+
+    def instances(self, position: int) -> Integers:
+        """Used instances of the node at `position` (their number for the compute), shape ``(mappings,)``."""
+        nodes = [index for index in self.architecture.fanout_indices if index < position]
+        return _product(self.factors[nodes])
+
+
+def _product(factors: Integers) -> Integers:
+    product: Integers = np.prod(factors, axis=(0, 1))
+    return product
+
+
+def unroll(problem: Problem, architecture: Architecture, batch: MappingBatch) -> BatchNest:
+    """Lay out the loops of all mappings.
+
+    Raises
+    ------
+    ValueError
+        If an array has the wrong shape, the factors of a dimension do not multiply to its bound, or
+        an order is no permutation.
+    """
+    size, levels, dims = len(batch), len(architecture.levels), len(problem.dims)
+    if batch.factors.shape != (size, len(architecture.nodes), dims):
+        raise ValueError(f"factors have shape {batch.factors.shape}")
+    if batch.order.shape != (size, levels, dims) or batch.keep.shape != (
+        size,
+        levels,
+        len(problem.dataspaces),
+    ):
+        raise ValueError(f"order and keep have shapes {batch.order.shape} and {batch.keep.shape}")
+    if not (np.sort(batch.order, axis=2) == np.arange(dims)).all():
+        raise ValueError("an order is not a permutation of the dimensions")
+    factors = np.ascontiguousarray(batch.factors.transpose(1, 2, 0))
+    order = np.ascontiguousarray(batch.order.transpose(1, 2, 0))
+    bounds = np.ones((len(factors) + 1, dims, size), dtype=np.int64)
+    np.cumprod(factors[::-1], axis=0, out=bounds[-2::-1])
+    if not (problem.bounds == bounds[0].T).all():
+        raise ValueError("the factors of a dimension do not multiply to its bound")
+    return BatchNest(architecture, factors, bounds, order, _repeats(architecture, factors, order))
+
+
+def _repeats(architecture: Architecture, factors: Integers, order: Integers) -> Integers:
+    """How often each temporal loop advances: all its steps but one, per iteration of the outer loops."""
+    repeats = np.empty_like(order)
+    outside = np.ones(order.shape[2], dtype=np.int64)
+    for level, node in enumerate(architecture.storage_indices):
+        bounds = np.take_along_axis(factors[node], order[level], axis=0)
+        for loop in reversed(range(len(bounds))):
+            inside = outside * bounds[loop]
+            repeats[level, loop] = inside - outside
+            outside = inside
+    return repeats

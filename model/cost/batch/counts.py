@@ -1,0 +1,398 @@
+"""Words that one dataspace moves in a batch of mappings: tiles, deliveries, multicast, accesses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from model.architecture import Architecture, Fanout, StorageLevel
+from model.cost.batch.mappings import BatchNest, Booleans, Integers
+from model.cost.counting import covered_words, distinct_offsets, tile_words
+from model.cost.partition import partition_words
+from model.mapspace import EXACT, Counting
+from model.problem import Dataspace, Problem
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceIndex:
+    """How a dataspace is indexed, by position instead of by name.
+
+    Parameters
+    ----------
+    coefficients
+        Shape ``(ranks, dims)``.
+    keys
+        Shape ``(dims,)``: a step of each dimension as one number. Numbers of different
+        displacements differ: they are digits of a base that no sum of steps exceeds.
+    groups
+        Positions of the relevant dimensions, those that meet in a rank together.
+    """
+
+    coefficients: Integers
+    keys: Integers
+    groups: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def relevant(self) -> tuple[int, ...]:
+        """Positions of the dimensions that move the tile."""
+        return tuple(dim for group in self.groups for dim in group)
+
+    @cached_property
+    def partitions(self) -> bool:
+        """Whether tiles partition the tensor: every dimension indexes one rank alone, without gaps."""
+        by_rank = np.count_nonzero(self.coefficients, axis=1)
+        by_dim = np.count_nonzero(self.coefficients, axis=0)
+        return bool((by_rank <= 1).all() and (by_dim <= 1).all() and (np.abs(self.coefficients) <= 1).all())
+
+    @cached_property
+    def slides(self) -> bool:
+        """Whether several dimensions index one rank, so that neighbouring tiles may overlap."""
+        return bool((np.count_nonzero(self.coefficients, axis=1) > 1).any())
+
+
+def index_space(problem: Problem, space: Dataspace) -> SpaceIndex:
+    """Index `space` by the problem's dimensions.
+
+    Raises
+    ------
+    OverflowError
+        If its words, or their displacements, are so many that a count might not be exact in 64 bits or
+        as a double.
+    """
+    _check_size(problem, space)
+    coefficients = np.zeros((len(space.ranks), len(problem.dims)), dtype=np.int64)
+    keys = [0] * len(problem.dims)
+    digit = 1
+    for rank, terms in enumerate(space.ranks):
+        for term in terms:
+            dim = problem.dims.index(term.dim)
+            coefficients[rank, dim] = term.coefficient
+            keys[dim] += digit * term.coefficient
+        digit *= 4 * sum(abs(term.coefficient) * problem.bound[term.dim] for term in terms) + 1
+    if digit * max(problem.bounds) >= 2**62:
+        raise OverflowError(f"dataspace {space.name!r} is too large for the batched cost model")
+    return SpaceIndex(coefficients, np.array(keys, dtype=np.int64), _groups(coefficients))
+
+
+def _groups(coefficients: Integers) -> tuple[tuple[int, ...], ...]:
+    groups: list[set[int]] = []
+    for rank in coefficients:
+        members = {int(dim) for dim in np.flatnonzero(rank)}
+        meeting = [group for group in groups if group & members]
+        groups = [group for group in groups if not group & members] + [members.union(*meeting)]
+    return tuple(tuple(sorted(group)) for group in groups if group)
+
+
+def extents_of(index: SpaceIndex, bounds: Integers) -> Integers:
+    """Extent per rank of the bounding boxes that blocks of iterations touch."""
+    widths = np.abs(index.coefficients)
+    extents = np.ones((len(widths), bounds.shape[1]), dtype=np.int64)
+    for rank, dim in zip(*np.nonzero(widths), strict=True):
+        extents[rank] += widths[rank, dim] * (bounds[dim] - 1)
+    return extents
+
+
+def fresh_by_dim(index: SpaceIndex, extents: Integers, strides: Integers) -> Integers:
+    """New words in a tile after a step of each dimension on its own."""
+    fresh = np.zeros_like(strides)
+    words = np.prod(extents, axis=0)
+    for dim in index.relevant:
+        overlap = np.ones_like(words)
+        for rank, width in enumerate(np.abs(index.coefficients[:, dim])):
+            overlap *= np.maximum(extents[rank] - width * strides[dim], 0) if width else extents[rank]
+        fresh[dim] = words - overlap
+    return fresh
+
+
+def distinct_children(index: SpaceIndex, bounds: Integers, strides: Integers) -> Integers:
+    """Distinct tile positions among children (see `model.cost.counting.distinct_offsets`).
+
+    Parameters
+    ----------
+    index
+        The dataspace.
+    bounds, strides
+        Shape ``(dims, mappings)``: spatial loops, and how far each advances its dimension.
+
+    Returns
+    -------
+    array
+        Shape ``(mappings,)``.
+    """
+    groups = np.ones(bounds.shape[1], dtype=np.int64)
+    for dims in index.groups:
+        ranks = np.flatnonzero(index.coefficients[:, dims].any(axis=1))
+        if len(dims) == 1:
+            groups *= bounds[dims[0]]
+        elif len(dims) == 2 and len(ranks) == 1:
+            groups *= _distinct_sums(index.coefficients[ranks[0]], dims, bounds, strides)
+        else:
+            members = list(dims)
+            coefficients = index.coefficients[ranks][:, members]
+            groups *= _distinct_by_row(coefficients, bounds[members], strides[members])
+    return groups
+
+
+def _distinct_sums(
+    coefficients: Integers, dims: tuple[int, ...], bounds: Integers, strides: Integers
+) -> Integers:
+    """Array form of `model.cost.counting.distinct_sums` for two dimensions that meet in one rank."""
+    first, second = dims
+    step_a = np.abs(coefficients[first]) * strides[first]
+    step_b = np.abs(coefficients[second]) * strides[second]
+    divisor = np.gcd(step_a, step_b)
+    repeated_a = np.maximum(bounds[first] - step_b // divisor, 0)
+    repeated_b = np.maximum(bounds[second] - step_a // divisor, 0)
+    distinct: Integers = bounds[first] * bounds[second] - repeated_a * repeated_b
+    return distinct
+
+
+def _distinct_by_row(coefficients: Integers, bounds: Integers, strides: Integers) -> Integers:
+    """Count row by row, each different row once, where several dimensions or ranks are entangled."""
+    rows, inverse = np.unique(np.concatenate([bounds, strides]), axis=1, return_inverse=True)
+    count = len(bounds)
+    found = [
+        distinct_offsets(
+            (int(row[dim]), tuple(int(c) * int(row[count + dim]) for c in coefficients[:, dim]))
+            for dim in range(count)
+        )
+        for row in rows.T
+    ]
+    distinct: Integers = np.array(found, dtype=np.int64)[inverse.reshape(-1)]
+    return distinct
+
+
+def most_words(problem: Problem, space: Dataspace) -> int:
+    """An upper bound on all counts of words of a dataspace, at one instance of any level.
+
+    Parameters
+    ----------
+    problem
+        Its bounds.
+    space
+        One of its dataspaces.
+
+    Returns
+    -------
+    int
+        The problem's computes, stretched by every coefficient, and by the bound of a dimension for
+        every further rank that it indexes.
+    """
+    indexing = [term.dim for rank in space.ranks for term in rank]
+    stretch = math.prod(abs(term.coefficient) for rank in space.ranks for term in rank)
+    diagonals: int = math.prod(problem.bound[dim] ** (indexing.count(dim) - 1) for dim in set(indexing))
+    return problem.computes * stretch * diagonals
+
+
+def _check_size(problem: Problem, space: Dataspace) -> None:
+    """Check that all counts are exact as doubles, and shares of partitions fit 64 bits."""
+    shared = space.read_write and not _divides(space)
+    squared = tile_words(space, problem.bound) ** 2 if shared else 0
+    if most_words(problem, space) >= 2**53 or squared >= 2**63:
+        raise OverflowError(f"dataspace {space.name!r} is too large for the batched cost model")
+
+
+def _divides(space: Dataspace) -> bool:
+    """Whether the words of tiles divide those of larger ones: each rank is one dimension of its own."""
+    terms = [term for rank in space.ranks for term in rank]
+    alone = all(len(rank) <= 1 for rank in space.ranks) and len({t.dim for t in terms}) == len(terms)
+    return alone and all(abs(term.coefficient) == 1 for term in terms)
+
+
+class BatchTraffic(NamedTuple):
+    """Words of a dataspace per instance, each of shape ``(storage levels, mappings)``; 0 where bypassed."""
+
+    tile_words: Integers
+    reads: Integers
+    fills: Integers
+    updates: Integers
+
+
+def kept_levels(architecture: Architecture, space: Dataspace, keep: Booleans) -> Booleans:
+    """Levels that keep a dataspace in effect.
+
+    With nothing kept farther out, a level with ``no_coalesce`` counts as bypassing.
+    """
+    kept = keep.copy()
+    for level, storage in enumerate(architecture.levels):
+        if space.name in storage.no_coalesce:
+            kept[level] &= kept[:level].any(axis=0)
+    return kept
+
+
+def dataspace_traffic(
+    nest: BatchNest, index: SpaceIndex, space: Dataspace, kept: Booleans, counting: Counting
+) -> BatchTraffic:
+    """Count accesses, walking from the compute outwards (see `model.cost.traffic`)."""
+    architecture = nest.architecture
+    tiles = [np.prod(extents_of(index, bounds), axis=0) for bounds in nest.bounds]
+    touches = _touches(nest, index, space, tiles, counting)
+    counts: list[tuple[Integers, ...]] = []
+    stream, asking = nest.steps, np.full(len(nest.steps), len(architecture.nodes))
+    for position in reversed(range(len(architecture.nodes))):
+        node = architecture.nodes[position]
+        if isinstance(node, Fanout):
+            stream = stream * _handed_out(nest, index, space, node, position)
+            continue
+        level = len(kept) - 1 - len(counts)
+        here, filled = kept[level], kept[level] & kept[:level].any(axis=0)
+        delivered = (
+            _delivered(nest, index, space, node, level, counting) * filled if filled.any() else 0 * stream
+        )
+        firsts = touches(position, asking), touches(position, np.full_like(asking, position))
+        accesses = _counts(node, space, stream, delivered, firsts)
+        counts.append(tuple(words * here for words in (tiles[position], *accesses)))
+        if space.name not in node.no_coalesce:
+            stream, asking = np.where(here, delivered, stream), np.where(here, position, asking)
+    return BatchTraffic(*(np.stack(words) for words in zip(*reversed(counts), strict=True)))
+
+
+def _handed_out(
+    nest: BatchNest, index: SpaceIndex, space: Dataspace, fanout: Fanout, position: int
+) -> Integers:
+    if space.name in fanout.no_multicast:
+        return nest.children(position)
+    return distinct_children(index, nest.factors[position], nest.bounds[position + 1])
+
+
+def _delivered(
+    nest: BatchNest,
+    index: SpaceIndex,
+    space: Dataspace,
+    storage: StorageLevel,
+    level: int,
+    counting: Counting,
+) -> Integers:
+    """Words delivered into one instance of a level."""
+    position = nest.architecture.storage_indices[level]
+    extents = extents_of(index, nest.bounds[position])
+    if space.name in storage.no_temporal_reuse:
+        words: Integers = np.prod(extents, axis=0) * nest.steps_above(position)
+        return words
+    if not index.slides:
+        return _delivered_whole(nest, index, extents, level)
+    delivered = _delivered_exactly if counting == EXACT else _delivered_by_timeloop
+    return delivered(nest, index, extents, level)
+
+
+def _delivered_whole(nest: BatchNest, index: SpaceIndex, extents: Integers, level: int) -> Integers:
+    """Where tiles never overlap: whole tiles, from the innermost loop on that moves them."""
+    relevant = np.zeros(index.coefficients.shape[1], dtype=np.bool_)
+    relevant[list(index.relevant)] = True
+    moved = np.zeros(extents.shape[1], dtype=np.bool_)
+    times: Integers = np.ones(extents.shape[1], dtype=np.int64)
+    for outer in reversed(range(level)):
+        moves = relevant[nest.order[outer]] & (nest.repeats[outer] > 0)
+        for moving, repeats in zip(moves, nest.repeats[outer], strict=True):
+            moved |= moving
+            times += repeats * moved
+    whole: Integers = np.prod(extents, axis=0) * times
+    return whole
+
+
+def _delivered_exactly(nest: BatchNest, index: SpaceIndex, extents: Integers, level: int) -> Integers:
+    """As `model.cost.counting.exact_changes` counts."""
+    tile: Integers = np.prod(extents, axis=0)
+    total, position = tile.copy(), np.zeros_like(extents)
+    for outer in reversed(range(level)):
+        node = nest.architecture.storage_indices[outer]
+        order = nest.order[outer]
+        strides = np.take_along_axis(nest.bounds[node + 1], order, axis=0)
+        bounds = np.take_along_axis(nest.factors[node], order, axis=0)
+        for loop, dims in enumerate(order):
+            step = index.coefficients[:, dims] * strides[loop]
+            overlap = np.prod(np.maximum(extents - np.abs(step - position), 0), axis=0)
+            total += nest.repeats[outer, loop] * (tile - overlap)
+            position += step * (bounds[loop] - 1)
+    return total
+
+
+def _delivered_by_timeloop(nest: BatchNest, index: SpaceIndex, extents: Integers, level: int) -> Integers:
+    """As `model.cost.counting.timeloop_changes` counts."""
+    tile: Integers = np.prod(extents, axis=0)
+    total = tile.copy()
+    innermost, position, fresh = np.zeros_like(tile), np.zeros_like(tile), np.zeros_like(tile)
+    for outer in reversed(range(level)):
+        node = nest.architecture.storage_indices[outer]
+        strides = nest.bounds[node + 1]
+        moves = np.where(nest.factors[node] > 1, index.keys[:, None] * strides, 0)
+        moves = np.take_along_axis(moves, nest.order[outer], axis=0)
+        renewed = np.take_along_axis(fresh_by_dim(index, extents, strides), nest.order[outer], axis=0)
+        for loop, move in enumerate(moves):
+            fresh = np.where(innermost == 0, renewed[loop], fresh)
+            innermost = np.where(innermost == 0, move, innermost)
+            jump = move - position
+            change = np.where(jump == innermost, fresh, tile)
+            total += nest.repeats[outer, loop] * np.where(jump == 0, 0, change)
+            position += move
+    return total
+
+
+Touches = Callable[[int, Integers], Integers]
+"""Array form of `model.cost.rules.CountingRule.touched`; the inner nodes may differ by mapping."""
+
+
+def _touches(
+    nest: BatchNest, index: SpaceIndex, space: Dataspace, tiles: Sequence[Integers], counting: Counting
+) -> Touches:
+    if not space.read_write:
+        return lambda outer, inner: np.zeros_like(inner)
+    if counting != EXACT or index.partitions:
+        # Where tiles partition the tensor, Timeloop's shares of it are exact.
+        parts = partition_words(nest.architecture, tiles)
+        return lambda outer, inner: parts[outer]
+    return lambda outer, inner: _covered_by_row(nest, index, outer, inner)
+
+
+def _covered_by_row(nest: BatchNest, index: SpaceIndex, outer: int, inner: Integers) -> Integers:
+    """Words that tiles cover, counted once for equal loops."""
+    nodes, size = len(nest.factors), len(index.relevant)
+    loops = nest.factors[:, list(index.relevant)].reshape(nodes * size, -1)
+    rows, inverse = np.unique(np.concatenate([inner[None, :], loops]), axis=1, return_inverse=True)
+    ranks = [[int(c) for c in rank] for rank in index.coefficients[:, list(index.relevant)]]
+    counted = {node for node in range(nodes) if node in nest.architecture.storage_indices or node > outer}
+    found = []
+    for innermost, *factors in rows.T.tolist():
+        by_node = [factors[node * size : (node + 1) * size] for node in range(nodes)]
+        strides = [
+            [math.prod(column) for column in zip(*by_node[n + 1 :], strict=True)] or [1] * size
+            for n in range(nodes)
+        ]
+        inside = [math.prod(column) for column in zip(*by_node[innermost:], strict=True)] or [1] * size
+        moves = [
+            (bound, tuple(rank[d] * strides[node][d] for rank in ranks))
+            for node in counted
+            if node < innermost
+            for d, bound in enumerate(by_node[node])
+        ]
+        found.append(covered_words(_box(ranks, inside), moves))
+    covered: Integers = np.array(found, dtype=np.int64)[inverse.reshape(-1)]
+    return covered
+
+
+def _box(ranks: Sequence[Sequence[int]], bounds: Sequence[int]) -> list[int]:
+    """Extents of the box that a block of iterations touches."""
+    return [1 + sum(abs(c) * (b - 1) for c, b in zip(rank, bounds, strict=True)) for rank in ranks]
+
+
+def _counts(
+    level: StorageLevel,
+    space: Dataspace,
+    served: Integers,
+    delivered: Integers,
+    firsts: tuple[Integers, Integers],
+) -> tuple[Integers, Integers, Integers]:
+    """Reads, fills and updates where the level keeps the dataspace (see `model.cost.traffic`)."""
+    if not space.read_write:
+        return served, delivered, np.zeros_like(served)
+    if space.name in level.no_coalesce:
+        return served, served, served
+    if space.name in level.rmw_first_update:
+        return served, delivered, served
+    served_first, filled_first = firsts
+    return np.maximum(served - served_first, 0), np.maximum(delivered - filled_first, 0), served

@@ -1,0 +1,47 @@
+"""Certificates of optima that are found by pricing every mapping: no search has a part in them."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import Any
+
+from model.cost import evaluate_in
+from model.mapspace import Mapspace
+from solver import Result, Status, Termination
+from solver.certificate import canonical, certificate
+from tests.bruteforce import Optimum, optima
+from tests.solver.certificate.checker import digested
+
+STEPS = {"by_survey": 0, "by_lattice": 1, "by_branching": 0, "by_core": 0, "survey_bound": None}
+
+
+def claimed(mapspace: Mapspace, objectives: tuple[str, ...], optimum: Optimum) -> dict[str, Any]:
+    """Return a certificate that claims `optimum`: a value per objective and a mapping; None if there is none.
+
+    Its evidence names everything that has to be searched, and says nothing else.
+    """
+    values, mapping = ((), None) if optimum is None else optimum
+    assert isinstance(values, tuple)
+    result = Result(
+        status=Status.INFEASIBLE if mapping is None else Status.OPTIMAL,
+        termination=Termination.PROVEN,
+        objectives=objectives,
+        units_per_pj=mapspace.architecture.units_per_pj,
+        value=values[0] if values else None,
+        bound=values[0] if values else None,
+        later_bounds=values[1:],
+        mapping=mapping,
+        evaluation=None if mapping is None else evaluate_in(mapspace, mapping),
+    )
+    document = json.loads(json.dumps(certificate(mapspace, result, ["enumerated"])))
+    sets = product(*(space["keep"] for space in canonical(mapspace)["dataspaces"]))
+    masks = [{"keep": list(own), **STEPS} for own in sets]
+    searched = objectives[:1] if mapping is None else objectives
+    evidence = [{"objective": objective, "masks": masks} for objective in searched]
+    return digested({**document, "evidence": evidence})
+
+
+def enumerated(mapspace: Mapspace, *objectives: str) -> dict[str, Any]:
+    """Return the certificate of the optimum among all mappings."""
+    return claimed(mapspace, objectives, optima(mapspace, [objectives])[0])
