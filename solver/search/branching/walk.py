@@ -164,7 +164,8 @@ class Walk:
         here = still
         if self.together:
             here = np.where(self._led_elsewhere(view), 1, still)
-        moved = np.where(self._elsewhere(view), here, still * outside)
+        # Loops that left the tile outside in place repeat what this slot's loops deliver.
+        moved = np.where(self._elsewhere(view), here, still * outside * self.node.in_place[view.place])
         return np.where(self.alive[view.place], outside, moved)
 
     @cached_property

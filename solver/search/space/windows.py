@@ -142,24 +142,32 @@ def _led(plain: IntArray, part: Along, lead: Lead, others: Sequence[Along]) -> W
     box, every = part.box, part.every
     move, along, back = (np.minimum(words, box) for words in (lead.move, lead.along, lead.back))
     starts = np.maximum(every // lead.bound, 1)
-    rest = (every - starts) * move + (starts - 1) * along
+    led = (every - starts) * move
+    # Other loops may lie between those over the component's dimensions, and go back more often than these advance.
+    again = led + (starts - 1) * np.minimum(along, back)
     share = plain // (box * every)
+    if not others:
+        return Words(share * (again + back), share * (led + (starts - 1) * along + box))
     crossed = math.prod(other.every for other in others)
-    kept = 1.0 * (box - back) * (1 + ROUNDING)
-    if others:
-        kept = kept * np.maximum.reduce([_overlap(other) for other in others])
+    kept = 1.0 * (box - back) * _overlap(others) * (1 + ROUNDING)
     whole = crossed * box - (crossed - 1) * np.ceil(kept).astype(np.int64)
-    return Words(share * (rest + back), share * rest + share // crossed * whole)
+    return Words(share * (again + back), share * again + share // crossed * whole)
 
 
-def _overlap(part: Along) -> FloatArray:
-    """Share of a tile, at most, that it has in common with the one before when a loop moves it along."""
-    most: FloatArray = np.zeros(np.broadcast_shapes(np.shape(part.box), np.shape(part.every)))
-    for lead in part.leads:
-        starts = np.maximum(part.every // lead.bound, 1)
+def _overlap(parts: Sequence[Along]) -> FloatArray | float:
+    """Share of a tile, at most, that it has in common with the one before when loops move it along some parts.
+
+    It is the mean over as many movements as there are positions along one part. Loops along several parts may
+    lie in any order, so that there each movement is taken to have the most in common.
+    """
+    most: FloatArray | float = 0.0
+    for part, lead in ((part, lead) for part in parts for lead in part.leads):
         by_lead, by_others = (np.maximum(1 - words / part.box, 0.0) for words in (lead.move, lead.along))
-        steps = np.maximum(part.every - 1, 1)
-        shared = ((part.every - starts) * by_lead + (starts - 1) * by_others) / steps
+        shared = np.maximum(by_lead, by_others)
+        if len(parts) == 1:
+            starts = np.maximum(part.every // lead.bound, 1)
+            steps = np.maximum(part.every - 1, 1)
+            shared = ((part.every - starts) * by_lead + (starts - 1) * by_others) / steps
         most = np.maximum(most, np.where(lead.live, shared, 0.0))
     return most
 

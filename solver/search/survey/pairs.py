@@ -12,6 +12,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.grid import SpatialGrid
 from solver.search.space.search_space import SearchSpace
+from solver.search.survey.fewest import fewest_words
 
 CHUNK = 1 << 21
 """Costs that are computed together, for each class of loop orders."""
@@ -73,14 +74,18 @@ class Level:
         ValueError
             If no tile fits.
         """
-        return float(self._once(place).min())
+        return float(fewest_words(self.space, place, (self.place, self.tenants))[0])
+
+    def fewest_repeated(self, place: int) -> float:
+        """Fewest words each time that this is repeated."""
+        return float(self._repeated(place).min())
 
     def words(self, place: int) -> FloatArray:
         """Words of all instances without reuse, at least; shape (tiles,)."""
         irrelevant = self.space.tables[place].irrelevant_tiles[self.tiles]
-        return self._once(place) * irrelevant
+        return self._repeated(place) * irrelevant
 
-    def _once(self, place: int) -> FloatArray:
+    def _repeated(self, place: int) -> FloatArray:
         words = self.space.relevant_words(place, self.place, self.space.no_unrolling).repeated
         return words[self.tiles].astype(np.float64)
 
@@ -261,7 +266,7 @@ class _Step:
                 iterations = space.tables[place].irrelevant_tiles[targets].astype(np.float64)
                 unused = self.grid.unused_above[place][self.pair.outer.place]
                 more = np.maximum(iterations[:, None] / unused - 1, 0.0)
-                ended[place] = more * (per_copies * inner.fewest(place))
+                ended[place] = more * (per_copies * inner.fewest_repeated(place))
         return ended
 
 
