@@ -265,7 +265,10 @@ def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling
         covered = lattice.across(tables.boxes[number], part.dims) * positions
         if part.sliding:
             instances = math.prod(unrolling.above[d] for d in part.dims)
-            covered = np.minimum(covered, -(-part.window_words // instances) * instances)
+            # Sums of sets of integers have at least so many values, wherever the tiles of an instance lie.
+            reached = 1 + sum(-(-lattice.bounds[d] // unrolling.above[d]) - 1 for d in part.dims)
+            window = max(-(-part.window_words // instances), reached)
+            covered = np.minimum(covered, window * instances)
         union = union * lattice.spread(covered)
     return union
 
