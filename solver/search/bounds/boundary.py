@@ -17,6 +17,9 @@ from solver.search.subproblems.subproblem import Subproblem
 LARGEST_COUNT = 1 << 62
 """Words up to which 64 bits hold the counts of all dataspaces together."""
 
+REPEATS = (1, 2, 4, 16, 64)
+"""Numbers of deliveries that bounds tell apart where tiles of windows are reused: so many, up to the next."""
+
 
 def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
     """Round up ``numerator / denominator``, entry by entry; the denominator is above 0."""
@@ -146,15 +149,58 @@ class Boundary:
         ----------
         docs/search.md, "The lattice": reuse is charged where it ends.
         """
+        repeated, begun = self._least
+        deliveries = self._deliveries(level, tiles, runs) * repeats
+        return self._extra_of(repeated * np.maximum(deliveries - 1, 0) + begun)
+
+    def _deliveries(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
+        """Iterations outside of the tile of `level` that repeat deliveries, but for `runs`."""
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
         unused = self.sub.unused_above(self.place, level)
         # Where a division leaves a rest there is no such mapping, or the factors are those of several.
-        outside = irrelevant // unused if runs is None else -(-irrelevant // (unused * runs))
+        return irrelevant // unused if runs is None else -(-irrelevant // (unused * runs))
+
+    def _extra_of(self, words: IntArray) -> IntArray:
+        """Cost beyond `once` of `words` that all instances get."""
         numerator, denominator = self.share
-        repeated, begun = self._least
-        words = repeated * np.maximum(outside * repeats - 1, 0) + begun
         delivered = ceil_div(times(words, numerator), denominator)
         return self.extra(np.maximum(delivered, self.once_words))
+
+    @cached_property
+    def repeats(self) -> tuple[int, ...]:
+        """What to tell apart of `REPEATS`; (0,) if nothing is known of what later deliveries bring."""
+        view = self.sub.space.views[self.place]
+        most = int(self.sub.space.tables[self.place].irrelevant_tiles.max())
+        most //= self.sub.unused_above(self.place, self.level)
+        if not self.sliding or view.read_write or most == 1:
+            return (0,)
+        return tuple(number for number in REPEATS if number <= most)
+
+    def begun(self, tiles: IntArray, repeats: int) -> IntArray:
+        """Cost of so many deliveries of reused tiles beyond `surplus`, at least; one of `repeats`."""
+        if repeats <= 1:
+            return np.zeros(len(tiles), dtype=np.int64)
+        repeated, begun = self.words()
+        words = times(repeated[tiles], repeats - 1) + begun[tiles]
+        return np.maximum(self._extra_of(words) - self.surplus(tiles), 0)
+
+    def ended(self, level: int, tiles: IntArray, repeats: int, runs: IntArray | None = None) -> IntArray:
+        """As `reused`, beyond what `begun` has; `INFINITY` where deliveries are fewer, or as many as the next.
+
+        Where there are more than is known, the least of them count.
+        """
+        if repeats == 0:
+            return self.reused(level, tiles, runs)
+        deliveries = self._deliveries(level, tiles, runs)
+        place = self.repeats.index(repeats)
+        possible = deliveries >= repeats
+        if place + 1 < len(self.repeats):
+            possible &= deliveries < self.repeats[place + 1]
+        if repeats == 1:
+            return np.where(possible, self._extra_of(np.full(len(tiles), self._least[1])), INFINITY)
+        numerator, denominator = self.share
+        more = times(np.maximum(deliveries - repeats, 0), self._least[0] * numerator) // denominator
+        return np.where(possible, np.minimum(self.price.increment(more), INFINITY), INFINITY)
 
     @property
     def sliding(self) -> bool:

@@ -139,7 +139,7 @@ class SlotPairs:
 
         return together, apart
 
-    def ended(self, boundary: Boundary, level: int) -> IntArray:
+    def ended(self, boundary: Boundary, level: int, repeats: int) -> IntArray:
         """Cost of a boundary beyond what either tile tells, if reuse of the inner one ends in the slot."""
         space, place = self.space, boundary.place
         irrelevant = space.tables[place].irrelevant_tiles[self._targets]
@@ -147,7 +147,8 @@ class SlotPairs:
         words, elsewhere = self._words(boundary, None, ()), self._elsewhere(place)
         inside = np.where(elsewhere, 1, outside)
         delivered = boundary.repeated_words(words, inside, outside // inside)
-        known = boundary.surplus(self._tiles) + boundary.reused(level, self._targets)
+        known = boundary.surplus(self._tiles) + boundary.begun(self._tiles, repeats)
+        known = known + boundary.ended(level, self._targets, repeats)
         return np.maximum(boundary.extra(delivered) - known, 0)
 
     def _shortened(self, boundary: Boundary, level: int, repeats: IntArray) -> IntArray:

@@ -67,39 +67,45 @@ class SlotStep:
             Quanta, shape (outer,), `INFINITY` at the most. A row may come several times: the least counts.
         """
         boundaries = self.boundaries.by_level[self.level + 1]
-        here = [b for b in boundaries if b.counts_in(members)]
-        due = self.boundaries.due(row, self.level + 1)
-        loose = [b for b in boundaries if b.sliding and not b.counts_in(members)]
         if self._pairwise and (self._inner or any(b.sliding for b in boundaries)):
-            yield from self._by_pairs(row, members, costs, loose)
+            yield from self._by_pairs(row, members, costs)
             return
-        for key, ended in ((CLOSED, [*here, *due]), *self._staying(row, here, due)):
-            least = self._reach.least(costs, self._loops(key, members))
+        for key, begun, ended in self._ends(row, members):
+            least = self._reach.least(self._with(costs, begun), self._loops(key, members))
             yield key, np.minimum(least + self._charges(ended), INFINITY)
 
     def _by_pairs(
-        self, row: Row, members: frozenset[int], costs: IntArray, loose: Sequence[Boundary]
+        self, row: Row, members: frozenset[int], costs: IntArray
     ) -> Iterator[tuple[Row, IntArray]]:
         """The same, with what each pair of tiles tells of windows."""
-        here = [b for b in self.boundaries.by_level[self.level + 1] if b.counts_in(members)]
-        due, pairs = self.boundaries.due(row, self.level + 1), self._pairs
-        charged = costs[pairs.columns]
-        possible = pairs.led_by(members) & (charged < INFINITY)
+        boundaries, pairs = self.boundaries.by_level[self.level + 1], self._pairs
+        loose = [b for b in boundaries if b.sliding and not b.counts_in(members)]
+        leading = pairs.led_by(members)
         together, apart = pairs.split(members, self.level, loose)
-        for key, ended in ((CLOSED, [*here, *due]), *self._staying(row, here, due)):
-            going_on = possible
+        for key, begun, ended in self._ends(row, members):
+            charged = self._with(costs, begun)[pairs.columns]
+            going_on = leading & (charged < INFINITY)
             if key.place is not None:
-                going_on = possible & pairs.only_over(sorted(self.space.views[key.place].irrelevant))
-            more = np.minimum(together, apart(ended))
-            for boundary in (b for b in ended if b.sliding and b in here):
-                more = more + pairs.ended(boundary, self.level)
+                going_on = going_on & pairs.only_over(sorted(self.space.views[key.place].irrelevant))
+            more = np.minimum(together, apart([boundary for boundary, _ in ended]))
+            for boundary, repeats in ended:
+                if boundary.sliding and boundary.level == self.level + 1:
+                    more = more + pairs.ended(boundary, self.level, repeats)
             least = pairs.least(np.minimum(charged + more, INFINITY), going_on)
             yield key, np.minimum(least + self._charges(ended), INFINITY)
 
-    def _charges(self, ended: Iterable[Boundary]) -> IntArray:
+    def _with(self, costs: IntArray, begun: Sequence[_Reuse]) -> IntArray:
+        """Costs of the tiles inside with those of deliveries that begin there."""
+        for boundary, repeats in begun:
+            if repeats > 1:
+                costs = np.minimum(costs + boundary.begun(self._tiles, repeats), INFINITY)
+        return costs
+
+    def _charges(self, ended: Iterable[_Reuse]) -> IntArray:
         """What boundaries cost whose reuse ends at the tiles outside."""
         none = np.zeros(len(self.outer), dtype=np.int64)
-        return sum((boundary.reused(self.level, self.outer) for boundary in ended), none)
+        charges = (boundary.ended(self.level, self.outer, repeats) for boundary, repeats in ended)
+        return sum((np.minimum(charge, INFINITY) for charge in charges), none)
 
     @cached_property
     def _inner(self) -> tuple[int, ...]:
@@ -120,21 +126,32 @@ class SlotStep:
         still = dims if row.place is None else self.space.views[row.place].irrelevant
         return tuple(d for d in dims if d in still and d not in self._inner[:first])
 
-    def _staying(
-        self, row: Row, here: list[Boundary], due: list[Boundary]
-    ) -> Iterator[tuple[Row, list[Boundary]]]:
-        """Rows outside of the slot, and the boundaries that are charged because they end in it.
+    def _ends(
+        self, row: Row, members: frozenset[int]
+    ) -> Iterator[tuple[Row, Sequence[_Reuse], Sequence[_Reuse]]]:
+        """Rows outside of the slot, with the reuse that begins at its tiles inside, and that ends in it.
 
         The row may go on, or end in favour of another dataspace of the class that goes on. The rest of
         the class is charged nothing: it might go on too.
         """
+        here = [b for b in self.boundaries.by_level[self.level + 1] if b.counts_in(members)]
+        joining = [(b, row.repeats) for b in here if row.place is not None and b.place == row.place]
+        others = [b for b in here if b.place != row.place]
+        due = [(b, row.repeats) for b in self.boundaries.due(row, self.level + 1)]
+        # One dataspace at most is looked at so closely; of the others any number of deliveries is possible.
+        varied = next((b for b in others if len(b.repeats) > 1), None)
+        plain = [(b, 0) for b in others if b is not varied]
+        for reuse in [(varied, number) for number in varied.repeats] if varied else [None]:
+            begun = [*joining, *filter(None, [reuse])]
+            yield CLOSED, begun, [*begun, *plain, *due]
         if self.level == 0:
             return
         if row.place is not None:
-            yield Row(row.place, row.innermost), []
-        ended = [
-            boundary for boundary in (*here, *due) if row.place is not None and boundary.place == row.place
-        ]
-        for boundary in here:
-            if boundary.place != row.place:
-                yield Row(boundary.place, self.level + 1), ended
+            yield row, joining, []
+        for boundary, number in ((b, number) for b in others for number in b.repeats):
+            key = Row(boundary.place, self.level + 1, number)
+            yield key, [*joining, (boundary, number)], [*joining, *due]
+
+
+_Reuse = tuple[Boundary, int]
+"""A boundary whose dataspace is reused, and how often it is delivered at least, as of a row."""

@@ -307,7 +307,8 @@ class Walk:
             if not applies.any():
                 continue
             for boundary in bounds.boundaries.due(row, level):
-                cost = cost + boundary.reused(level, self.candidates.tiles, self.runs[boundary.place])
+                runs = self.runs[boundary.place]
+                cost = cost + boundary.ended(level, self.candidates.tiles, row.repeats, runs)
             least = np.where(applies, np.minimum(least, cost), least)
         return least
 
