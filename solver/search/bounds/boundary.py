@@ -28,7 +28,7 @@ def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
 
 def times(words: IntArray, factor: int) -> IntArray:
     """Words times a factor, as far as 64 bits hold the product."""
-    return words if factor == 1 else np.minimum(words, LARGEST_COUNT // factor) * factor
+    return words * factor if factor <= 1 else np.minimum(words, LARGEST_COUNT // factor) * factor
 
 
 @dataclass(frozen=True)
