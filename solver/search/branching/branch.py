@@ -65,9 +65,9 @@ class Branching:
         self.expanded = 0
         # Nodes whose inside the bounds ruled out: nodes in the same state that spent more are ruled out too.
         self._refuted: dict[NodeState, list[Node]] = {}
-        # Nodes that only the cost model's doubles ruled out, and so all that deliver the same words.
+        # Nodes that only the cost model's cycles ruled out, and so all that deliver the same words.
         self._refuted_alike: set[tuple[NodeState, Delivered]] = set()
-        # Leaves that only these doubles ruled out: equal loads may be rounded otherwise.
+        # Leaves that only these ruled out: other words may take as many cycles.
         self._ties = 0
         # Nodes that only what is handed out ruled out: no state tells of it.
         self._dearer = 0
@@ -192,7 +192,7 @@ class Branching:
         return not self.sub.improves(self.goal, least, self.sub.cycles(np.array(node.busiest)))
 
     def _tied(self, node: Node) -> bool:
-        """Whether a leaf is no better than the incumbent once the cost model's doubles are looked at."""
+        """Whether a leaf is no better than the incumbent once the cost model's cycles are known."""
         if not len(node.loads):
             return False
         words = {(place, level): words for place, level, words in node.delivered}
