@@ -42,3 +42,8 @@ def objective_value(objective: str, energy: Quantity, cycles: Quantity) -> Quant
 def in_reported_unit(objective: str, quantity: int, units_per_pj: int) -> float | int:
     """Convert an exact objective value to what people read: pJ, cycles (an int) or pJ * cycles."""
     return quantity if objective == LATENCY else quantity / units_per_pj
+
+
+TOTAL, LAYERS, METHODS = CRITERIA = ("total", "layers", "methods")
+"""What the array of an assignment may be chosen by: the assignment's total; the layers' cheapest methods,
+transitions left out; the sum over all methods of all layers, as in the published notebook."""

@@ -27,7 +27,7 @@ from solver.result import (
     bounded,
     within_loop_limit,
 )
-from solver.search.branching.skeleton import Priced
+from solver.search.branching.completion import Priced
 from solver.search.mapper import SharedSearch
 
 PATIENCE_S = 5.0

@@ -25,7 +25,7 @@ from solver.result import (
     StopCallback,
     Termination,
 )
-from solver.search.branching.skeleton import Priced
+from solver.search.branching.completion import Priced
 from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch
 from solver.search.trivial import trivial_bound

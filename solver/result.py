@@ -100,9 +100,9 @@ class Options:
             raise ValueError("the nodes to branch must not be negative")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Statistics:
-    """How much work a search did."""
+    """How much work a search did; while it runs, so far."""
 
     seconds: float = 0.0  # wall-clock time
     states: int = 0  # tiles that fit, over all levels but the outermost and all lattices that were bounded

@@ -13,7 +13,7 @@ from model.cost import Evaluation, evaluate_in
 from model.cost.slack import CAPACITY, RESOURCES, Resource
 from model.mapspace import Mapspace
 from solver.result import Options, ProgressCallback, Result, Search, Status, StopCallback
-from solver.search.branching.skeleton import Priced
+from solver.search.branching.completion import Priced
 
 FACTORS = (Fraction(1, 2), Fraction(2))
 

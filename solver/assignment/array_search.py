@@ -16,9 +16,9 @@ from model.assignment import (
     arrays_within,
     price,
 )
+from model.objective import LAYERS, TOTAL
 from solver.assignment.assigner import assign
 from solver.assignment.result import AssignOptions, AssignResult
-from solver.criteria import LAYERS, TOTAL
 from solver.result import Clock, Status, StopCallback, Termination
 
 BOUND_S = 1.0
@@ -33,7 +33,7 @@ class ArrayChoice:
     columns: int
     # The assignment. With the criterion ``total``, OPTIMAL and the bound speak of all arrays.
     result: AssignResult
-    criterion: str  # out of `solver.criteria.CRITERIA`
+    criterion: str  # out of `model.objective.CRITERIA`
     value: int  # of the criterion on this array, in steps
     # Arrays within the budget, and how many of them an assignment was solved for.
     arrays: int
@@ -54,7 +54,7 @@ def assign_costed(
     hardware
         What prices shapes: an array, or a budget to choose it within; ValueError if shapes have neither.
     criterion
-        Out of `solver.criteria.CRITERIA`: what the array is chosen by.
+        Out of `model.objective.CRITERIA`: what the array is chosen by.
     options, should_stop
         As for `assign`, for the whole search.
 

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from model.mapspace import COUNTINGS
-from model.objective import ADDITIVE, OBJECTIVES, TIMELOOP_METRICS
+from model.objective import ADDITIVE, CRITERIA, OBJECTIVES, TIMELOOP_METRICS, TOTAL
 from model.text.limits import Limits
 from model.wording import printable
 from solver.cli.output import write_stderr, write_stdout
-from solver.criteria import CRITERIA, TOTAL
 from solver.exit_codes import EXIT_INVALID, MEANINGS
 from solver.report.pictures import FORMATS
 from solver.result import Options

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.cascade import Network
-from model.objective import ADDITIVE
+from model.objective import ADDITIVE, TOTAL
 from model.text.reader import parse_assignments
 from model.text.source import SpecError
 from solver.cli.network import run_searches
@@ -27,7 +27,6 @@ from solver.cli.output import (
 )
 from solver.cli.progress import interruptible
 from solver.cli.running import EXIT_OF_STATUS, load_options
-from solver.criteria import TOTAL
 from solver.report.pictures import FORMATS
 
 if TYPE_CHECKING:

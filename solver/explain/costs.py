@@ -29,7 +29,7 @@ from solver.result import (
     StopCallback,
     bounded,
 )
-from solver.search.branching.skeleton import Priced
+from solver.search.branching.completion import Priced
 
 Clause = tuple[Constraint | TemporalOrder, ...]
 """Constraints that are written at one place and dropped together."""

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from model.assignment.network import Convolution, ShapedLayer
+from model.objective import LAYERS, METHODS, TOTAL
 from solver.assignment.array_search import ArrayChoice
 from solver.assignment.assigner import Alternatives, alternatives
 from solver.assignment.mapped import Gain, MappedAssignment, MethodCost
 from solver.assignment.result import RULES, Assignment, AssignResult, Decomposition
-from solver.criteria import LAYERS, METHODS, TOTAL
 from solver.report.document import Document, picked, plain, reason_document
 from solver.report.figures import NOTHING, cost_text, count_text, counted, percent, seconds_text
 from solver.report.reasons import INDENT, change_lines, others_left, placed_text, titled

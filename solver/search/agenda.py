@@ -16,7 +16,7 @@ from solver.search.candidates import Coming, Surveyed, Unopened
 from solver.search.goal import Goal
 from solver.search.subproblems.groups import together
 from solver.search.survey.cells import halves
-from solver.search.survey.outlook import Outlook
+from solver.search.survey.prospects import SurveyBounds
 from solver.search.survey.survey import Survey
 
 FIRST_ALONE = 16
@@ -95,8 +95,8 @@ class _Merged:
 class _Rest:
     """Subproblems of a keep mask that wait for their turn."""
 
-    def __init__(self, outlook: Outlook, mask: int, numbers: IntArray) -> None:
-        self._outlook = outlook
+    def __init__(self, survey_bounds: SurveyBounds, mask: int, numbers: IntArray) -> None:
+        self._survey_bounds = survey_bounds
         self.mask = mask
         self._numbers = numbers
         self._version: int | None = None
@@ -104,15 +104,15 @@ class _Rest:
     @property
     def numbers(self) -> IntArray:
         """Those that are hopeful, by rising bounds; they are looked at anew where bounds have changed."""
-        if self._version != self._outlook.version:
-            self._numbers = self._outlook.hopeful(self.mask, self._numbers)
-            self._version = self._outlook.version
+        if self._version != self._survey_bounds.version:
+            self._numbers = self._survey_bounds.hopeful(self.mask, self._numbers)
+            self._version = self._survey_bounds.version
         return self._numbers
 
     def look_closely(self) -> None:
         """Bound them anew, tiles of windows more closely."""
         if len(self.numbers):
-            self._numbers = self._outlook.look_closely(self.mask, self.numbers)
+            self._numbers = self._survey_bounds.look_closely(self.mask, self.numbers)
 
     def pop(self) -> IntArray:
         """The number of the first one."""
@@ -136,7 +136,7 @@ class Agenda:
         self._goal = goal
         self._quantum = quantum
         self._places = {mask: place for place, mask in enumerate(survey.space.keep_masks)}
-        self.outlook = Outlook(survey, goal)
+        self.survey_bounds = SurveyBounds(survey, goal)
         self._taken: set[tuple[int, int]] = set()
         self._trials: Counter[int] = Counter()
         self._settled: Counter[int] = Counter()
@@ -146,7 +146,7 @@ class Agenda:
     @property
     def least(self) -> int | None:
         """Bound on the objective of any mapping, None if there is none."""
-        least = self.outlook.least
+        least = self.survey_bounds.least
         return max(0, math.floor(least)) if math.isfinite(least) else None
 
     def turns(self) -> Iterator[tuple[int, Coming]]:
@@ -155,22 +155,22 @@ class Agenda:
         Where unopened cells may hold a better one, a few candidates come before their turn, then `Unopened`:
         the cells are opened when the next turn is asked for.
         """
-        outlook, merged, tried = self.outlook, _Merged(), 0
-        while min(merged.bound, outlook.closed) < outlook.limit:
-            if merged.bound <= outlook.closed:
+        survey_bounds, merged, tried = self.survey_bounds, _Merged(), 0
+        while min(merged.bound, survey_bounds.closed) < survey_bounds.limit:
+            if merged.bound <= survey_bounds.closed:
                 yield int(merged.bound), merged.pop()
             elif merged and tried < TRIED:
                 # Before more cells are opened, the best subproblems so far may lead to a better incumbent.
                 tried += 1
-                yield max(0, math.floor(outlook.closed)), merged.pop()
+                yield max(0, math.floor(survey_bounds.closed)), merged.pop()
             else:
                 tried = 0
-                yield max(0, math.floor(outlook.closed)), Unopened()
-                merged.add(*((bound, self._of_mask(*own)) for bound, own in outlook.open()))
+                yield max(0, math.floor(survey_bounds.closed)), Unopened()
+                merged.add(*((bound, self._of_mask(*own)) for bound, own in survey_bounds.open()))
 
     def _of_mask(self, mask: int, numbers: IntArray) -> Iterator[Turn]:
         """Candidates of a mask by rising bounds: subproblems, and where these are many groups of them."""
-        rest = _Rest(self.outlook, mask, numbers)
+        rest = _Rest(self.survey_bounds, mask, numbers)
         closely = self._trials.total() >= FIRST_LOOSELY
         if closely:
             rest.look_closely()
@@ -204,8 +204,8 @@ class Agenda:
         version = None
         while parts:
             self._join()
-            if version != self.outlook.version:
-                parts, version = self.outlook.falling(mask, parts), self.outlook.version
+            if version != self.survey_bounds.version:
+                parts, version = self.survey_bounds.falling(mask, parts), self.survey_bounds.version
             if parts and not self._had(mask, numbers := parts.pop()):
                 yield self._turn(mask, numbers)
 
@@ -213,11 +213,11 @@ class Agenda:
         """Bound levels together, for many subproblems at once, if it is time for that."""
         if self._in_vain < self._patience:
             return
-        settled, self._in_vain = self.outlook.join(), 0
+        settled, self._in_vain = self.survey_bounds.join(), 0
         if settled > NEARLY_ALL:
             self._patience = FEWEST_IN_VAIN
         elif settled > LITTLE:
-            self._patience = max(FEWEST_IN_VAIN, self.outlook.most_joined // JOINED_PER_LATTICE)
+            self._patience = max(FEWEST_IN_VAIN, self.survey_bounds.most_joined // JOINED_PER_LATTICE)
         else:
             self._patience = min(2 * self._patience, MOST_IN_VAIN)
 
@@ -233,7 +233,7 @@ class Agenda:
     def parts(self, group: Surveyed, bounds: AnyBounds) -> Iterator[Turn]:
         """The parts of a group that was bounded, as far as that does not settle them."""
         mask = self._places[group.sub.mask]
-        numbers = self.outlook.hopeful(mask, group.numbers)
+        numbers = self.survey_bounds.hopeful(mask, group.numbers)
         if bounds.empty or len(numbers) == 0:
             return
         for half in halves(self._survey.grid.chosen(numbers)):
@@ -269,7 +269,7 @@ class Agenda:
 
     def _turn(self, mask: int, numbers: IntArray, outer: AnyBounds | None = None) -> Turn:
         """The candidate of some subproblems of a mask, part of a group with the bounds `outer`."""
-        goal, known = self._goal, self.outlook.prospects[mask]
+        goal, known = self._goal, self.survey_bounds.prospects[mask]
         if len(numbers) == 1:
             self._taken.add((mask, int(numbers[0])))
         grid, keeps = self._survey.grid.chosen(numbers), self._survey.space.keep_masks[mask]

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count, islice
 
+from model.mapspace import Mapspace
+from solver.heuristics.interface import Budget, BudgetSpent, MapperError
+from solver.heuristics.local_search import GreedyDescent
+from solver.heuristics.pricing import Pricing
 from solver.result import Phase
 from solver.search.agenda import Agenda
 from solver.search.bounds.lattice_bounds import AnyBounds, LatticeBounds
-from solver.search.branching.branch import Branching
-from solver.search.branching.completion import Completion
+from solver.search.branching.branch import Branching, LoadBounds
+from solver.search.branching.completion import Completion, Priced, Skeleton, SkeletonKey
 from solver.search.branching.core import Core, fits_core
-from solver.search.branching.load_bounds import LoadBounds
-from solver.search.branching.skeleton import Priced, Skeleton, SkeletonKey
 from solver.search.candidates import (
     Bounded,
     Candidate,
@@ -26,14 +28,29 @@ from solver.search.candidates import (
     tightened,
 )
 from solver.search.goal import Goal
-from solver.search.hints import hint
 from solver.search.ledger import Ledger
 from solver.search.shared import Shared
 from solver.search.space.orders import slot_orders
-from solver.search.stopping import Stopped
+from solver.search.stopping import Stop, Stopped
 from solver.search.subproblems.loads import Searchable, loaded
 from solver.search.survey.survey import Survey
 from solver.search.vicinity import Place, Vicinity
+
+
+def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: Stop) -> list[Priced]:
+    """The best mapping that greedy descents from random ones find, or nothing."""
+    # Heuristics that cannot treat a mapspace are not needed for its optimum.
+    with suppress(BudgetSpent, MapperError):
+        pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)
+        if not pricing.batched:
+            # One by one the search itself is faster.
+            return []
+        with suppress(BudgetSpent):
+            GreedyDescent().find_mapping(mapspace, pricing)
+        if pricing.best is not None:
+            return [Priced(pricing.best.mapping, pricing.best.evaluation)]
+    return []
+
 
 ROUND = 16
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
@@ -88,7 +105,7 @@ class Search:
         self.quantum = quantum
         self.best = best
         self.options, self.stop, self.report = shared.options, shared.stop, shared.report
-        self.counters, self.bounder = shared.counters, shared.bounder
+        self.statistics, self.bounder = shared.statistics, shared.bounder
         self.ledger = Ledger(survey)
         self.agenda = Agenda(survey, goal, quantum)
         self.orders = tuple(
@@ -99,7 +116,7 @@ class Search:
         self._ticket = count()
         self._lowest: int | None = None
         self._completed: set[SkeletonKey] = set()
-        self._vicinity = Vicinity(survey, self.agenda.outlook)
+        self._vicinity = Vicinity(survey, self.agenda.survey_bounds)
         self._neighbours: Iterator[Place] = iter(())
         self._nodes, self._rounds, self._hints = 0, 0, 0
         self._turns = self.agenda.turns()
@@ -117,7 +134,7 @@ class Search:
         """
         judged = self.goal.incumbent
         masks = len(self.space.keep_masks)
-        self.counters.masks += masks
+        self.statistics.masks += masks
         if self.goal.incumbent is None and masks * len(self.survey.grid) >= MANY:
             self._take_hint()
             self.report(Phase.SURVEY, self.goal, None)
@@ -187,8 +204,8 @@ class Search:
         # When stopped, the rest has no bounds: the one of the round's first candidate holds for all.
         open_candidates = []
         for candidate, bounds in zip(candidates, bounded, strict=False):
-            self.counters.states += bounds.states
-            self.counters.subproblems += 1
+            self.statistics.states += bounds.states
+            self.statistics.subproblems += 1
             self.ledger.surveyed(candidate.sub.mask, candidate.numbers)
             self.ledger.bounded(bounds)
             self.agenda.bounded(candidate, bounds)
@@ -228,7 +245,7 @@ class Search:
 
     def _refine_loads(self, candidates: list[Surveyed]) -> None:
         """The same where only cycles count: by the load of one resource after the other."""
-        self.counters.subproblems += len(candidates)
+        self.statistics.subproblems += len(candidates)
         known: list[list[LoadBounds] | None] = [[] for _ in candidates]
         for resource in (*self.resources, None):
             # Where no bandwidth decides the cycles of a subproblem, any of its mappings will do.
@@ -239,7 +256,7 @@ class Search:
             within = [own[-1].bounds.survivors if (own := known[number]) else None for number in due]
             bounded = self.bounder.bound(list(due.values()), limits, self.stop, within)
             for (number, sub), bounds in zip(due.items(), bounded, strict=False):
-                self.counters.states += bounds.states
+                self.statistics.states += bounds.states
                 self.ledger.bounded(bounds)
                 known[number] = None if bounds.empty else [*(known[number] or ()), LoadBounds(sub, bounds)]
             if self.stop():
@@ -291,11 +308,11 @@ class Search:
             self._branch(bounds, None, candidate.loads)
             return
         core = Core(rest, rest.room(limit), self.options.seed)
-        self.counters.core_variables = max(self.counters.core_variables, core.variables)
+        self.statistics.core_variables = max(self.statistics.core_variables, core.variables)
         for skeleton in core.skeletons(self.stop):
             if skeleton is not None:
                 self._complete(skeleton)
-        self.counters.core_calls += core.calls
+        self.statistics.core_calls += core.calls
         self.ledger.solved(bounds.sub, core)
 
     def _begin(self, candidate: Bounded) -> None:
@@ -346,7 +363,7 @@ class Search:
             self._consider(priced)
 
     def _consider(self, priced: Priced) -> None:
-        self.counters.mappings_priced += 1
+        self.statistics.mappings_priced += 1
         evaluation = priced.evaluation
         if evaluation.valid and self.goal.improves(evaluation.energy, evaluation.cycles):
             self.goal.incumbent = self.goal.value(evaluation.energy, evaluation.cycles)

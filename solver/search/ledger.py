@@ -15,7 +15,7 @@ from solver.search.goal import Goal
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.subproblems.combination import Combination
-from solver.search.survey.outlook import Outlook
+from solver.search.survey.prospects import SurveyBounds
 from solver.search.survey.survey import Survey
 
 
@@ -65,16 +65,17 @@ class Ledger:
         entry.core_variables += core.variables
         entry.core_solves += core.calls
 
-    def evidence(self, goal: Goal, outlook: Outlook) -> Evidence:
+    def evidence(self, goal: Goal, survey_bounds: SurveyBounds) -> Evidence:
         """What the bound on the goal's objective rests on."""
-        masks = (self._of_mask(place, *own, goal, outlook) for place, own in enumerate(self._entries.items()))
+        entries = enumerate(self._entries.items())
+        masks = (self._of_mask(place, *own, goal, survey_bounds) for place, own in entries)
         return Evidence(goal.objective, tuple(masks))
 
     def _of_mask(
-        self, place: int, mask: KeepMask, entry: _Entry, goal: Goal, outlook: Outlook
+        self, place: int, mask: KeepMask, entry: _Entry, goal: Goal, survey_bounds: SurveyBounds
     ) -> MaskEvidence:
         bounded = np.unique(np.concatenate(entry.bounded)) if entry.bounded else np.empty(0, dtype=np.int64)
-        least = outlook.least_but(place, bounded)
+        least = survey_bounds.least_but(place, bounded)
         return MaskEvidence(
             keep=self._survey.space.chains(mask),
             by_survey=len(self._survey.grid) - len(bounded),

@@ -22,17 +22,18 @@ from solver.result import (
     Progress,
     ProgressCallback,
     Result,
+    Statistics,
     Status,
     StopCallback,
     Termination,
     TooLargeError,
 )
 from solver.search.bounds.boundary import LARGEST_COUNT
-from solver.search.branching.skeleton import Priced
+from solver.search.branching.completion import Priced
 from solver.search.engine import Search
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.ledger import unsearched
-from solver.search.shared import Counters, Shared
+from solver.search.shared import Shared
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
@@ -145,10 +146,10 @@ class SharedSearch:
         if space.most_keep_masks > MOST_KEEP_MASKS:
             self._clock.end(Termination.MEMORY_LIMIT)
         self._survey = Survey(space, self._clock.stop)
-        self._counters = Counters()
+        self._statistics = Statistics()
         self._bounder = Bounder(space, options.jobs)
         clock = self._clock
-        self._shared = Shared(options, clock.stop, clock.report, self._counters, self._bounder)
+        self._shared = Shared(options, clock.stop, clock.report, self._statistics, self._bounder)
 
     def __enter__(self) -> SharedSearch:
         self._bounder.__enter__()
@@ -204,7 +205,7 @@ class SharedSearch:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
             self._clock.end(Termination.MEMORY_LIMIT)
             bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
-        result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._counters)
+        result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._statistics)
         return replace(result, evidence=tuple(evidence))
 
     def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
@@ -216,7 +217,7 @@ class SharedSearch:
         try:
             if space.excluded:
                 return _Minimum(best, None, (unsearched(space, goal),))
-            self._counters.spatial_classes = len(self._survey.grid)
+            self._statistics.spatial_classes = len(self._survey.grid)
             clock.report(Phase.SURVEY, goal, None)
             quantum, growth = self._quantum, FIRST_GROWTH
         except Stopped:
@@ -224,7 +225,7 @@ class SharedSearch:
         while True:
             search = Search(self._survey, goal, quantum, self._shared, best)
             bound = search.run(partial(self._capped, goal, quantum))
-            best, grounds = search.best, (search.ledger.evidence(goal, search.agenda.outlook),)
+            best, grounds = search.best, (search.ledger.evidence(goal, search.agenda.survey_bounds),)
             if not goal.counts_energy:
                 return _Minimum(best, bound, grounds)
             if not self._capped(goal, quantum):
@@ -323,9 +324,9 @@ def _result(
     best: Priced | None,
     bounds: list[int | None],
     clock: _Clock,
-    counters: Counters,
+    statistics: Statistics,
 ) -> Result:
-    statistics = counters.statistics(clock.seconds)
+    statistics = replace(statistics, seconds=clock.seconds)
     termination = clock.termination or Termination.PROVEN
     units = mapspace.architecture.units_per_pj
     if best is None:

@@ -17,7 +17,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import Factors, StageClass
-from solver.search.survey.outlook import Outlook
+from solver.search.survey.prospects import SurveyBounds
 from solver.search.survey.survey import Survey
 
 Place = tuple[int, int]
@@ -27,10 +27,10 @@ Place = tuple[int, int]
 class Vicinity:
     """What is near a mapping, as far as cells were opened."""
 
-    def __init__(self, survey: Survey, outlook: Outlook) -> None:
+    def __init__(self, survey: Survey, survey_bounds: SurveyBounds) -> None:
         self._space = survey.space
         self._survey = survey
-        self._outlook = outlook
+        self._survey_bounds = survey_bounds
 
     def around(self, mapping: Mapping) -> Iterator[Place]:
         """The subproblem of a mapping and hopeful neighbours: first where one dataspace more or less is kept.
@@ -62,8 +62,8 @@ class Vicinity:
         """Those of several masks' combinations that are not settled, by rising bounds."""
         hopeful: list[tuple[float, int, int]] = []
         for mask, numbers in by_mask:
-            prospects = self._outlook.prospects[mask]
-            known = self._outlook.hopeful(mask, prospects.among(numbers))
+            prospects = self._survey_bounds.prospects[mask]
+            known = self._survey_bounds.hopeful(mask, prospects.among(numbers))
             values = prospects.values(known).tolist()
             hopeful += [(value, mask, number) for value, number in zip(values, known.tolist(), strict=True)]
         return [(mask, number) for _, mask, number in sorted(hopeful)]

@@ -16,8 +16,8 @@ import numpy as np
 from model.mapspace import Mapspace
 from solver.processes import Workers
 from solver.search.arrays import IntArray
-from solver.search.bounds.bound_tables import BoundTables
 from solver.search.bounds.lattice_bounds import LatticeBounds, Survivors
+from solver.search.bounds.tables import BoundTables
 from solver.search.space.grid import SpatialGrid
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.lattice import Steps

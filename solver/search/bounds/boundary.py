@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.arrays import IntArray
-from solver.search.bounds.rows import Row
+from solver.search.bounds.tables import Row
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
 from solver.search.space.windows import Unrolling, Words
@@ -155,10 +155,12 @@ class Boundary:
 
     def _deliveries(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
         """Iterations outside of the tile of `level` that repeat deliveries, but for `runs`."""
-        irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        irrelevant: IntArray = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
         unused = self.sub.unused_above(self.place, level)
+        if runs is None:
+            return irrelevant // unused
         # Where a division leaves a rest there is no such mapping, or the factors are those of several.
-        return irrelevant // unused if runs is None else -(-irrelevant // (unused * runs))
+        return -(-irrelevant // (unused * runs))
 
     def _extra_of(self, words: IntArray) -> IntArray:
         """Cost beyond `once` of `words` that all instances get."""
@@ -168,10 +170,9 @@ class Boundary:
 
     @cached_property
     def repeats(self) -> tuple[int, ...]:
-        """What to tell apart of `REPEATS`; (0,) if nothing is known of what later deliveries bring."""
+        """What to tell apart of `REPEATS`, for all levels that reuse the dataspace; (0,) if nothing."""
         view = self.sub.space.views[self.place]
         most = int(self.sub.space.tables[self.place].irrelevant_tiles.max())
-        most //= self.sub.unused_above(self.place, self.level)
         if not self.sliding or view.read_write or most == 1:
             return (0,)
         return tuple(number for number in REPEATS if number <= most)
@@ -182,13 +183,11 @@ class Boundary:
             return np.zeros(len(tiles), dtype=np.int64)
         repeated, begun = self.words()
         words = times(repeated[tiles], repeats - 1) + begun[tiles]
-        return np.maximum(self._extra_of(words) - self.surplus(tiles), 0)
+        more: IntArray = np.maximum(self._extra_of(words) - self.surplus(tiles), 0)
+        return more
 
     def ended(self, level: int, tiles: IntArray, repeats: int, runs: IntArray | None = None) -> IntArray:
-        """As `reused`, beyond what `begun` has; `INFINITY` where deliveries are fewer, or as many as the next.
-
-        Where there are more than is known, the least of them count.
-        """
+        """As `reused`, beyond what `begun` has; `INFINITY` where a row with other `repeats` holds."""
         if repeats == 0:
             return self.reused(level, tiles, runs)
         deliveries = self._deliveries(level, tiles, runs)

@@ -16,11 +16,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.bounds.bound_tables import BoundTables, StageTables
 from solver.search.bounds.boundary import Boundaries, Boundary
 from solver.search.bounds.pairs import MOST_PAIRS
-from solver.search.bounds.rows import CLOSED, Row
 from solver.search.bounds.steps import SlotStep
+from solver.search.bounds.tables import CLOSED, BoundTables, Row, StageTables
 from solver.search.space.lattice import INFINITY
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblems.subproblem import Subproblem

@@ -10,7 +10,7 @@ import numpy as np
 from solver.search.arrays import IntArray
 from solver.search.bounds.boundary import Boundaries, Boundary
 from solver.search.bounds.pairs import MOST_PAIRS, SlotPairs
-from solver.search.bounds.rows import CLOSED, Row
+from solver.search.bounds.tables import CLOSED, Row
 from solver.search.space.lattice import INFINITY, Reach
 
 
@@ -74,9 +74,7 @@ class SlotStep:
             least = self._reach.least(self._with(costs, begun), self._loops(key, members))
             yield key, np.minimum(least + self._charges(ended), INFINITY)
 
-    def _by_pairs(
-        self, row: Row, members: frozenset[int], costs: IntArray
-    ) -> Iterator[tuple[Row, IntArray]]:
+    def _by_pairs(self, row: Row, members: frozenset[int], costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """The same, with what each pair of tiles tells of windows."""
         boundaries, pairs = self.boundaries.by_level[self.level + 1], self._pairs
         loose = [b for b in boundaries if b.sliding and not b.counts_in(members)]
@@ -88,9 +86,8 @@ class SlotStep:
             if key.place is not None:
                 going_on = going_on & pairs.only_over(sorted(self.space.views[key.place].irrelevant))
             more = np.minimum(together, apart([boundary for boundary, _ in ended]))
-            for boundary, repeats in ended:
-                if boundary.sliding and boundary.level == self.level + 1:
-                    more = more + pairs.ended(boundary, self.level, repeats)
+            here = ((b, repeats) for b, repeats in ended if b.sliding and b.level == self.level + 1)
+            more = sum((pairs.ended(b, self.level, repeats) for b, repeats in here), more)
             least = pairs.least(np.minimum(charged + more, INFINITY), going_on)
             yield key, np.minimum(least + self._charges(ended), INFINITY)
 
@@ -141,9 +138,8 @@ class SlotStep:
         # One dataspace at most is looked at so closely; of the others any number of deliveries is possible.
         varied = next((b for b in others if len(b.repeats) > 1), None)
         plain = [(b, 0) for b in others if b is not varied]
-        for reuse in [(varied, number) for number in varied.repeats] if varied else [None]:
-            begun = [*joining, *filter(None, [reuse])]
-            yield CLOSED, begun, [*begun, *plain, *due]
+        for reuse in [[(varied, number)] for number in varied.repeats] if varied else [[]]:
+            yield CLOSED, [*joining, *reuse], [*joining, *reuse, *plain, *due]
         if self.level == 0:
             return
         if row.place is not None:

@@ -1,29 +1,150 @@
-"""Exact branching inside a subproblem, from the outermost level inwards, guided by the lattice bounds."""
+"""Branching: from the outermost level inwards, over tiles, spatial choices and classes of loop orders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, IntArray
-from solver.search.bounds.bound_tables import StageTables
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.bounds.boundary import Boundary
 from solver.search.bounds.lattice_bounds import LatticeBounds
-from solver.search.bounds.rows import CLOSED
-from solver.search.branching.family import Family, best_first
-from solver.search.branching.handed_out import HandedOut
-from solver.search.branching.load_bounds import LoadBounds
-from solver.search.branching.node import Delivered, Node, NodeState, unmoved
-from solver.search.branching.skeleton import Skeleton
-from solver.search.branching.walk import InnerTiles, Walk
+from solver.search.bounds.tables import CLOSED, StageTables
+from solver.search.branching.completion import Skeleton
+from solver.search.branching.multicast import WindowMulticast
+from solver.search.branching.walk import Delivered, InnerTiles, Node, NodeState, Walk, unmoved
 from solver.search.goal import SLACK, Goal
 from solver.search.space.lattice import INFINITY
 from solver.search.space.orders import OrderClass, SlotOrders
 from solver.search.space.spatial import StageChoice
 from solver.search.stopping import Stop
 from solver.search.subproblems.loads import LoadSubproblem, Searchable
+
+
+@dataclass(frozen=True)
+class LoadBounds:
+    """Bounds on one load, to be looked at beside other bounds of the same mappings.
+
+    Parameters
+    ----------
+    sub, bounds
+        The mappings with their loads as prices, and the bounds of that.
+    energy
+        What all of them take at least.
+    """
+
+    sub: LoadSubproblem
+    bounds: LatticeBounds[LoadSubproblem]
+    energy: int = 0
+
+    @cached_property
+    def _once(self) -> tuple[int, ...]:
+        """Per level, what its boundaries and those inside cost at least."""
+        by_level = [sum(b.once for b in boundaries) for boundaries in self.bounds.boundaries.by_level]
+        return tuple(sum(by_level[level:]) for level in range(len(by_level) + 1))
+
+    def limit(self, goal: Goal) -> int:
+        """Least load that can no longer improve."""
+        return self.sub.limit(goal, self.energy)
+
+    def possible(self, level: int, tiles: IntArray) -> BoolArray:
+        """Tiles of `level` below which a mapping may be left."""
+        return np.isin(tiles, self.bounds.stages[level - 1].tiles)
+
+    def with_inside(self, walk: Walk, level: int, loads: FloatArray) -> FloatArray:
+        """Least load (parts) beside that of what is outside of a walk's tiles at `level` (cycles).
+
+        Parameters
+        ----------
+        loads
+            Of all that is outside, `level` included; shape (candidates, resources).
+
+        Returns
+        -------
+        FloatArray
+            Shape (candidates,); `INFINITY` for tiles that these bounds rule out, 0 without a resource.
+        """
+        if self.sub.resource is None:
+            return np.zeros(len(loads))
+        known, tiles = self.bounds.stages[level - 1].tiles, walk.candidates.tiles
+        places = np.minimum(np.searchsorted(known, tiles), len(known) - 1)
+        inside = walk.inside(self.bounds, level, places) + float(self._once[level + 1])
+        outside = loads[:, self.sub.resource] * float(self.sub.scale)
+        return np.where(known[places] == tiles, outside + inside, float(INFINITY))
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Children with one spatial choice and one class of orders; all arrays have an entry per child.
+
+    Parameters
+    ----------
+    spent, least
+        As of `Node`, in quanta.
+    values, busiest
+        As of `Node`: the objective, and cycles.
+    loads
+        In cycles, shape (children, resources).
+    delivered
+        Words of one instance of each boundary at the level of the children.
+    """
+
+    walk: Walk
+    spent: IntArray
+    least: IntArray
+    values: FloatArray
+    busiest: FloatArray
+    loads: FloatArray
+    delivered: tuple[tuple[Boundary, IntArray], ...]
+
+    def child(self, position: int) -> Node:
+        """Return one of the children."""
+        walk, node, candidates = self.walk, self.walk.node, self.walk.candidates
+        factors, tile = candidates.member.factors, int(candidates.tiles[position])
+        extents = walk.space.lattice.vector(tile)
+        delivered = ((b.place, b.level, int(words[position])) for b, words in self.delivered)
+        return Node(
+            level=node.level + 1,
+            tile=tile,
+            spent=int(self.spent[position]),
+            least=int(self.least[position]),
+            value=float(self.values[position]),
+            busiest=float(self.busiest[position]),
+            loads=self.loads[position],
+            delivered=(*node.delivered, *delivered),
+            in_place=tuple(int(run[position]) for run in walk.runs),
+            signature=walk.signature(position),
+            path=(*node.path, tuple(int(t) for t in candidates.loops[position])),
+            orders=(*node.orders, walk.order),
+            spatial=(*node.spatial, candidates.member),
+            extents=(*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
+            moved=walk.moved(position),
+        )
+
+
+def best_first(families: Sequence[Family], limit: Callable[[], int]) -> Iterator[Node]:
+    """Yield the children by rising value, then cost; orders that make no difference yield one child.
+
+    `limit` is asked anew for every child: it has none that takes as much or more.
+    """
+    if not families:
+        return
+    numbers = np.repeat(np.arange(len(families)), [len(family.least) for family in families])
+    positions = np.concatenate([np.arange(len(family.least)) for family in families])
+    values = np.concatenate([family.values for family in families])
+    least = np.concatenate([family.least for family in families])
+    seen = set()
+    for place in np.lexsort((least, values)).tolist():
+        if least[place] >= limit():
+            continue
+        family = families[numbers[place]]
+        child = family.child(int(positions[place]))
+        key = (child.spatial[-1], child.delivered, child.state(family.walk.space.views))
+        if key not in seen:
+            seen.add(key)
+            yield child
 
 
 class Branching:
@@ -113,8 +234,8 @@ class Branching:
         return float(self.bounds.model_cycles - self.space.latency)
 
     @cached_property
-    def _handed_out(self) -> HandedOut:
-        return HandedOut(self.sub.origin if isinstance(self.sub, LoadSubproblem) else self.sub)
+    def _multicast(self) -> WindowMulticast:
+        return WindowMulticast(self.sub.origin if isinstance(self.sub, LoadSubproblem) else self.sub)
 
     def _limit(self) -> int:
         return self.bounds.room(self.sub.limit(self.goal))
@@ -154,7 +275,7 @@ class Branching:
 
     def _may_improve_exactly(self, node: Node) -> bool:
         """Whether mappings of `node` may improve once it is known what its fanouts hand out."""
-        spent, loads = self._handed_out.beyond(node)
+        spent, loads = self._multicast.beyond(node)
         if not spent and not loads.any():
             return True
         inside = self.bounds.loads_inside[node.level]

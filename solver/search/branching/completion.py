@@ -1,4 +1,4 @@
-"""The exact price of a mapping's best loop orders, once all factors are known."""
+"""Skeletons, whose factors are known, and the exact price of their best loop orders."""
 
 from __future__ import annotations
 
@@ -11,20 +11,225 @@ from itertools import count
 
 import numpy as np
 
-from model.cost import evaluate_in
+from model.cost import Evaluation, evaluate_in
 from model.cost.counting import Move, displacement, extents, tile_words
 from model.cost.nest import Nest, build_nest
 from model.cost.prices import leaking_instances, paying_instances
 from model.cost.rules import rule_of
 from model.cost.traffic import distinct_children
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import EXACT, Counting, TemporalRules
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.branching.arrivals import Arrivals
-from solver.search.branching.imprints import Imprint, Order, Ordered, distinct_orders
-from solver.search.branching.skeleton import Priced, Skeleton
 from solver.search.goal import SLACK, Goal
+from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.keep_masks import KeepMask
+from solver.search.space.orders import allowed_orders
 from solver.search.space.prices import Action, BoundaryPrice, PriceList, Spread
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import Factors, StageChoice
 from solver.search.stopping import Stop
+
+SkeletonKey = tuple[KeepMask, tuple[Factors, ...], tuple[tuple[Factors, ...], ...]]
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A complete mapping with what the plain cost model says of it."""
+
+    mapping: Mapping
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """All factors of a mapping: per level the temporal ones, per stage the spatial ones.
+
+    ``temporal[l]`` runs along the active dimensions.
+
+    Parameters
+    ----------
+    temporal
+        Iterations per level, outermost first, and active dimension.
+    spatial
+        One per stage, outermost first.
+    """
+
+    space: SearchSpace
+    mask: KeepMask
+    temporal: tuple[tuple[int, ...], ...]
+    spatial: tuple[StageChoice, ...]
+
+    @property
+    def key(self) -> SkeletonKey:
+        """What tells this skeleton from others of the same search space."""
+        choices = (tuple(choice.factors for choice in stage.choices) for stage in self.spatial)
+        return (self.mask, self.temporal, tuple(choices))
+
+    def mapping(self, orders: tuple[Order, ...]) -> Mapping:
+        """The mapping with the loops of each level in these orders (innermost first)."""
+        nodes: list[NodeMapping] = []
+        views = self.space.views
+        for level, order in enumerate(orders):
+            factor = dict(zip(self.space.active, self.temporal[level], strict=True))
+            loops = tuple(Loop(dim, factor[dim]) for dim in order)
+            nodes.append(StorageMapping(loops, frozenset(views[p].name for p in self.mask[level])))
+            nodes.extend(FanoutMapping(loops) for loops in self._spatial_loops(level))
+        return Mapping(tuple(nodes))
+
+    def _spatial_loops(self, level: int) -> Iterator[tuple[SpatialLoop, ...]]:
+        """Loops of the fanouts below `level`, in the order that the user fixed, X before Y."""
+        fanouts = self.space.fanouts_below[level]
+        for number, choice in zip(fanouts, self.spatial[level].choices, strict=True):
+            rules = self.space.mapspace.spatial[number]
+            loose = [d for d in self.space.active if d not in rules.inner and d not in rules.outer]
+            order = (*rules.inner, *loose, *rules.outer)
+            loops = [
+                SpatialLoop(dim, factor, "x" if d in choice.along_x else "y")
+                for d, (dim, factor) in enumerate(zip(self.space.active, choice.factors, strict=True))
+                if factor > 1
+            ]
+            yield tuple(sorted(loops, key=lambda loop: (loop.axis, order.index(loop.dim))))
+
+    def orders(self, level: int) -> Iterator[Order]:
+        """All orders of the loops of `level` that the rules allow."""
+        live = [d for d, f in zip(self.space.active, self.temporal[level], strict=True) if f > 1]
+        return allowed_orders(self.space.mapspace.temporal[level], live)
+
+
+Order = tuple[str, ...]
+"""Dimensions of temporal loops, innermost first."""
+
+Imprint = tuple[int, ...]
+"""All that the deliveries of one dataspace depend on in the order of one level's loops."""
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """An order of the loops of a level, and all that dataspaces, in their order, can tell of it."""
+
+    order: Order
+    imprints: tuple[Imprint, ...]
+
+
+def distinct_orders(
+    rules: TemporalRules, factors: dict[str, int], active: Sequence[str], views: Sequence[DataspaceView]
+) -> tuple[Ordered, ...]:
+    """One order of each kind that dataspaces can tell apart, of all that the rules allow."""
+    number = {dim: place for place, dim in enumerate(active)}
+    every = frozenset(map(number.__getitem__, factors))
+    loops = {number[dim]: factor for dim, factor in factors.items()}
+
+    def settled(first: Sequence[str]) -> bool:
+        done = frozenset(map(number.__getitem__, first))
+        return all(_ended(view, done) or view.relevant.isdisjoint(every - done) for view in views)
+
+    kinds: dict[tuple[Imprint, ...], Order] = {}
+    for order in allowed_orders(rules, list(factors), settled):
+        places = [number[dim] for dim in order]
+        kinds.setdefault(tuple(_imprint(view, places, loops) for view in views), order)
+    return tuple(Ordered(order, imprints) for imprints, order in kinds.items())
+
+
+def _ended(view: DataspaceView, done: frozenset[int]) -> bool:
+    """Whether a loop moves the tile to where nothing overlaps: from there on every loop multiplies."""
+    return not done.isdisjoint(view.relevant - view.window_dims)
+
+
+def _imprint(view: DataspaceView, order: Sequence[int], loops: dict[int, int]) -> Imprint:
+    """What an order leaves on a dataspace.
+
+    Until its tile has moved to where nothing overlaps, the loops along its windows count one by one and those
+    in between by their product.
+    """
+    imprint = []
+    run = 1
+    for d in order:
+        if d in view.irrelevant:
+            run *= loops[d]
+            continue
+        imprint.append(run)
+        if d not in view.window_dims:
+            return tuple(imprint)
+        imprint.append(-1 - d)
+        run = 1
+    return (*imprint, run)
+
+
+LARGEST = 1 << 62
+"""Words up to which 64 bits are enough for every step."""
+
+_Step = tuple[int | IntArray, IntArray]
+"""Bounds of loops, and their movements per rank: one per order, or one for all."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The temporal loops above a tile of one dataspace, as it sees them.
+
+    Parameters
+    ----------
+    counting
+        The rule by which words are counted.
+    tile
+        Extent per rank.
+    inner, outer
+        Loops inside and outside of a slot, innermost first; those of bound 1 are left out.
+    slot
+        The slot's loops.
+    orders
+        Orders of the slot, as places in `slot`, innermost first; shape (orders, loops).
+    """
+
+    counting: Counting
+    tile: tuple[int, ...]
+    inner: tuple[Move, ...]
+    slot: tuple[Move, ...]
+    outer: tuple[Move, ...]
+    orders: IntArray
+
+    def words(self) -> list[int]:
+        """Words of one instance for each order, as `model.cost.rules` counts them."""
+        steps = math.prod(bound for bound, _ in (*self.inner, *self.slot, *self.outer))
+        if math.prod(self.tile) * steps < LARGEST:
+            return list(map(int, self._counted(steps)))
+        nests = ((*self.inner, *(self.slot[n] for n in own), *self.outer) for own in self.orders.tolist())
+        return [rule_of(self.counting).delivered_words(self.tile, nest) for nest in nests]
+
+    def _counted(self, repeats: int | IntArray) -> IntArray:
+        """The same in 64 bits: step by step outwards, for all orders together."""
+        count, whole = len(self.orders), math.prod(self.tile)
+        extents = np.array(self.tile, dtype=np.int64)
+        total: IntArray = np.full(count, whole, dtype=np.int64)
+        position = np.zeros((count, len(self.tile)), dtype=np.int64)
+        lead = np.zeros_like(position)
+        for bound, move in self._steps():
+            lead = np.where(lead.any(axis=1, keepdims=True), lead, move)
+            jump = move - position
+            kept = np.maximum(extents - np.abs(jump), 0).prod(axis=1)
+            if self.counting == EXACT:
+                position = position + move * (np.asarray(bound) - 1)[..., None]
+            else:
+                # By Timeloop's rule only the lead's own movement, or none at all, keeps anything.
+                kept = np.where((jump == lead).all(axis=1) | ~jump.any(axis=1), kept, 0)
+                position = position + move
+            total += (repeats - repeats // bound) * (whole - kept)
+            repeats = repeats // bound
+        return total
+
+    def _steps(self) -> Iterator[_Step]:
+        yield from self._fixed(self.inner)
+        bounds = np.array([bound for bound, _ in self.slot], dtype=np.int64)
+        moves = np.array([move for _, move in self.slot], dtype=np.int64).reshape(
+            len(self.slot), len(self.tile)
+        )
+        for column in self.orders.T:
+            yield bounds[column], moves[column]
+        yield from self._fixed(self.outer)
+
+    @staticmethod
+    def _fixed(loops: Sequence[Move]) -> Iterator[_Step]:
+        for bound, move in loops:
+            yield bound, np.array(move, dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from solver.cpsat import Answer, CheckedModel, Expression, ModelError, Outcome, Settings, Variable
 from solver.search.arrays import IntArray
 from solver.search.bounds.lattice_bounds import LatticeBounds
-from solver.search.branching.skeleton import Skeleton
+from solver.search.branching.completion import Skeleton
 from solver.search.stopping import Stop
 from solver.search.subproblems.loads import Searchable
 

@@ -143,7 +143,7 @@ def _led(plain: IntArray, part: Along, lead: Lead, others: Sequence[Along]) -> W
     move, along, back = (np.minimum(words, box) for words in (lead.move, lead.along, lead.back))
     starts = np.maximum(every // lead.bound, 1)
     led = (every - starts) * move
-    # Other loops may lie between those over the component's dimensions, and go back more often than these advance.
+    # Other loops may lie between those over the component's dimensions: then more deliveries are theirs.
     again = led + (starts - 1) * np.minimum(along, back)
     share = plain // (box * every)
     if not others:
@@ -155,13 +155,13 @@ def _led(plain: IntArray, part: Along, lead: Lead, others: Sequence[Along]) -> W
 
 
 def _overlap(parts: Sequence[Along]) -> FloatArray | float:
-    """Share of a tile, at most, that it has in common with the one before when loops move it along some parts.
+    """Share of a tile, at most, that it has in common with the one before when loops move it along `parts`.
 
     It is the mean over as many movements as there are positions along one part. Loops along several parts may
     lie in any order, so that there each movement is taken to have the most in common.
     """
     most: FloatArray | float = 0.0
-    for part, lead in ((part, lead) for part in parts for lead in part.leads):
+    for part, lead in ((own, lead) for own in parts for lead in own.leads):
         by_lead, by_others = (np.maximum(1 - words / part.box, 0.0) for words in (lead.move, lead.along))
         shared = np.maximum(by_lead, by_others)
         if len(parts) == 1:

@@ -12,7 +12,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.grid import SpatialGrid
 from solver.search.space.search_space import SearchSpace
-from solver.search.survey.fewest import fewest_words
+from solver.search.survey.survey import fewest_words
 
 CHUNK = 1 << 21
 """Costs that are computed together, for each class of loop orders."""

@@ -17,9 +17,9 @@ from model.assignment import (
     price,
 )
 from model.formats.assignment import load_assignment
+from model.objective import CRITERIA, LAYERS, METHODS, TOTAL
 from solver.assignment import AssignOptions, array_search, assign
 from solver.assignment.array_search import assign_costed, choose_array
-from solver.criteria import CRITERIA, LAYERS, METHODS, TOTAL
 from solver.result import Status, Termination
 from tests.conftest import REPOSITORY
 from tests.model.assignment.dynamap import NOTEBOOK, notebook_network, reference

@@ -17,7 +17,7 @@ from solver.search.space.grid import SpatialGrid
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageClass
-from solver.search.survey import outlook, survey
+from solver.search.survey import prospects, survey
 from tests.bruteforce import Objective, axis_choices, enumerate_mappings, objective_value, optima
 from tests.reference import OBJECTIVES
 from tests.rules import allows
@@ -157,8 +157,8 @@ def few_cells(monkeypatch: pytest.MonkeyPatch, number: int = 3, opened: int = 4)
     monkeypatch.setattr(survey, "FEWEST_CELLS", number)
     monkeypatch.setattr(survey, "PART", 9)
     monkeypatch.setattr(survey, "SMALL_PART", 5)
-    monkeypatch.setattr(outlook, "FIRST_OPENED", 1)
-    monkeypatch.setattr(outlook, "MOST_OPENED", opened)
+    monkeypatch.setattr(prospects, "FIRST_OPENED", 1)
+    monkeypatch.setattr(prospects, "MOST_OPENED", opened)
 
 
 def settled(mask: MaskEvidence) -> int:

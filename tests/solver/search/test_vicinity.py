@@ -10,10 +10,10 @@ from model.cost import evaluate
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
 from solver.result import Options, Status
-from solver.search import agenda, engine, hints, map_einsum
+from solver.search import agenda, engine, map_einsum
 from solver.search.goal import Goal
 from solver.search.space.search_space import SearchSpace
-from solver.search.survey.outlook import Outlook
+from solver.search.survey.prospects import SurveyBounds
 from solver.search.survey.survey import Survey
 from solver.search.vicinity import Vicinity
 from tests.mapspaces import free_mapspace, matmul
@@ -72,11 +72,11 @@ def test_no_subproblem_has_two_turns(monkeypatch):
 def test_neighbours_differ_in_what_is_kept_or_in_one_stage():
     space = SearchSpace(deep())
     survey, goal = Survey(space), Goal("energy")
-    outlook = Outlook(survey, goal)
-    outlook.open()
+    survey_bounds = SurveyBounds(survey, goal)
+    survey_bounds.open()
     result = map_einsum(space.mapspace, Options(objectives=("energy",)))
     assert result.mapping
-    (home, own), *others = Vicinity(survey, outlook).around(result.mapping)
+    (home, own), *others = Vicinity(survey, survey_bounds).around(result.mapping)
     kept = [node.keep for node in result.mapping.nodes if isinstance(node, StorageMapping)]
     for names, places in zip(kept, space.keep_masks[home], strict=True):
         assert {space.views[place].name for place in places} == set(names)
@@ -94,20 +94,20 @@ def test_neighbours_differ_in_what_is_kept_or_in_one_stage():
 @pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
 def test_hints_are_mappings_that_the_rules_allow(objective):
     mapspace = deep()
-    (found,) = hints.hint(mapspace, objective, 2000, 0, lambda: False)
+    (found,) = engine.hint(mapspace, objective, 2000, 0, lambda: False)
     again = evaluate(mapspace.problem, mapspace.architecture, found.mapping)
     assert again.valid
     assert again.value(objective) == found.evaluation.value(objective)
     best = map_einsum(mapspace, Options(objectives=(objective,)))
     assert best.value is not None
     assert best.value <= again.value(objective) <= 2 * best.value
-    assert hints.hint(mapspace, objective, 2000, 0, lambda: False) == [found]
+    assert engine.hint(mapspace, objective, 2000, 0, lambda: False) == [found]
 
 
 def test_no_hint_where_nothing_fits_or_time_is_up():
     tight = free_mapspace(matmul(4, 4, 4), StorageLevel("DRAM"), StorageLevel("buffer", size_words=2))
-    assert hints.hint(tight, "energy", 2000, 0, lambda: False) == []
-    assert hints.hint(deep(), "energy", 2000, 0, lambda: True) == []
+    assert engine.hint(tight, "energy", 2000, 0, lambda: False) == []
+    assert engine.hint(deep(), "energy", 2000, 0, lambda: True) == []
 
 
 @pytest.mark.parametrize("seed", range(3))

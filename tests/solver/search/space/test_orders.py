@@ -14,9 +14,8 @@ from model.cost.rules import rule_of
 from model.mapspace import COUNTINGS, EXACT, Counting, FactorRule, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.branching.branch import Branching
-from solver.search.branching.node import Node
-from solver.search.branching.skeleton import Skeleton
-from solver.search.branching.walk import Walk
+from solver.search.branching.completion import Skeleton
+from solver.search.branching.walk import Node, Walk
 from solver.search.goal import Goal
 from solver.search.space.dataspaces import view
 from solver.search.space.orders import OrderClass, allowed_orders, slot_orders

@@ -18,9 +18,8 @@ from model.mapspace import COUNTINGS, EXACT, TIMELOOP, Counting, KeepRules, Maps
 from model.objective import OBJECTIVES as OBJECTIVE_NAMES
 from solver.result import Options, Status
 from solver.search import map_einsum
-from solver.search.bounds.sifting import Sifted, sift
-from solver.search.branching.completion import Completion
-from solver.search.branching.skeleton import Priced
+from solver.search.branching.completion import Completion, Priced
+from solver.search.candidates import Sifted, sift
 from solver.search.goal import Goal
 from solver.search.space.prices import resources
 from solver.search.space.search_space import SearchSpace

@@ -14,7 +14,7 @@ from solver.search.goal import Goal
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped, never
 from solver.search.survey.cells import Cells, alone, parted
-from solver.search.survey.outlook import Outlook
+from solver.search.survey.prospects import SurveyBounds
 from solver.search.survey.survey import Survey
 from tests import strategies
 from tests.mapspaces import free_mapspace, matmul
@@ -159,7 +159,7 @@ def test_cells_are_opened_by_rising_bounds(monkeypatch: pytest.MonkeyPatch):
     few_cells(monkeypatch, number=12, opened=20)
     space = SearchSpace(deep_mapspace(8, 12, 6))
     found, goal = Survey(space), Goal("energy")
-    known = Outlook(found, goal)
+    known = SurveyBounds(found, goal)
     least, bounds, seen = known.least, [], 0
     while known.closed < np.inf:
         bounds.append(known.closed)
@@ -182,7 +182,7 @@ def test_what_cannot_improve_is_not_remembered(monkeypatch: pytest.MonkeyPatch):
     space = SearchSpace(deep_mapspace(8, 12, 6))
     bounds, goal = np.sort(every_bound(space), axis=None), Goal("energy")
     goal.incumbent = int(bounds[100])
-    known, hopeful = Outlook(Survey(space), goal), 0
+    known, hopeful = SurveyBounds(Survey(space), goal), 0
     while known.closed < known.limit:
         hopeful += sum(len(numbers) for _, (_, numbers) in known.open())
     assert hopeful == (bounds < goal.incumbent).sum()

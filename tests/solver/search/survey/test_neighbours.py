@@ -17,7 +17,7 @@ from solver.search.goal import Goal
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.subproblems.groups import together
-from solver.search.survey import neighbours, outlook, pairs
+from solver.search.survey import neighbours, pairs, prospects
 from solver.search.survey.neighbours import Neighbours, Subjects
 from solver.search.survey.survey import Survey
 from tests import strategies
@@ -36,7 +36,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agenda, "FEWEST_IN_VAIN", 0)
     monkeypatch.setattr(agenda, "MOST_IN_VAIN", 0)
     monkeypatch.setattr(agenda, "JOINED_PER_LATTICE", HUGE)
-    monkeypatch.setattr(outlook, "FEWEST_JOINED", 1)
+    monkeypatch.setattr(prospects, "FEWEST_JOINED", 1)
     monkeypatch.setattr(neighbours, "SMALLEST_GROUP", 1)
 
 
@@ -61,7 +61,7 @@ def all_subjects(survey: Survey) -> Subjects:
 def hold_joined(mapspace: Mapspace) -> tuple[int, int]:
     """Check the bounds of all subproblems; return how many have mappings, and how many bounds are raised."""
     space = SearchSpace(mapspace)
-    if len(space.levels) < outlook.FEWEST_LEVELS:
+    if len(space.levels) < prospects.FEWEST_LEVELS:
         return 0, 0
     survey, least = Survey(space), least_by_choice(mapspace, space)
     subjects = all_subjects(survey)
@@ -194,7 +194,7 @@ def test_joined_bounds_spare_lattices(monkeypatch: pytest.MonkeyPatch):
     mapspace, options = tight_mapspace(24, 32, 12), Options(objectives=("energy",))
     monkeypatch.setattr(agenda, "FEWEST_IN_VAIN", 32)
     found = map_einsum(mapspace, options)
-    monkeypatch.setattr(outlook, "FEWEST_JOINED", HUGE)
+    monkeypatch.setattr(prospects, "FEWEST_JOINED", HUGE)
     alone = map_einsum(mapspace, options)
     assert found.value == alone.value
     assert 2 * found.statistics.subproblems < alone.statistics.subproblems
@@ -213,12 +213,12 @@ def test_turns_rise_although_bounds_do(first_alone: int, largest: int, monkeypat
     """Bounds of those that wait are raised while others have their turn."""
     monkeypatch.setattr(agenda, "FIRST_ALONE", first_alone)
     monkeypatch.setattr(agenda, "LARGEST_GROUP", largest)
-    monkeypatch.setattr(outlook, "FIRST_JOINED", 50)
+    monkeypatch.setattr(prospects, "FIRST_JOINED", 50)
     survey = Survey(SearchSpace(tight_mapspace()))
     own = Agenda(survey, Goal("energy", incumbent=least_energy_of_tight() * 9 // 8), 1)
     values, joined = [], set()
     for value, _ in own.turns():
         values.append(value)
-        joined.add(own.outlook.version)
+        joined.add(own.survey_bounds.version)
     assert values == sorted(values)
     assert len(joined) > 1

@@ -106,7 +106,7 @@ class Prospects:
         return min(float(others.min(initial=np.inf)), self._least_settled)
 
 
-class Outlook:
+class SurveyBounds:
     """Bounds on combinations of spatial classes with all keep masks, known by their places.
 
     In the beginning there are those of cells. The most promising ones are opened, so many at a time: their

@@ -7,7 +7,7 @@ import pytest
 from model.architecture import StorageLevel
 from model.mapspace import TemporalRules
 from model.problem import Dataspace, Problem, Term
-from solver.search.branching import imprints
+from solver.search.branching import completion
 from solver.search.space.orders import allowed_orders
 from solver.search.space.search_space import SearchSpace
 from tests import strategies
@@ -18,8 +18,8 @@ from tests.strategies import random_mapspaces
 
 def distinct(
     space: SearchSpace, rules: TemporalRules, factors: dict[str, int]
-) -> tuple[imprints.Ordered, ...]:
-    return imprints.distinct_orders(rules, factors, space.active, space.views)
+) -> tuple[completion.Ordered, ...]:
+    return completion.distinct_orders(rules, factors, space.active, space.views)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -32,7 +32,7 @@ def test_no_imprint_is_missed(seed: int, monkeypatch: pytest.MonkeyPatch):
         factors = {dim: random.randint(2, 3) for dim in space.active if random.random() < 0.8}
         few = [distinct(space, rules, factors) for rules in mapspace.temporal]
         with monkeypatch.context() as patch:
-            patch.setattr(imprints, "allowed_orders", lambda rules, dims, _: allowed_orders(rules, dims))
+            patch.setattr(completion, "allowed_orders", lambda rules, dims, _: allowed_orders(rules, dims))
             every = [distinct(space, rules, factors) for rules in mapspace.temporal]
         assert few == every
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from model.cost.counting import displacement, distinct_offsets
 from solver.search.arrays import FloatArray
-from solver.search.branching.node import Node
+from solver.search.branching.walk import Node
 from solver.search.space.prices import BoundaryPrice
 from solver.search.space.spatial import FanoutChoice, StageChoice
 from solver.search.subproblems.energies import EnergySubproblem
@@ -21,7 +21,7 @@ _Place = tuple[int, int, StageChoice, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class HandedOut:
+class WindowMulticast:
     """Prices of a subproblem's boundaries that know how many children of fanouts get different tiles.
 
     Those of the subproblem take the fewest that any tiles lead to.
@@ -78,11 +78,11 @@ class HandedOut:
         """Different tiles among the children of a stage, whose tiles are `inside`."""
         numbers, count = self.sub.space.fanouts_below[stage], 1
         for number, fanout_choice in reversed(list(zip(numbers, choice.choices, strict=True))):
-            count *= self._handed_out(place, number, fanout_choice, inside)
+            count *= self._multicast(place, number, fanout_choice, inside)
             inside = tuple(n * factor for n, factor in zip(inside, fanout_choice.factors, strict=True))
         return count
 
-    def _handed_out(self, place: int, number: int, choice: FanoutChoice, inside: Sequence[int]) -> int:
+    def _multicast(self, place: int, number: int, choice: FanoutChoice, inside: Sequence[int]) -> int:
         """The same of one fanout."""
         space = self.sub.space
         dataspace = space.problem.dataspaces[place]

@@ -12,9 +12,8 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageClass
 from solver.search.stopping import Stopped
 from solver.search.subproblems.energies import EnergySubproblem
-from solver.search.survey import fewest
-from solver.search.survey.fewest import NO_TILE, FewestBelow, fewest_words
-from solver.search.survey.survey import Survey
+from solver.search.survey import survey
+from solver.search.survey.survey import NO_TILE, FewestBelow, Survey, fewest_words
 from tests.mapspaces import free_mapspace, matmul
 from tests.solver.search.unusual import unusual_mapspaces
 from tests.strategies import random_mapspaces
@@ -62,7 +61,7 @@ def test_unusual_einsums(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("most_known", [0, 1 << 20])
 def test_the_order_of_questions_does_not_matter(most_known: int, monkeypatch: pytest.MonkeyPatch):
     """Nor does it how much is remembered."""
-    monkeypatch.setattr(fewest, "MOST_KNOWN", most_known)
+    monkeypatch.setattr(survey, "MOST_KNOWN", most_known)
     space = SearchSpace(
         free_mapspace(matmul(4, 6, 8), StorageLevel("dram"), Fanout("mesh", 8), StorageLevel("buffer"))
     )
