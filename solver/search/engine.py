@@ -55,6 +55,9 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
 ROUND = 16
 """Subproblems that are bounded at a time, against the same incumbent, however many workers there are."""
 
+NODES_BEFORE_HINT = 500
+"""Nodes that are branched before a heuristic is asked for a better incumbent."""
+
 FIRST_NODES = 20
 """Nodes that are branched before a subproblem is bounded once more, at most."""
 
@@ -295,7 +298,7 @@ class Search:
             with suppress(Stopped):
                 self._begin(candidate)
             return
-        if self._hints == 0 and nodes > FIRST_NODES:
+        if self._hints == 0 and self._nodes > NODES_BEFORE_HINT:
             # Branching may take long, and be in vain with a poor incumbent.
             self._take_hint()
         if self._branch(bounds, nodes, candidate.loads) or self.stop():
