@@ -95,9 +95,9 @@ class SlotPairs:
     ) -> tuple[IntArray, Callable[[Sequence[Boundary]], IntArray]]:
         """Cost of boundaries beyond what tiles tell, if the innermost loop is one of a reuse class.
 
-        Either all loops of the class lie inside of the others; then what others repeat begins anew where a
-        loop of the class moves the tile to where nothing overlaps. Or one of these lies farther out; then
-        dataspaces that the loops between move stay in place for fewer iterations.
+        Either each other loop has one of the class inside that moves a window to where nothing overlaps, and
+        begins with a whole tile. Or it lies inside of all such loops of the class; then these do not leave
+        the class in place.
 
         Parameters
         ----------
@@ -120,24 +120,32 @@ class SlotPairs:
         together = sum((self._beyond(b, members, group) for b in loose), none)
         lesser = [d for d in self.space.leading(members) if d not in group]
         inner = live.any(axis=1) & (self.loops[:, lesser] > 1).any(axis=1)
-        splits = ((live.sum(axis=1) > 1) | inner) & ~self.only_over(group)
+        elsewhere = self._fewest_elsewhere(loose, group)
+        splits = (elsewhere > 1) & ((live.sum(axis=1) > 1) | inner) & ~self.only_over(group)
         if not splits.any():
             return together, lambda ended: together
         others = sum((self._beyond(b, members, ()) for b in loose), none)
-        fewest = np.where(live, self.loops[:, group], NOWHERE).min(axis=1)
-        views = self.space.views
-        between = frozenset(
-            d for b in loose for d in views[b.place].irrelevant if self.space.left_in_place(d) != members
-        )
 
         def apart(ended: Sequence[Boundary]) -> IntArray:
             cost = others
             for boundary in ended:
-                if boundary.place in members and between <= views[boundary.place].relevant:
-                    cost = cost + self._shortened(boundary, level, np.where(splits, fewest, 1))
+                if boundary.place in members and self.space.views[boundary.place].irrelevant <= set(group):
+                    cost = cost + self._shortened(boundary, level, np.where(splits, elsewhere, 1))
             return np.where(splits, cost, INFINITY)
 
         return together, apart
+
+    def _fewest_elsewhere(self, loose: Sequence[Boundary], group: Sequence[int]) -> IntArray:
+        """Iterations of the loops of a group that move one of some windows to where nothing overlaps.
+
+        Those of the window with the fewest, but more than one; 1 if there is none.
+        """
+        fewest = np.full(len(self.rows), NOWHERE, dtype=np.int64)
+        for place in {boundary.place for boundary in loose}:
+            dims = sorted(self.space.views[place].apart.intersection(group))
+            moves: IntArray = self.loops[:, dims].prod(axis=1)
+            fewest = np.where(moves > 1, np.minimum(fewest, moves), fewest)
+        return np.where(fewest < NOWHERE, fewest, 1)
 
     def ended(self, boundary: Boundary, level: int, repeats: int) -> IntArray:
         """Cost of a boundary beyond what either tile tells, if reuse of the inner one ends in the slot."""

@@ -178,8 +178,8 @@ class Walk:
     order
         Class of the orders of its loops.
     together
-        Whether all loops of the innermost group lie inside of the others; otherwise one of them lies farther
-        out, see `SlotPairs.split`.
+        Whether each other loop has one of the innermost group inside that moves windows elsewhere, if it has
+        such loops; see `SlotPairs.split`.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class Walk:
 
     @cached_property
     def splits(self) -> BoolArray:
-        """Candidates with an order in which a loop of the innermost group lies outside of another's."""
+        """Candidates with a loop that may lie inside of the innermost group, see `SlotPairs.split`."""
         splits = np.zeros(len(self.first), dtype=np.bool_)
         everywhere = [d for d in range(len(self.space.active)) if not self.space.left_in_place(d)]
         inner = self._product(everywhere) > 1
@@ -286,25 +286,27 @@ class Walk:
             live = (self.candidates.loops[:, list(group.dims)] > 1).sum(axis=1)
             others = self.candidates.loops.prod(axis=1) > self._product(group.dims)
             splits |= (self.first == number) & ((live > 1) | (live > 0) & inner) & others
-        return splits
+        return splits & (self._fewest_elsewhere > 1)
+
+    @cached_property
+    def _fewest_elsewhere(self) -> IntArray:
+        """Iterations of the innermost group's loops that move a window elsewhere, see `SlotPairs`."""
+        fewest = np.full(len(self.first), NOWHERE, dtype=np.int64)
+        for number, group in enumerate(self.order.groups):
+            loose = (v for v in self.space.views if v.window_dims and v.place not in group.signature)
+            for view in loose:
+                moves = self._product(sorted(view.apart.intersection(group.dims)))
+                fewer = (self.first == number) & (moves > 1)
+                fewest = np.where(fewer, np.minimum(fewest, moves), fewest)
+        return np.where(fewest < NOWHERE, fewest, 1)
 
     def _shortened(self, place: int) -> IntArray:
-        """By what factor reuse of a dataspace is shorter if a loop of its group lies outside."""
+        """By what factor reuse of a dataspace is shorter in such an order."""
         shortened = np.ones(len(self.first), dtype=np.int64)
-        view = self.space.views[place]
         for number, group in enumerate(self.order.groups):
-            dims = range(len(self.space.active))
-            between = {
-                d
-                for other in self.space.views
-                if other.window_dims and other.place not in group.signature
-                for d in dims
-                if d in other.irrelevant and d not in group.dims
-            }
-            if place in group.signature and between <= view.relevant:
-                loops = self.candidates.loops[:, list(group.dims)]
-                fewest = np.where(loops > 1, loops, NOWHERE).min(axis=1)
-                shortened = np.where((self.first == number) & self.splits, fewest, shortened)
+            if place in group.signature and self.space.views[place].irrelevant <= set(group.dims):
+                chosen = (self.first == number) & self.splits
+                shortened = np.where(chosen, self._fewest_elsewhere, shortened)
         return shortened
 
     def _words(self, place: int, tiles: IntArray) -> Words:

@@ -330,7 +330,7 @@ def test_a_window_and_sums_in_registers_of_one_word():
 
 def test_sharp_bounds_begin_with_the_tiles_that_the_incumbent_leaves():
     """All pairs of tiles are too many to look at; of those that can improve there are few."""
-    dims, bounds = tuple("CMPQRSN"), (128, 128, 112, 112, 3, 3, 4)
+    dims, bounds = tuple("CMPQRSN"), (64, 64, 56, 56, 3, 3, 2)
     spaces = (
         Dataspace("W", tuple((Term(dim),) for dim in "CMRS")),
         Dataspace("I", ((Term("N"),), (Term("C"),), (Term("P"), Term("R")), (Term("Q"), Term("S")))),
