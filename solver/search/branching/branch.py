@@ -397,7 +397,7 @@ class Branching:
     ) -> InnerTiles:
         lattice, slot = self.space.lattice, self.space.slots[node.level]
         tiles = stage.tiles[places]
-        fits = lattice.fitting(tiles, lattice.index(member.factors), node.tile)
+        fits = lattice.fitting(tiles, lattice.code(member.factors), node.tile)
         places, tiles = places[fits], tiles[fits]
         inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
         candidates = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)

@@ -134,7 +134,7 @@ class Core:
         """Exponents of the temporal loops of `level`, one per lattice axis, tied to tiles and members."""
         lattice, slot = self.space.lattice, self.space.slots[level]
         exponents = lattice.exponents.astype(int)
-        members = [lattice.index(m.factors) for m in self.bounds.sub.spatial[level].members]
+        members = [lattice.code(m.factors) for m in self.bounds.sub.spatial[level].members]
         variables = []
         for axis, (dim, prime, most) in enumerate(lattice.axes):
             outer = self._sum(self._states[level], exponents[self._tiles[level], axis])

@@ -207,9 +207,7 @@ class Tables:
 
 def tables(space: DataspaceView, lattice: Lattice) -> Tables:
     """Tabulate `space` over the lattice."""
-    extents = lattice.extents
-    bounds = np.array(lattice.bounds, dtype=np.int64)
-    ratios = bounds // extents if len(lattice.bounds) else extents
+    extents, ratios = lattice.extents, lattice.tiles
     boxes = [_box(c, extents) for c in space.components]
     ones = np.ones(lattice.size, dtype=np.int64)
     tile = math.prod(boxes, start=ones)

@@ -135,7 +135,7 @@ class SpatialGrid:
 
     @cached_property
     def unrolled_above(self) -> tuple[IntArray, ...]:
-        """Lattice indices of what is unrolled above each level in any case, whichever members are chosen.
+        """Codes of what is unrolled above each level in any case, whichever members are chosen.
 
         Returns
         -------
@@ -144,15 +144,15 @@ class SpatialGrid:
         """
         result = [np.zeros(len(self), dtype=np.int64)]
         for table, index in self._staged:
-            result.append(result[-1] + table.common[index])
+            result.append(self.space.lattice.product(result[-1], table.common[index]))
         return tuple(result)
 
     @cached_property
     def unrolled_inside(self) -> tuple[IntArray, ...]:
-        """Lattice indices of what is unrolled inside each level in any case, shaped as `unrolled_above`."""
+        """Codes of what is unrolled inside each level in any case, shaped as `unrolled_above`."""
         result = [np.zeros(len(self), dtype=np.int64)]
         for table, index in reversed(list(self._staged)):
-            result.append(result[-1] + table.common[index])
+            result.append(self.space.lattice.product(result[-1], table.common[index]))
         return tuple(reversed(result))
 
     @cached_property
@@ -203,7 +203,8 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
     for level in reversed(range(len(space.levels))):
         table = space.stage_tables[level]
         outer, inner = _pairs(space, level, table.common, spans, stop)
-        spans, units = table.common[outer] + spans[inner], table.units[outer] * units[inner]
+        spans = space.lattice.product(table.common[outer], spans[inner])
+        units = table.units[outer] * units[inner]
         choices = {stage: places[inner] for stage, places in choices.items()}
         if len(table.units) > 1:
             choices[level] = outer
@@ -224,7 +225,7 @@ def _pairs(
     roomy = _roomy(space, level)
     outer, inner = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for first, second in _unless(stop, space.lattice.dividing(own, spans, PAIRS_AT_ONCE)):
-        held = roomy[own[first] + spans[second]]
+        held = roomy[space.lattice.unrolled(space.lattice.product(own[first], spans[second]))]
         outer.append(first[held])
         inner.append(second[held])
     return np.concatenate(outer), np.concatenate(inner)

@@ -112,6 +112,12 @@ class Lattice:
         mesh = np.meshgrid(*columns, indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=1) if columns else np.ones((1, 0), dtype=np.int64)
 
+    @cached_property
+    def tiles(self) -> IntArray:
+        """Tiles that cover each dimension, for the extents of every vector, shape (size, dimensions)."""
+        tiles: IntArray = np.array(self.bounds, dtype=np.int64) // self.extents
+        return tiles
+
     def divisors_of(self, dim: int) -> tuple[int, ...]:
         """Divisors of a dimension's bound in lattice order (by exponents, not by size)."""
         return self._divisors[dim]
@@ -140,6 +146,10 @@ class Lattice:
         extents = np.array(self.divisors_of(dim), dtype=np.int64)
         return extents.reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
+    def tiles_along(self, dim: int) -> IntArray:
+        """Tiles that cover a dimension, along its axis of tables of shape `counts`."""
+        return self.bounds[dim] // self.side(dim)
+
     def across(self, table: IntArray, dims: Sequence[int]) -> IntArray:
         """The part of a table, shape (size,), over `dims`, others being 1; with an axis per dimension."""
         chosen = tuple(slice(None if d in dims else 1) for d in range(len(self.bounds)))
@@ -165,6 +175,35 @@ class Lattice:
         places = (self.position[d][v] * self.dim_strides[d] for d, v in enumerate(vector))
         return sum(places)
 
+    def has(self, factors: Sequence[int]) -> bool:
+        """Whether these are spatial factors of the lattice, as may not be of a coarse dimension."""
+        return all(f in places for f, places in zip(factors, self.position, strict=True))
+
+    def code(self, factors: Sequence[int]) -> int:
+        """A number for spatial factors of the lattice."""
+        return self.index(factors)
+
+    def factors(self, code: int) -> tuple[int, ...]:
+        """The spatial factors that have this code."""
+        return self.vector(code)
+
+    def product(self, codes: IntArray, others: IntArray) -> IntArray:
+        """Codes of products of spatial factors, which are within the bounds."""
+        return codes + others
+
+    def common(self, codes: IntArray) -> int:
+        """Code of the largest factors that divide some others."""
+        least = self.exponents[codes].min(axis=0).astype(np.int64)
+        return int(least @ np.array(self.strides, dtype=np.int64))
+
+    def unrolled(self, codes: IntArray) -> IntArray:
+        """Indices of the tiles of spatial factors alone, with one iteration in each instance."""
+        return codes
+
+    def largest_below(self, codes: IntArray) -> IntArray:
+        """Indices of the largest tiles that leave room for spatial factors outside."""
+        return self.size - 1 - codes
+
     def vector(self, index: int) -> tuple[int, ...]:
         """Extents at a linear index."""
         return tuple(int(v) for v in self.extents[index])
@@ -182,9 +221,10 @@ class Lattice:
     def _any_loops(self) -> Slot:
         return Slot(self, tuple(frozenset(self.divisors_of(d)) for d in range(len(self.bounds))))
 
-    def multiples(self, indices: IntArray) -> BoolArray:
-        """Which of all vectors, shape (size,), any of those at `indices` divides."""
-        return self._any_loops.products(indices)
+    def room_left(self, codes: IntArray) -> BoolArray:
+        """Which of all vectors, shape (size,), leave room for some of these spatial factors outside."""
+        rooms: BoolArray = self._any_loops.products(codes)[::-1]
+        return rooms
 
     def least_prime(self, dim: int) -> int:
         """Least prime factor of a bound: no loop over the dimension has fewer iterations."""

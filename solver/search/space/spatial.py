@@ -140,13 +140,11 @@ class StageTable:
         )
         self.distinct = np.array([choice.distinct for choice in classes], dtype=np.float64).reshape(shape).T
         self.unrollings = tuple(
-            np.array([lattice.index(member.factors) for member in choice.members], dtype=np.int64)
+            np.array([lattice.code(member.factors) for member in choice.members], dtype=np.int64)
             for choice in classes
         )
         self.several = np.array([len(members) > 1 for members in self.unrollings], dtype=np.bool_)
-        strides = np.array(lattice.strides, dtype=np.int64)
-        least = (lattice.exponents[members].min(axis=0).astype(np.int64) for members in self.unrollings)
-        self.common = np.array([exponents @ strides for exponents in least], dtype=np.int64)
+        self.common = np.array([lattice.common(members) for members in self.unrollings], dtype=np.int64)
 
     @property
     def number_of_members(self) -> int:

@@ -79,7 +79,7 @@ class StageRules:
         sliding = frozenset(d for view in self.views for d in view.window_dims)
         classes = defaultdict(list)
         for choices, index, kind in zip(joined.choices, joined.indices, joined.kinds, strict=True):
-            factors = self.lattice.vector(int(index))
+            factors = self.lattice.factors(int(index))
             unused = tuple(view.unused(factors) for view in self.views)
             windows = tuple(f if d in sliding else 1 for d, f in enumerate(factors))
             key = math.prod(factors), unused, joined.marks[kind].distinct, windows
@@ -92,15 +92,10 @@ class StageRules:
 
     def _single(self, fanout: Fanout, choices: Sequence[FanoutChoice]) -> _Choices:
         """Choices of one fanout, as far as the lattice has their factors."""
-        position = self.lattice.position
-        known = [
-            choice
-            for choice in choices
-            if all(f in places for f, places in zip(choice.factors, position, strict=True))
-        ]
+        known = [choice for choice in choices if self.lattice.has(choice.factors)]
         numbers: dict[_Mark, int] = {}
         kinds = [numbers.setdefault(self._mark(fanout, choice), len(numbers)) for choice in known]
-        indices = [self.lattice.index(choice.factors) for choice in known]
+        indices = [self.lattice.code(choice.factors) for choice in known]
         return _Choices(
             tuple((choice,) for choice in known),
             np.array(indices, dtype=np.int64),
@@ -140,7 +135,8 @@ class StageRules:
                 raise Stopped
             together = self._together(outer, inner, outer.kinds[first], inner.kinds[second], numbers)
             # Keys are the same in all rounds: numbers only grow.
-            keys = together * self.lattice.size + outer.indices[first] + inner.indices[second]
+            products = self.lattice.product(outer.indices[first], inner.indices[second])
+            keys = together * self.lattice.size + products
             places = np.sort(np.unique(keys, return_index=True)[1])
             places = places[~np.isin(keys[places], known)]
             known = np.concatenate((known, keys[places]))
@@ -151,7 +147,7 @@ class StageRules:
         pairs = zip(first.tolist(), second.tolist(), strict=True)
         return _Choices(
             tuple((*outer.choices[i], *inner.choices[j]) for i, j in pairs),
-            outer.indices[first] + inner.indices[second],
+            self.lattice.product(outer.indices[first], inner.indices[second]),
             np.concatenate(kinds),
             tuple(numbers),
         )

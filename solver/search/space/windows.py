@@ -261,7 +261,7 @@ def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling
     """Words in the union of each instance's tiles, over all instances."""
     union: IntArray = np.ones(lattice.size, dtype=np.int64)
     for number, part in enumerate(view.components):
-        positions = math.prod(lattice.bounds[d] // lattice.side(d) for d in part.dims)
+        positions = math.prod(lattice.tiles_along(d) for d in part.dims)
         covered = lattice.across(tables.boxes[number], part.dims) * positions
         if part.sliding:
             instances = math.prod(unrolling.above[d] for d in part.dims)

@@ -53,7 +53,7 @@ class Combination(Subproblem):
     def unrollings(self, level: int) -> tuple[int, ...]:
         """Lattice indices of the spatial factors below `level`, one of which is chosen."""
         lattice = self.space.lattice
-        return tuple(dict.fromkeys(lattice.index(member.factors) for member in self.spatial[level].members))
+        return tuple(dict.fromkeys(lattice.code(member.factors) for member in self.spatial[level].members))
 
     def unrolling(self, level: int) -> Unrolling:
         """Spatial factors of the window dimensions above `level` (not the outermost)."""
@@ -74,7 +74,7 @@ class Combination(Subproblem):
         """Those of `tiles` that some spatial choice of each stage can multiply within the bounds."""
         lattice = self.space.lattice
         for stage in stages:
-            factors = {lattice.index(member.factors) for member in stage.members}
+            factors = {lattice.code(member.factors) for member in stage.members}
             tiles = tiles[lattice.leaving_room(tiles, factors)]
         return tiles
 

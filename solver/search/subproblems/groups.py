@@ -156,16 +156,15 @@ class SubproblemGroup(Subproblem):
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""
         tiles = self.space.feasible(level, self.space.tenants(self.mask, level))
-        last = self.space.lattice.size - 1
         for room in self._rooms[:level]:
-            tiles = tiles if room is None else tiles[room[last - tiles]]
+            tiles = tiles if room is None else tiles[room[tiles]]
         return tiles
 
     @cached_property
     def _rooms(self) -> tuple[BoolArray | None, ...]:
-        """Per stage, which lattice vectors some spatial choice divides; None where all are."""
-        multiples = self.space.lattice.multiples
-        return tuple(None if own[0] == 0 else multiples(own) for own in self._unrollings)
+        """Per stage, which tiles leave room for some spatial choice; None where all do."""
+        room_left = self.space.lattice.room_left
+        return tuple(None if own[0] == 0 else room_left(own) for own in self._unrollings)
 
 
 def together(

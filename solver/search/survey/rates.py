@@ -129,7 +129,8 @@ class RateTable:
         BoolArray
             Shape (cells,): of a cell, whether it is so for any of its combinations.
         """
-        fits = self.space.within_capacity(level, tenants, self._grid.unrolled_inside[level])
+        unrolled = self.space.lattice.unrolled(self._grid.unrolled_inside[level])
+        fits = self.space.within_capacity(level, tenants, unrolled)
         return fits if self._starts is None else np.logical_or.reduceat(fits, self._starts)
 
     def _measured(self, portion: Portion) -> Iterator[tuple[Measure, Rate]]:

@@ -131,7 +131,7 @@ class FewestBelow:
         tiles = space.feasible(*tenancy)
         table = np.full(space.lattice.size, NO_TILE)
         table[tiles] = space.floor_words(place, level, unrolling)[tiles]
-        largest = space.lattice.size - 1 - self._grid.chosen(numbers).unrolled_above[level]
+        largest = space.lattice.largest_below(self._grid.chosen(numbers).unrolled_above[level])
         least: IntArray = space.lattice.least_of_divisors(table)[largest]
         return least
 
