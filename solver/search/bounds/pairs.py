@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from model.mapspace import EXACT
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary
 from solver.search.space.dataspaces import Component
@@ -20,7 +19,6 @@ from solver.search.space.windows import (
     Words,
     along_component,
     begun_anew,
-    by_timeloop,
     least_jumps,
     least_words,
 )
@@ -220,8 +218,6 @@ class SlotPairs:
         elsewhere = self._elsewhere(place)
         farther = [lead._replace(live=lead.live & ~moved & ~elsewhere) for lead in known.leads]
         here = [self._lead(component, loops, lead, every) for lead in known.leads]
-        if counting != EXACT:
-            here = [by_timeloop(component, lead) for lead in here]
         return Along(box, every, (*here, *farther))
 
     def _lead(
@@ -232,7 +228,7 @@ class SlotPairs:
         if not component.linear:
             return known._replace(live=loops[dim] > 1, bound=loops[dim], move=0, along=0, back=0)
         moves = {d: self._spans[:, d] * component.coefficient(d) for d in component.dims}
-        along, back, _ = least_jumps(moves, loops, dim)
+        along, back, _ = least_jumps(moves, loops, dim, self.space.mapspace.counting)
         outside = every > math.prod(loops.values())
         # Loops farther out are not known.
         along = np.where(outside, np.minimum(along, known.along), along)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.mapspace import EXACT
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.bounds.boundary import Boundary, ceil_div
 from solver.search.bounds.lattice_bounds import AnyBounds
@@ -23,7 +22,6 @@ from solver.search.space.windows import (
     Along,
     Lead,
     Words,
-    by_timeloop,
     least_jumps,
     least_jumps_outside,
     least_words,
@@ -364,8 +362,7 @@ class Walk:
         if not component.linear:
             return Lead(dim, bound > 1, bound, 0, 0, 0)
         along, back = self._least_jumps(view, component, dim)
-        lead = Lead(dim, bound > 1, bound, np.abs(self._moves(component, dim)), along, back)
-        return lead if self.space.mapspace.counting == EXACT else by_timeloop(component, lead)
+        return Lead(dim, bound > 1, bound, np.abs(self._moves(component, dim)), along, back)
 
     def moved(self, candidate: int) -> tuple[Moved, ...]:
         """Per dataspace, how the loops outside of a candidate's tile move it."""
@@ -396,9 +393,11 @@ class Walk:
         """
         moves = {d: self._moves(component, d) for d in component.dims}
         loops = {d: self.candidates.loops[:, d] for d in component.dims}
-        along, back, past = least_jumps(moves, loops, lead)
+        counting = self.space.mapspace.counting
+        along, back, past = least_jumps(moves, loops, lead, counting)
         apart = self._product(sorted(view.apart)) > 1
-        outside = least_jumps_outside(self.node.moves_outside(view, component), past)
+        slots = self.node.moves_outside(view, component)
+        outside = least_jumps_outside(slots, past, moves[lead], counting)
         farther_along, farther_back = (np.where(apart, NOWHERE, jump) for jump in outside)
         return np.minimum(along, farther_along), np.minimum(back, farther_back)
 

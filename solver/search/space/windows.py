@@ -92,9 +92,9 @@ class Along(NamedTuple):
 
 
 def by_timeloop(component: Component, lead: Lead) -> Lead:
-    """The same by Timeloop's rule, which looks at second iterations only.
+    """The same by Timeloop's rule, which looks at second iterations only, if other loops are not known.
 
-    A loop over the component's dimensions may seem to move nothing. Any other one brings the whole tile, as
+    One over the component's dimensions may seem to move nothing. Any other one brings the whole tile, as
     it seems to go back; where dimensions move the tile both ways, it may seem to go on.
     """
     return lead._replace(along=0, back=0 if component.turns else NOWHERE)
@@ -274,7 +274,7 @@ def union_words(view: DataspaceView, tables: Tables, lattice: Lattice, unrolling
 
 
 def least_jumps(
-    moves: Mapping[int, IntArray], loops: Mapping[int, IntArray], lead: int
+    moves: Mapping[int, IntArray], loops: Mapping[int, IntArray], lead: int, counting: Counting
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Words by which loops of one slot move a tile along one rank when they advance, at least.
 
@@ -295,33 +295,45 @@ def least_jumps(
         Arrays like those given: the least move of the other loops over these dimensions, that of all loops
         over others, and how far these loops are from their first iteration when all are at their last.
     """
-    spans = {d: (loops[d] - 1) * move for d, move in moves.items()}
+    last = {d: own - 1 if counting == EXACT else np.minimum(own - 1, 1) for d, own in loops.items()}
+    spans = {d: last[d] * move for d, move in moves.items()}
     past = spans.pop(lead)
-    back: IntArray = np.min([np.abs(past + span) for span in _sums(list(spans.values()))], axis=0)
+    back = _least_words(-moves[lead], [past + span for span in _sums(list(spans.values()))], counting)
     along: IntArray = np.full(len(back), NOWHERE)
     for d in spans:
         inside = [span for other, span in spans.items() if other != d]
-        jump = np.min([np.abs(moves[d] - past - span) for span in _sums(inside)], axis=0)
+        jump = _least_words(moves[lead], [moves[d] - past - span for span in _sums(inside)], counting)
         along = np.where(loops[d] > 1, np.minimum(along, jump), along)
     return along, back, sum(spans.values(), past)
 
 
 def least_jumps_outside(
-    slots: Iterable[Sequence[tuple[int, int]]], past: IntArray
+    slots: Iterable[Sequence[tuple[int, int]]], past: IntArray, move: IntArray, counting: Counting
 ) -> tuple[IntArray, IntArray]:
     """The same of loops in slots farther out, each given as moves and iterations, in no order.
 
-    Those inside are `past` their first iteration by so many words when all are at their last.
+    Those inside are `past` their first iteration by so many words when all are at their last, and the lead
+    moves the tile by `move`. By Timeloop's rule the second iteration stands for the last.
     """
-    back, along = np.abs(past), np.full(len(past), NOWHERE)
+    back, along = _least_words(-move, [past], counting), np.full(len(past), NOWHERE)
     for slot in slots:
-        spans = [(count - 1) * move for move, count in slot]
-        for number, (move, _) in enumerate(slot):
+        spans = [own * (count - 1 if counting == EXACT else min(count - 1, 1)) for own, count in slot]
+        for number, (own, _) in enumerate(slot):
             inside = _sums(spans[:number] + spans[number + 1 :])
-            along = np.min([along, *(np.abs(move - past - span) for span in inside)], axis=0)
-        back = np.min([back, *(np.abs(past + span) for span in _sums(spans))], axis=0)
+            jump = _least_words(move, [own - past - span for span in inside], counting)
+            along = np.minimum(along, jump)
+        back = np.minimum(back, _least_words(-move, [past + span for span in _sums(spans)], counting))
         past = past + sum(spans)
     return along, back
+
+
+def _least_words(move: IntArray, jumps: Sequence[IntArray], counting: Counting) -> IntArray:
+    """Least words that any of these jumps brings; by Timeloop's rule only the lead's own `move` is one."""
+    brought = [np.abs(jump) for jump in jumps]
+    if counting != EXACT:
+        brought = [np.where(jump == move, np.abs(move), np.where(jump == 0, 0, NOWHERE)) for jump in jumps]
+    least: IntArray = np.min(brought, axis=0)
+    return least
 
 
 def _sums(moves: Sequence[IntArray | int]) -> list[IntArray | int]:
