@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -295,7 +295,8 @@ def least_jumps(
         Arrays like those given: the least move of the other loops over these dimensions, that of all loops
         over others, and how far these loops are from their first iteration when all are at their last.
     """
-    last = {d: own - 1 if counting == EXACT else np.minimum(own - 1, 1) for d, own in loops.items()}
+    most = NOWHERE if counting == EXACT else 1
+    last: dict[int, IntArray] = {d: np.minimum(own - 1, most) for d, own in loops.items()}
     spans = {d: last[d] * move for d, move in moves.items()}
     past = spans.pop(lead)
     back = _least_words(-moves[lead], [past + span for span in _sums(list(spans.values()))], counting)
@@ -327,7 +328,7 @@ def least_jumps_outside(
     return along, back
 
 
-def _least_words(move: IntArray, jumps: Sequence[IntArray], counting: Counting) -> IntArray:
+def _least_words(move: IntArray, jumps: Sequence[Any], counting: Counting) -> IntArray:
     """Least words that any of these jumps brings; by Timeloop's rule only the lead's own `move` is one."""
     brought = [np.abs(jump) for jump in jumps]
     if counting != EXACT:
