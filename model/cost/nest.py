@@ -179,3 +179,20 @@ def check_keeps(problem: Problem, mapping: Mapping) -> None:
         unknown = entry.keep - known if isinstance(entry, StorageMapping) else frozenset()
         if unknown:
             raise ValueError(f"mapping keeps unknown dataspaces {sorted(unknown)}")
+
+
+def check_places(architecture: Architecture, mapping: Mapping) -> None:
+    """Check that no dataspace is kept at several places of one memory.
+
+    Raises
+    ------
+    ValueError
+        If one is.
+    """
+    for places in architecture.memories:
+        entries = [mapping.nodes[architecture.storage_indices[place]] for place in places]
+        kept = [name for entry in entries if isinstance(entry, StorageMapping) for name in entry.keep]
+        twice = sorted({name for name in kept if kept.count(name) > 1})
+        if twice:
+            name = architecture.levels[places[0]].component
+            raise ValueError(f"mapping keeps {twice} at several places of {name!r}")

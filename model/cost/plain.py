@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from model.architecture import Architecture, StorageLevel
-from model.cost.limits import capacity_violations, mesh_violations
+from model.cost.limits import memory_violations, mesh_violations
 from model.cost.links import LinkDelivery
-from model.cost.nest import Nest, build_nest, check_keeps
+from model.cost.nest import Nest, build_nest, check_keeps, check_places
 from model.cost.prices import (
     access_energy,
     leaking_instances,
@@ -15,7 +15,7 @@ from model.cost.prices import (
     paying_instances,
 )
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
-from model.cost.rules import rule_of
+from model.cost.rules import CountingRule, rule_of
 from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
 from model.mapping import Mapping
 from model.mapspace import EXACT, TIMELOOP, Counting, Mapspace
@@ -56,13 +56,15 @@ def evaluate(
     ------
     ValueError
         If the mapping does not belong to the problem and the architecture, if no level keeps a
-        dataspace, or if link transfers are to be counted by another rule than Timeloop's.
+        dataspace, or two places of one memory do, or if link transfers are to be counted by another rule
+        than Timeloop's.
     """
     if link_transfers and counting != TIMELOOP:
         raise ValueError("link transfers are counted by Timeloop's rule only")
     rule = rule_of(counting)
     nest = build_nest(problem, architecture, mapping)
     check_keeps(problem, mapping)
+    check_places(architecture, mapping)
     deliver = LinkDelivery if link_transfers else MulticastDelivery
     at: dict[int, list[Named]] = {position: [] for position in architecture.storage_indices}
     for space in problem.dataspaces:
@@ -70,23 +72,15 @@ def evaluate(
         for traffic in dataspace_traffic(rule, architecture, mapping, nest, space, delivery):
             at[traffic.position].append((space.name, traffic))
     steps = nest.steps()
-    needed = [
-        rule.cycles(level, steps, ((name, t.reads, t.fills + t.updates) for name, t in at[position]))
-        for position, level in zip(at, architecture.levels, strict=True)
-    ]
+    needed = _memory_cycles(rule, architecture, steps, list(at.values()))
     busy = max(needed)
     cycles = busy + network_latency(architecture)
     levels = tuple(
         _level_cost(architecture, nest, position, level, at[position], own, busy)
         for position, level, own in zip(at, architecture.levels, needed, strict=True)
     )
-    violations = [
-        violation
-        for level, cost in zip(architecture.levels, levels, strict=True)
-        for violation in capacity_violations(level, cost.size_words)
-    ]
     return Evaluation(
-        violations=(*violations, *mesh_violations(architecture, mapping)),
+        violations=(*memory_violations(architecture, levels), *mesh_violations(architecture, mapping)),
         levels=levels,
         computes=problem.computes,
         compute_cycles=steps,
@@ -96,6 +90,21 @@ def evaluate(
         utilization=problem.computes / (architecture.compute_instances * cycles),
         units_per_pj=architecture.units_per_pj,
     )
+
+
+def _memory_cycles(
+    rule: CountingRule, architecture: Architecture, steps: int, traffic: Sequence[Sequence[Named]]
+) -> list[int]:
+    """Cycles that the memory of each level needs for the words of all its places."""
+    needed: list[int] = []
+    for places in architecture.memories:
+        joint = [
+            (name, words.reads, words.fills + words.updates)
+            for place in places
+            for name, words in traffic[place]
+        ]
+        needed += [rule.cycles(architecture.levels[places[0]], steps, joint)] * len(places)
+    return needed
 
 
 def _level_cost(

@@ -17,19 +17,23 @@ class Violation(NamedTuple):
     Parameters
     ----------
     node
-        Name of the level or fanout.
+        Name of the memory or fanout.
     kind
         Which limit it is.
     demand, limit
         What the mapping takes, and what there is: words of one instance for ``capacity`` and
         ``min_utilization`` (where the limit is the least), children along the axis for ``mesh_x`` and
         ``mesh_y``.
+    parts
+        Where a memory has several places: the dataspaces that they hold, each with the level that is its
+        place and what it takes, outermost first.
     """
 
     node: str
     kind: ViolationKind
     demand: int
     limit: int | Fraction
+    parts: tuple[tuple[str, str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,18 @@ class Execution:
         Accesses per name of a storage level and of a dataspace that it keeps.
     steps
         Iterations of the temporal loops, one multiply-accumulate per used arithmetic unit each.
+    room_words
+        By name of a memory: the most words of it that the tiles at all its places took at a time, in one
+        instance.
+    overfull
+        Memories of which that is more than there is.
     """
 
     outputs: dict[str, Array]
     counts: dict[tuple[str, str], AccessCounts]
     steps: int
+    room_words: dict[str, int]
+    overfull: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +134,12 @@ def execute(
     for chain in chains:
         _load(chain, operands)
     temporal = [loop for loop in loops if not loop.spatial]
+    memories = list(_memories(architecture, chains))
     for point, advanced in _steps(problem, temporal):
         for chain in chains:
             chain.advance(chain.layout.position(point), advanced)
+        for memory in memories:
+            memory.look()
         _compute(chains)
     for chain in chains:
         chain.drain()
@@ -139,7 +149,42 @@ def execute(
         for chain in chains
         for level, link in zip(chain.levels, chain.links, strict=False)
     }
-    return Execution(outputs, counts, math.prod(loop.bound for loop in temporal))
+    return Execution(
+        outputs,
+        counts,
+        math.prod(loop.bound for loop in temporal),
+        {memory.name: memory.most_words for memory in memories},
+        frozenset(memory.name for memory in memories if memory.most_words > memory.usable_words),
+    )
+
+
+@dataclass
+class _Memory:
+    """A memory, the stores at its places with the words that a value takes, and the most they ever held."""
+
+    name: str
+    usable_words: float
+    stores: list[tuple[Store, int]]
+    most_words: int = 0
+
+    def look(self) -> None:
+        """Take note of what the stores hold now."""
+        held = ([len(buffer.held) * size for buffer in store.buffers] for store, size in self.stores)
+        self.most_words = max(self.most_words, *map(sum, zip(*held, strict=True)), 0)
+
+
+def _memories(architecture: Architecture, chains: list[_Chain]) -> Iterator[_Memory]:
+    """Yield the memories with the stores at all their places."""
+    levels = {level.name: level for level in architecture.levels}
+    for name in dict.fromkeys(level.component for level in architecture.levels):
+        stores = [
+            (link.child, levels[place].packing_of(chain.space.name).size_per_value)
+            for chain in chains
+            for place, link in zip(chain.levels, chain.links, strict=False)
+            if levels[place].component == name
+        ]
+        room = next(level.usable_words for level in architecture.levels if level.component == name)
+        yield _Memory(name, math.inf if room is None else room, stores)
 
 
 def _check_names(problem: Problem, mapping: Mapping) -> None:

@@ -119,7 +119,13 @@ def reason_document(reason: Reason) -> Document:
 
 def violation_document(violation: Violation) -> Document:
     """Return a limit of the hardware that is broken."""
-    return {**picked(violation, "node", "kind", "demand"), "limit": float(violation.limit)}
+    document = {**picked(violation, "node", "kind", "demand"), "limit": float(violation.limit)}
+    if violation.parts:
+        document["parts"] = [
+            {"dataspace": dataspace, "level": level, "words": words}
+            for dataspace, level, words in violation.parts
+        ]
+    return document
 
 
 def effect_document(effect: Effect) -> Document:

@@ -115,11 +115,28 @@ def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, eva
 def violation_text(violation: Violation) -> str:
     """Return what is broken, with both figures."""
     demand, limit = count_text(violation.demand), f"{float(violation.limit):,g}"
+    if violation.kind == "capacity" and violation.parts:
+        *others, last = _places_text(violation)
+        joined = f"{', '.join(others)} and {last} exceed" if others else f"{last} exceeds"
+        return f"{violation.node}: {joined} {limit}"
     if violation.kind == "capacity":
         return f"{violation.node}: tiles take {demand} words of {limit}"
     if violation.kind == "min_utilization":
         return f"{violation.node}: tiles take {demand} words, at least {limit} are required"
     return f"{violation.node}: {demand} children along {violation.kind[-1].upper()}, there are {limit}"
+
+
+def _places_text(violation: Violation) -> Iterator[str]:
+    """Yield what the tiles at the places of a memory take, such as ``Inputs 512 at the inner place``."""
+    levels = list(dict.fromkeys(level for _, level, _ in violation.parts))
+    for dataspace, level, words in violation.parts:
+        yield f"{dataspace} {count_text(words)} {_place_text(levels.index(level), len(levels))}"
+
+
+def _place_text(number: int, places: int) -> str:
+    if places == 2:
+        return f"at the {('outer', 'inner')[number]} place"
+    return f"at place {number + 1} of {places}"
 
 
 def print_check(console: Console, mapspace: Mapspace) -> None:

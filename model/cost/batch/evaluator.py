@@ -119,17 +119,19 @@ class BatchEvaluator:
         tiles, reads, fills, updates = (np.stack(words, axis=2) for words in zip(*traffic, strict=True))
         names = self._names
         level_cycles = exact_cycles if self.counting == EXACT else timeloop_cycles
-        needed = np.stack(
-            [
-                level_cycles(level, names, nest.steps, reads[number], fills[number] + updates[number])
-                for number, level in enumerate(self.architecture.levels)
-            ]
-        )
-        busy = needed.max(axis=0)
         sizes = tiles if (self._sizes == 1).all() else tiles * self._sizes[:, None, :]
-        valid = fits(self.architecture, nest, sizes.sum(axis=2), batch.columns)
+        needed, taken = np.empty_like(tiles[:, :, 0]), sizes.sum(axis=2)
+        for places in self.architecture.memories:
+            level, of_memory = self.architecture.levels[places[0]], slice(places[0], places[-1] + 1)
+            read, written = reads[of_memory].sum(axis=0), (fills + updates)[of_memory].sum(axis=0)
+            needed[of_memory] = level_cycles(level, names, nest.steps, read, written)
+            taken[of_memory] = taken[of_memory].sum(axis=0)
+        busy = needed.max(axis=0)
+        valid = fits(self.architecture, nest, taken, batch.columns)
         for levels in kept:
             valid &= levels.any(axis=0)
+            for places in self.architecture.memories:
+                valid &= levels[places[0] : places[-1] + 1].sum(axis=0) <= 1
         return BatchEvaluation(
             valid=valid,
             energy=self._energy(nest, reads, fills, updates, busy),
