@@ -38,14 +38,40 @@ def check_fused(cascade: Cascade, mapping: FusedMapping) -> None:
     FusedMappingError
         If it is not.
     """
-    _check_leaves(cascade, mapping)
-    for body, _ in mapping.bodies:
-        _check_body(cascade, body)
+    check_tree(cascade, mapping)
     visits = Visits(cascade, mapping)
     for stored in mapping.stored:
         _check_stored(visits, stored)
     for place in range(len(cascade.einsums)):
         _check_einsum(visits, place)
+
+
+def check_tree(cascade: Cascade, mapping: FusedMapping) -> None:
+    """Check the tree and its loops alone.
+
+    Raises
+    ------
+    FusedMappingError
+        If they are none of the cascade.
+    """
+    _check_leaves(cascade, mapping)
+    for body, _ in mapping.bodies:
+        check_body(cascade, body)
+    for tensor, writer in cascade.writers.items():
+        for reader in cascade.readers(tensor):
+            _check_windows(cascade, mapping, tensor, mapping.paths[writer], reader)
+
+
+def _check_windows(cascade: Cascade, mapping: FusedMapping, tensor: str, writer: Path, reader: int) -> None:
+    """Check that shared loops move each window along one of its dimensions only."""
+    einsum, path = cascade.einsums[reader], mapping.paths[reader]
+    looped = path_dims(path, path.shared(writer))
+    spaces = [einsum.space(access.dataspace) for access in einsum.accesses_of(tensor)]
+    for terms in (terms for space in spaces for terms in space.ranks):
+        moving = [term.dim for term in terms if term.dim in looped]
+        if len(moving) > 1:
+            text = f"shared loops over {listing(moving)} of `{einsum.name}` move one window of `{tensor}`"
+            raise FusedMappingError(text, path.leaf)
 
 
 def _check_leaves(cascade: Cascade, mapping: FusedMapping) -> None:
@@ -61,7 +87,8 @@ def _check_leaves(cascade: Cascade, mapping: FusedMapping) -> None:
         raise FusedMappingError(f"`{twice.tensor}` is stored twice", twice)
 
 
-def _check_body(cascade: Cascade, body: Body) -> None:
+def check_body(cascade: Cascade, body: Body) -> None:
+    """Check one body; error as of `check_tree`."""
     below = [cascade.place(leaf.einsum) for leaf in leaves(body)]
     if len(below) < 2:
         raise FusedMappingError("a body has at least two Einsums", body)
@@ -215,6 +242,22 @@ def _check_einsum(visits: Visits, place: int) -> None:
         raise FusedMappingError(f"`{einsum.name}` has no nest", path.leaf)
     for nest in path.leaf.nests:
         _check_nest(visits, place, nest)
+    outputs = {access.dataspace for access in einsum.accesses if access.tensor in einsum.written}
+    homes = {_homes(einsum, nest, outputs) for nest in path.leaf.nests}
+    if len(homes) > 1:
+        text = f"the nests of `{einsum.name}` keep its outputs in different memories"
+        raise FusedMappingError(f"{text}: what one leaves, the next has to find", path.leaf)
+
+
+def _homes(einsum: CascadeEinsum, nest: PrivateNest, names: set[str]) -> frozenset[tuple[str, str]]:
+    """Return in which memories a nest keeps some dataspaces."""
+    levels = with_places(einsum.mapspace.architecture, dict(nest.places)).levels
+    entries = (entry for entry in nest.mapping.nodes if isinstance(entry, StorageMapping))
+    return frozenset(
+        (level.component, name)
+        for level, entry in zip(levels, entries, strict=True)
+        for name in entry.keep & names
+    )
 
 
 def _check_held(visits: Visits, place: int, tile: Held) -> None:

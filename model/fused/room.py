@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 
 from model.architecture import StorageLevel
 from model.cost.counting import extents
@@ -195,13 +194,19 @@ class Rooms:
         return roots
 
     def _own(self, place: int, kinds: tuple[VisitKind, ...]) -> Iterator[_Tile]:
-        """Yield the tiles of an Einsum's nests, and those that it holds above shared loops."""
+        """Yield what an Einsum holds and the tiles of its nests: where visits differ, those that take most."""
         einsum = self.visits.cascade.einsums[place]
-        tensors = [(space, einsum.access(space.name).tensor) for space in einsum.problem.dataspaces]
-        levels = einsum.mapspace.architecture.levels if kinds else ()
-        for (space, tensor), level in product(tensors, levels):
-            stored = self.visits.mapping.stored_at.get(tensor)
-            words = tile_words(self.visits, place, kinds, space, level.name)
+        for level in einsum.mapspace.architecture.levels if kinds else ():
+            yield from max(
+                ([*self._own_at(place, kind, level)] for kind in kinds),
+                key=lambda tiles: sum(tile.tile.size_words for tile in tiles),
+            )
+
+    def _own_at(self, place: int, kind: VisitKind, level: StorageLevel) -> Iterator[_Tile]:
+        einsum = self.visits.cascade.einsums[place]
+        for space in einsum.problem.dataspaces:
+            stored = self.visits.mapping.stored_at.get(einsum.access(space.name).tensor)
+            words = tile_words(self.visits, place, (kind,), space, level.name)
             if words is not None and (stored is None or stored.memory != level.name):
                 yield self._own_tile(place, space, level, words)
 
