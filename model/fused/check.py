@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from model.architecture import Architecture, Fanout, with_places
@@ -229,8 +230,7 @@ def _check_einsum(visits: Visits, place: int) -> None:
         if joint.intersection(path_dims(path, len(path.loops))):
             raise FusedMappingError(f"a shared loop over a window of the output `{access.tensor}`", path.leaf)
     if einsum.is_copy:
-        if path.leaf.nests or path.leaf.held:
-            raise FusedMappingError(f"`{einsum.name}` is a copy, which has no nest of its own", path.leaf)
+        _check_copy(visits, place)
         return
     held = [tile.dataspace for tile in path.leaf.held]
     twice = next((tile for tile in path.leaf.held if held.count(tile.dataspace) > 1), None)
@@ -247,6 +247,19 @@ def _check_einsum(visits: Visits, place: int) -> None:
     if len(homes) > 1:
         text = f"the nests of `{einsum.name}` keep its outputs in different memories"
         raise FusedMappingError(f"{text}: what one leaves, the next has to find", path.leaf)
+
+
+def _check_copy(visits: Visits, place: int) -> None:
+    einsum, leaf = visits.cascade.einsums[place], visits.mapping.paths[place].leaf
+    if leaf.nests or leaf.held:
+        raise FusedMappingError(f"`{einsum.name}` is a copy, which has no nest of its own", leaf)
+    architecture = einsum.mapspace.architecture
+    for stored in (visits.mapping.stored_at.get(tensor) for tensor in sorted(einsum.tensors)):
+        levels = zip(architecture.storage_indices, architecture.levels, strict=True)
+        position = next((i for i, level in levels if stored and level.name == stored.memory), 0)
+        if architecture.instances_above(position) > 1:
+            text = f"`{einsum.name}` is a copy, and `{stored and stored.memory}` exists several times"
+            raise FusedMappingError(f"{text}, which is not modelled", stored)
 
 
 def _homes(einsum: CascadeEinsum, nest: PrivateNest, names: set[str]) -> frozenset[tuple[str, str]]:
@@ -322,7 +335,7 @@ def _check_inside(
             raise FusedMappingError(f"{text}, which is stored inside of it in `{memory}`", nest)
 
 
-def spatial_shares(
+def _spatial_shares(
     architecture: Architecture, nest: PrivateNest, memory: str
 ) -> Iterator[tuple[str, str, int, str]]:
     """Yield fanout, dimension, children and axis of the spatial loops outside a memory, outermost first."""
@@ -355,11 +368,14 @@ def check_spread(cascade: Cascade, mapping: FusedMapping, stored: Stored) -> Non
 
 def _spread(
     einsum: CascadeEinsum, access: Access, nest: PrivateNest, stored: Stored
-) -> Iterator[tuple[str, str, int, str]]:
+) -> Iterator[tuple[str, str, int, str, int]]:
+    """Yield fanout, rank, children and axis of spatial loops, and the extent that they divide in a visit."""
+    entries = nest.mapping.nodes
+    loops = [x for e in entries for x in (e.spatial if isinstance(e, FanoutMapping) else e.temporal)]
     ranks = einsum.space(access.dataspace).ranks
     alone = {terms[0].dim: name for name, terms in zip(access.ranks, ranks, strict=True) if len(terms) == 1}
-    for fanout, dim, bound, axis in spatial_shares(einsum.mapspace.architecture, nest, stored.memory):
+    for fanout, dim, bound, axis in _spatial_shares(einsum.mapspace.architecture, nest, stored.memory):
         if dim not in alone:
             text = f"a spatial loop over {dim} of `{einsum.name}` spreads copies or windows of"
             raise FusedMappingError(f"{text} `{stored.tensor}` over instances of `{stored.memory}`", nest)
-        yield fanout, alone[dim], bound, axis
+        yield fanout, alone[dim], bound, axis, math.prod(x.bound for x in loops if x.dim == dim)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Final, Literal
 
-from model.architecture import Architecture, Fanout, StorageLevel
+from model.architecture import Fanout, StorageLevel
 from model.cost.copying import transfer_of
 from model.cost.counting import Change, Move
 from model.cost.limits import capacity_violations, mesh_violations
@@ -344,7 +344,6 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
         else 0
         for access in einsum.accesses
     }
-    _check_single(einsum.mapspace.architecture, einsum, homes)
     transfer = transfer_of(einsum.mapspace, homes)
     return EinsumCost(
         einsum=einsum.name,
@@ -362,10 +361,3 @@ def _transferred(einsum: CascadeEinsum, homes: dict[str, int], energy: int) -> I
     levels = einsum.mapspace.architecture.levels
     source = next(homes[s.name] for s in einsum.problem.dataspaces if not s.read_write)
     yield MemoryCost(levels[source].name, 1, 0, energy, ())
-
-
-def _check_single(architecture: Architecture, einsum: CascadeEinsum, homes: dict[str, int]) -> None:
-    for level in homes.values():
-        if architecture.instances_above(architecture.storage_indices[level]) > 1:
-            text = f"`{architecture.levels[level].name}` exists several times"
-            raise FusedMappingError(f"{text}, where the copy `{einsum.name}` is stored", einsum)

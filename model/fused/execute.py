@@ -242,6 +242,7 @@ class _Run:
     touched: dict[tuple[int, str, str, int], Buffer] = field(default_factory=dict)
     covered: dict[tuple[int, str, Trips], list[Words]] = field(default_factory=dict)
     taken: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    done: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     visits: dict[str, int] = field(default_factory=dict)
     room: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -279,9 +280,19 @@ class _Run:
         if isinstance(child, Leaf):
             self._visit(self.cascade.place(child.einsum), trips)
             return
+        number = next(n for n, (body, _) in enumerate(self.mapping.bodies) if body is child)
         for inner in product(*(range(loop.trips) for loop in child.loops)):
             for below in child.children:
                 self.walk(below, trips + inner)
+            self._free(number, child, trips, inner)
+
+    def _free(self, number: int, body: Body, trips: Trips, inner: Trips) -> None:
+        """Free the room of tiles that are not needed any more, where the loops below their place end."""
+        over = [key for key, (owner, _) in self.done.items() if owner == number]
+        for key in over:
+            below = self.done[key][1] - len(trips)
+            if all(t == loop.trips - 1 for t, loop in zip(inner[below:], body.loops[below:], strict=True)):
+                del self.done[key], self.taken[key]
 
     def _visit(self, place: int, trips: Trips) -> None:
         einsum = self.cascade.einsums[place]
@@ -367,7 +378,7 @@ class _Run:
             for place in self.cascade.users[tensor]
             for access in self.cascade.einsums[place].accesses_of(tensor)
         ]
-        return [frozenset[int]().union(*words) for words in zip(*covered, strict=True)]
+        return [frozenset[int]().union(*words) for words in zip(*filter(None, covered), strict=True)]
 
     def _covered(self, place: int, access: Access, above: Trips) -> list[Words]:
         """Words of an access in all visits inside some iterations, per instance of the memory."""
@@ -453,19 +464,27 @@ class _Run:
         for tile in path.leaf.held:
             if self._is_last(path, trips, tile.depth) and (place, tile.dataspace) in self.holding:
                 self.holding.pop((place, tile.dataspace)).write_back(None)
-                del self.taken[f"held {einsum.name}", tile.dataspace]
+                self._finish((f"held {einsum.name}", tile.dataspace), path, tile.depth)
         for tensor in [tensor for tensor in einsum.tensors if tensor in self.waiting]:
             stored, users = self.mapping.stored_at[tensor], self.cascade.users[tensor]
             if place == users[-1] and self._is_last(path, trips, stored.depth):
-                self._forget(tensor, stored.depth)
+                self._forget(tensor, path)
 
-    def _forget(self, tensor: str, depth: int) -> None:
-        """Free the room of a stored tensor."""
+    def _finish(self, key: tuple[str, str], path: Path, depth: int) -> None:
+        """Free room now, or when the loops below the place end: other Einsums share them until then."""
+        if depth == len(path.loops):
+            del self.taken[key]
+        else:
+            self.done[key] = path.bodies[depth], depth
+
+    def _forget(self, tensor: str, path: Path) -> None:
+        """A stored tensor is not needed any more."""
+        depth = self.mapping.stored_at[tensor].depth
         if depth == 0:
             contents = self.waiting[tensor].contents
             self.kept_whole[tensor] = {word: value for held in contents for word, value in held.items()}
         if tensor not in self.cascade.persistent:
-            del self.taken["stored", tensor]
+            self._finish(("stored", tensor), path, depth)
 
     def _is_last(self, path: Path, trips: Trips, depth: int) -> bool:
         return all(

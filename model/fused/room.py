@@ -194,7 +194,7 @@ class Rooms:
         return roots
 
     def _own(self, place: int, kinds: tuple[VisitKind, ...]) -> Iterator[_Tile]:
-        """Yield what an Einsum holds and the tiles of its nests: where visits differ, those that take most."""
+        """Yield what an Einsum holds, and the tiles of its nests: of unlike visits, those that take most."""
         einsum = self.visits.cascade.einsums[place]
         for level in einsum.mapspace.architecture.levels if kinds else ():
             yield from max(

@@ -56,7 +56,7 @@ def _disagreements(cascade: Cascade, mapping: FusedMapping, seed: int) -> Iterat
     for einsum in cascade.einsums:
         counted = cost.einsum(einsum.name)
         if counted.visits != seen.visits[einsum.name] or counted.steps != seen.steps.get(einsum.name, 0):
-            yield f"{einsum.name}: {counted.visits}, {counted.steps} counted; {seen.visits}, {seen.steps} seen"
+            yield f"{einsum.name}: {counted.visits}, {counted.steps}; {seen.visits}, {seen.steps} seen"
         for memory in counted.memories if not einsum.is_copy else ():
             for space in memory.dataspaces:
                 counts = seen.counts[einsum.name, memory.name, space.dataspace]

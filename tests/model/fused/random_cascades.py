@@ -7,7 +7,7 @@ from random import Random
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.check import FusedMappingError, check_body, check_fused, check_tree
+from model.fused.check import FusedMappingError, check_body, check_fused, check_spread, check_tree
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
 from model.fused.visits import Visits, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -122,6 +122,8 @@ def random_architecture(random: Random) -> Architecture:
     )
     main = StorageLevel("Main", energy=prices[0], read_bandwidth=random.choice((None, 1)))
     nodes: tuple[StorageLevel | Fanout, ...] = (main, buffer)
+    if random.random() < 0.15:
+        nodes = (main, Fanout("core", 2), buffer)
     if random.random() < 0.5:
         nodes += (Fanout("PE", 4, no_multicast=frozenset(random.sample(["A", "V"], 1))),)
         nodes += (StorageLevel("RF", size_words=12, energy=prices[2]),)
@@ -145,132 +147,166 @@ def loop_choices(cascade: Cascade, below: Sequence[int]) -> Iterator[dict[str, s
 
 def random_fused(random: Random, cascade: Cascade) -> FusedMapping | None:
     """A fused mapping, None if the draw was none."""
-    children = _tree(random, cascade, list(range(len(cascade.einsums))), {})
-    skeleton = FusedMapping(tuple(children))
+    draw = _Draw(random, cascade)
+    skeleton = FusedMapping(tuple(draw.tree(list(range(len(cascade.einsums))), {})))
+    memories = [level.name for level in cascade.einsums[0].mapspace.architecture.levels[1:]]
     stored = []
     for tensor in cascade.intermediates:
         users = [skeleton.paths[place] for place in cascade.users[tensor]]
         most = min(a.shared(b) for a in users for b in users)
         if random.random() < 0.75:
             depth = most if random.random() < 0.7 else random.randint(0, most)
-            stored.append(Stored(tensor, "GLB", depth))
+            memory = random.choice((memories[0], memories[0], memories[-1]))
+            stored.append(Stored(tensor, memory, depth))
     skeleton = FusedMapping(skeleton.children, tuple(stored))
     try:
         check_tree(cascade, skeleton)
-        filled = FusedMapping(
-            tuple(_fill(random, cascade, skeleton, child) for child in skeleton.children), tuple(stored)
-        )
-        check_fused(cascade, filled)
+        children = tuple(draw.filled(skeleton, child) for child in skeleton.children)
+        mapping = FusedMapping(children, tuple(stored))
+        check_fused(cascade, mapping)
+        for each in stored:
+            check_spread(cascade, mapping, each)
     except FusedMappingError:
         return None
-    return filled
+    return mapping
 
 
-def _tree(
-    random: Random, cascade: Cascade, places: list[int], cut: dict[tuple[str, str], int]
-) -> list[Body | Leaf]:
-    if len(places) == 1:
-        return [Leaf(cascade.einsums[places[0]].name, ())]
-    if random.random() < 0.25:
-        at = random.randint(1, len(places) - 1)
-        return [*_tree(random, cascade, places[:at], cut), *_tree(random, cascade, places[at:], cut)]
-    choices = list(loop_choices(cascade, places))
-    if not choices:
-        at = random.randint(1, len(places) - 1)
-        return [*_tree(random, cascade, places[:at], cut), *_tree(random, cascade, places[at:], cut)]
-    loops: list[SharedLoop] = []
-    cut = dict(cut)
-    for _ in range(random.choice((1, 1, 2, 2, 3))):
-        dims = random.choice(choices)
-        last = cascade.einsums[places[-1]]
-        left = last.problem.bound[dims[last.name]] // cut.get((last.name, dims[last.name]), 1)
-        trips = [f for f in range(2, left + 1) if left % f == 0 or random.random() < 0.2]
-        trips = [f for f in trips if (f - 1) * -(-left // f) < left]
-        if trips:
-            loops.append(SharedLoop(random.choice(trips), tuple(dims.items())))
-            for pair in dims.items():
-                cut[pair] = cut.get(pair, 1) * loops[-1].trips
-    inner = _split(random, cascade, places, cut)
-    return [Body(tuple(loops), tuple(inner))] if loops else inner
+class _Draw:
+    def __init__(self, random: Random, cascade: Cascade) -> None:
+        self.random, self.cascade = random, cascade
+        architecture = cascade.einsums[0].mapspace.architecture
+        self.cores = isinstance(architecture.nodes[1], Fanout)
+        whole = list(loop_choices(cascade, range(len(cascade.einsums))))
+        self.over_cores = random.choice(whole) if self.cores and whole else {}
+
+    def tree(self, places: list[int], cut: dict[tuple[str, str], int]) -> list[Body | Leaf]:
+        """Bodies over some neighbouring Einsums; `cut` has the trips of the loops above by dimension."""
+        random, cascade = self.random, self.cascade
+        if len(places) == 1:
+            return [Leaf(cascade.einsums[places[0]].name, ())]
+        choices = list(loop_choices(cascade, places))
+        if random.random() < 0.25 or not choices:
+            return self.split(places, cut)
+        loops: list[SharedLoop] = []
+        cut = dict(cut)
+        for _ in range(random.choice((1, 1, 2, 2, 3))):
+            dims = random.choice(choices)
+            last = cascade.einsums[places[-1]]
+            left = last.problem.bound[dims[last.name]] // cut.get((last.name, dims[last.name]), 1)
+            trips = [f for f in range(2, left + 1) if left % f == 0 or random.random() < 0.2]
+            trips = [f for f in trips if (f - 1) * -(-left // f) < left]
+            if trips:
+                loops.append(SharedLoop(random.choice(trips), tuple(dims.items())))
+                cut |= {pair: cut.get(pair, 1) * loops[-1].trips for pair in dims.items()}
+        inner = self.split(places, cut)
+        return [Body(tuple(loops), tuple(inner))] if loops else inner
+
+    def split(self, places: list[int], cut: dict[tuple[str, str], int]) -> list[Body | Leaf]:
+        """At least two parts."""
+        at = self.random.randint(1, len(places) - 1)
+        return [*self.tree(places[:at], cut), *self.tree(places[at:], cut)]
+
+    def filled(self, mapping: FusedMapping, child: Body | Leaf) -> Body | Leaf:
+        """The tree with nests and held tiles."""
+        if isinstance(child, Body):
+            return Body(child.loops, tuple(self.filled(mapping, below) for below in child.children))
+        place = self.cascade.place(child.einsum)
+        einsum, path = self.cascade.einsums[place], mapping.paths[place]
+        if einsum.is_copy:
+            return child
+        held = tuple(
+            Held(access.dataspace, self.held_depth(mapping, place, access.tensor))
+            for access in einsum.accesses
+            if access.tensor not in mapping.stored_at and self.random.random() < 0.3
+        )
+        visits = Visits(self.cascade, mapping)
+        dims = path_dims(path, len(path.loops))
+        kinds = list(product(*(visits.extents(place, dim, len(path.loops)) for dim in dims)))
+        seed = self.random.random()
+        nests = []
+        for chosen in kinds:
+            bound = {**einsum.problem.bound, **dict(zip(dims, chosen, strict=True))}
+            # The nests of one Einsum keep its tensors in the same memories.
+            nest = _NestDraw(self.random, Random(seed), einsum, bound, mapping, held)
+            nests.append(nest.drawn(self.over_cores.get(einsum.name), alone=len(kinds) == 1))
+        return Leaf(child.einsum, tuple(nests), held)
+
+    def held_depth(self, mapping: FusedMapping, place: int, tensor: str) -> int:
+        """A number of loops below which a tile may be held."""
+        path, writer = mapping.paths[place], self.cascade.writers.get(tensor)
+        others = [] if writer is None else (self.cascade.readers(tensor) if writer == place else [writer])
+        least = max((path.shared(mapping.paths[other]) for other in others), default=0)
+        return self.random.randint(least, len(path.loops))
 
 
-def _split(
-    random: Random, cascade: Cascade, places: list[int], cut: dict[tuple[str, str], int]
-) -> list[Body | Leaf]:
-    """Children of a body: at least two."""
-    at = random.randint(1, len(places) - 1)
-    return [*_tree(random, cascade, places[:at], cut), *_tree(random, cascade, places[at:], cut)]
+@dataclass
+class _NestDraw:
+    """A nest with factors, orders and places at random; `keeping` decides what is kept where."""
 
+    random: Random
+    keeping: Random
+    einsum: CascadeEinsum
+    bound: dict[str, int]
+    mapping: FusedMapping
+    held: Sequence[Held]
 
-def _fill(random: Random, cascade: Cascade, mapping: FusedMapping, child: Body | Leaf) -> Body | Leaf:
-    if isinstance(child, Body):
-        return Body(child.loops, tuple(_fill(random, cascade, mapping, below) for below in child.children))
-    place = cascade.place(child.einsum)
-    einsum, path = cascade.einsums[place], mapping.paths[place]
-    if einsum.is_copy:
-        return child
-    held = tuple(
-        Held(access.dataspace, _held_depth(random, cascade, mapping, place, access.tensor))
-        for access in einsum.accesses
-        if access.tensor not in mapping.stored_at and random.random() < 0.3
-    )
-    visits = Visits(cascade, mapping)
-    dims = path_dims(path, len(path.loops))
-    sizes = [visits.extents(place, dim, len(path.loops)) for dim in dims]
-    nests = []
-    kinds = list(product(*sizes))
-    for chosen in kinds:
-        bound = {**einsum.problem.bound, **dict(zip(dims, chosen, strict=True))}
-        problem = Problem(einsum.name, einsum.problem.dims, tuple(bound.values()), einsum.problem.dataspaces)
-        # The nests of one Einsum keep its tensors in the same memories.
-        seed = Random(place) if len(kinds) > 1 else random
-        nests.append(random_nest(random, einsum, problem, mapping, held, len(kinds) == 1, seed))
-    return Leaf(child.einsum, tuple(nests), held)
+    def drawn(self, over_cores: str | None, alone: bool) -> PrivateNest:
+        """Prime factors anywhere, those of what registers store within them alone."""
+        places = self.random.choice((1, 1, 2, 3))
+        nodes = self.einsum.mapspace.architecture.nodes
+        order = [node for node in nodes for _ in range(places if node.name == "GLB" else 1)]
+        factors = self.factors(order, over_cores, alone)
+        home = self.homes(places)
+        entries: list[NodeMapping] = []
+        number = 0
+        for node, own in zip(order, factors, strict=True):
+            dims = [dim for dim in self.random.sample(list(own), len(own)) if own[dim] > 1]
+            if isinstance(node, Fanout):
+                entries.append(FanoutMapping(tuple(SpatialLoop(dim, own[dim], "x") for dim in dims)))
+                continue
+            keep = frozenset(name for name, at in home.items() if number in at)
+            entries.append(StorageMapping(tuple(Loop(dim, own[dim]) for dim in dims), keep))
+            number += 1
+        return PrivateNest(Mapping(tuple(entries)), (("GLB", places),) if places > 1 else ())
 
+    def factors(
+        self, order: Sequence[StorageLevel | Fanout], over_cores: str | None, alone: bool
+    ) -> list[dict[str, int]]:
+        """Prime factors anywhere, but those of what registers store within them."""
+        factors = [dict.fromkeys(self.bound, 1) for _ in order]
+        left = dict(self.bound)
+        cores = [i for i, node in enumerate(order) if node.name == "core"]
+        if cores and over_cores is not None and alone and left[over_cores] % 2 == 0:
+            factors[cores[0]][over_cores] = 2
+            left[over_cores] //= 2
+        usable = [i for i, node in enumerate(order) if isinstance(node, StorageLevel)]
+        arrays = [i for i, node in enumerate(order) if node.name == "PE"] if alone else []
+        at_registers = {
+            dim
+            for access in self.einsum.accesses
+            if self.mapping.stored_at.get(access.tensor, Stored("", "", 0)).memory == "RF"
+            for dim in self.einsum.space(access.dataspace).dims
+        }
+        if at_registers:
+            arrays = []
+        for dim, bound in left.items():
+            anywhere = [*usable, *arrays] if dim not in at_registers else [len(order) - 1]
+            for prime in [prime for prime, power in prime_factors(bound) for _ in range(power)]:
+                factors[self.random.choice(anywhere)][dim] *= prime
+        return factors
 
-def _held_depth(random: Random, cascade: Cascade, mapping: FusedMapping, place: int, tensor: str) -> int:
-    path, writer = mapping.paths[place], cascade.writers.get(tensor)
-    others = [] if writer is None else (cascade.readers(tensor) if writer == place else [writer])
-    least = max((path.shared(mapping.paths[other]) for other in others), default=0)
-    return random.randint(least, len(path.loops))
-
-
-def random_nest(
-    random: Random,
-    einsum: CascadeEinsum,
-    problem: Problem,
-    mapping: FusedMapping,
-    held: Sequence[Held],
-    spread: bool,
-    keeping: Random,
-) -> PrivateNest:
-    """Factors, orders and places at random."""
-    places = random.choice((1, 1, 2, 3))
-    nodes = einsum.mapspace.architecture.nodes
-    order: list[StorageLevel | Fanout] = [nodes[0], *[nodes[1]] * places, *nodes[2:]]
-    usable = [i for i, node in enumerate(order) if spread or not isinstance(node, Fanout)]
-    factors = [dict.fromkeys(problem.dims, 1) for _ in order]
-    for dim, bound in problem.bound.items():
-        for prime, power in prime_factors(bound):
-            for _ in range(power):
-                factors[random.choice(usable)][dim] *= prime
-    above = {tile.dataspace for tile in held}
-    outside = {a.dataspace for a in einsum.accesses if a.tensor not in mapping.stored_at}
-    at_home = {a.dataspace for a in einsum.accesses} - outside
-    home = {
-        space.name: random.randint(1, places) if keeping.random() < 0.7 else None
-        for space in problem.dataspaces
-        if space.name not in above | at_home
-    }
-    entries: list[NodeMapping] = []
-    for number, (node, own) in enumerate(zip(order, factors, strict=True)):
-        dims = random.sample(problem.dims, len(problem.dims))
-        if isinstance(node, Fanout):
-            entries.append(FanoutMapping(tuple(SpatialLoop(d, own[d], "x") for d in dims if own[d] > 1)))
-            continue
-        loops = tuple(Loop(dim, own[dim]) for dim in dims if own[dim] > 1)
-        keep = outside if number == 0 else {name for name, at in home.items() if at == number}
-        if number > places:
-            keep = {space.name for space in problem.dataspaces if keeping.random() < 0.6}
-        entries.append(StorageMapping(loops, frozenset(keep)))
-    return PrivateNest(Mapping(tuple(entries)), (("GLB", places),) if places > 1 else ())
+    def homes(self, places: int) -> dict[str, set[int]]:
+        """Per dataspace the levels that keep it."""
+        levels = len(self.einsum.mapspace.architecture.levels)
+        above = {tile.dataspace for tile in self.held}
+        home: dict[str, set[int]] = {}
+        for access in self.einsum.accesses:
+            stored = self.mapping.stored_at.get(access.tensor)
+            inner, registers = self.keeping.random() < 0.7, self.keeping.random() < 0.6
+            at = {0} if stored is None else set()
+            if inner and stored is None and access.dataspace not in above:
+                at.add(self.random.randint(1, places))
+            if registers and levels > 2 and (stored is None or stored.memory != "RF"):
+                at.add(places + 1)
+            home[access.dataspace] = at
+        return home
