@@ -515,7 +515,11 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "evaluate", "price a given mapping")
     _add_path(
-        parser, "--mapping", "YAML file with a Timeloop v4 mapping (default: the mapping in the specs)", "MAP"
+        parser,
+        "--mapping",
+        "YAML file with a Timeloop v4 mapping (default: the mapping in the specs), or with a fused mapping "
+        "of a workload (docs/fusion.md)",
+        "MAP",
     )
     _add_flag(
         parser,

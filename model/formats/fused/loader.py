@@ -52,6 +52,16 @@ class LoadedFused:
             raise SpecError(str(error), place) from None
 
 
+def is_fused(
+    path: str | Path,
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> bool:
+    """Whether a file has a fused mapping; SpecError for one that is no spec file."""
+    options = options or LoadOptions()
+    return SECTION in read_files([path], dict(variables or {}), options.limits, options.allow_include)
+
+
 def load_cascade(
     paths: Iterable[str | Path],
     variables: Mapping[str, object] | None = None,

@@ -251,7 +251,7 @@ class _NestDraw:
     held: Sequence[Held]
 
     def drawn(self, over_cores: str | None, alone: bool) -> PrivateNest:
-        """Prime factors anywhere, those of what registers store within them alone."""
+        """Return one; the cores share `over_cores` where that divides; nests that are alone use arrays."""
         places = self.random.choice((1, 1, 2, 3))
         nodes = self.einsum.mapspace.architecture.nodes
         order = [node for node in nodes for _ in range(places if node.name == "GLB" else 1)]
