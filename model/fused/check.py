@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 from model.architecture import Architecture, Fanout, with_places
 from model.fused.cascade import Access, Cascade, CascadeEinsum
@@ -103,7 +104,7 @@ def check_body(cascade: Cascade, body: Body) -> None:
         _check_loop(cascade, loop, below, handed)
 
 
-def handed_over(cascade: Cascade, places: list[int]) -> list[str]:
+def handed_over(cascade: Cascade, places: Sequence[int]) -> list[str]:
     """Return the tensors that one of some Einsums writes and another one reads."""
     return [
         tensor
@@ -165,12 +166,70 @@ def _check_reader(reader: CascadeEinsum, tensor: str, rank: str, loop: SharedLoo
             raise FusedMappingError(f"{text} does not index, or not alone", loop)
 
 
+def loop_choices(cascade: Cascade, places: Sequence[int]) -> Iterator[dict[str, str]]:
+    """Yield every assignment of a dimension per Einsum that a loop of a body may run over.
+
+    Parameters
+    ----------
+    places
+        The Einsums of the body, two or more. Where tensors that are handed over do not connect them, there
+        is no body, and nothing to choose.
+    """
+    handed = handed_over(cascade, places)
+    first = cascade.einsums[places[0]]
+    for dim in first.problem.dims:
+        found = _extended(cascade, places, handed, {first.name: dim})
+        yield from (dims for dims in found if _is_loop(cascade, dims, list(places), handed))
+
+
+def _is_loop(cascade: Cascade, dims: dict[str, str], places: list[int], handed: list[str]) -> bool:
+    try:
+        _check_loop(cascade, SharedLoop(2, tuple(dims.items())), places, handed)
+    except FusedMappingError:
+        return False
+    return True
+
+
+def _extended(
+    cascade: Cascade, places: Sequence[int], handed: list[str], dims: dict[str, str]
+) -> Iterator[dict[str, str]]:
+    """Yield assignments for all Einsums that agree with those for some, from tensor to tensor."""
+    einsums = [cascade.einsums[place] for place in places]
+    if len(dims) == len(einsums):
+        yield {einsum.name: dims[einsum.name] for einsum in einsums}
+        return
+    known, other, tensor = next(
+        (
+            (known, other, tensor)
+            for known, other, tensor in product(einsums, einsums, handed)
+            if known.name in dims and other.name not in dims and tensor in known.tensors & other.tensors
+        ),
+        (einsums[0], einsums[0], ""),
+    )
+    for dim in _matching(known, other, tensor, dims[known.name]) if tensor else ():
+        yield from _extended(cascade, places, handed, {**dims, other.name: dim})
+
+
+def _matching(known: CascadeEinsum, other: CascadeEinsum, tensor: str, dim: str) -> tuple[str, ...]:
+    """Return the dimensions of an Einsum at the rank of a tensor that a dimension of another one indexes."""
+    (own, *_), (theirs, *_) = known.accesses_of(tensor), other.accesses_of(tensor)
+    ranks = zip(own.ranks, known.space(own.dataspace).ranks, strict=True)
+    name = next((name for name, terms in ranks if dim in [term.dim for term in terms]), None)
+    if name not in theirs.ranks:
+        return ()
+    terms = other.space(theirs.dataspace).ranks[theirs.ranks.index(name)]
+    return tuple(term.dim for term in terms)
+
+
 def _check_stored(visits: Visits, stored: Stored) -> None:
     cascade, mapping = visits.cascade, visits.mapping
     if stored.tensor not in cascade.users:
         raise FusedMappingError(f"no Einsum accesses `{stored.tensor}`", stored)
     users = [mapping.paths[place] for place in cascade.users[stored.tensor]]
     _check_memory(visits, stored)
+    ranks = {frozenset(access.ranks) for _, access in accesses_of(cascade, stored.tensor)}
+    if len(ranks) > 1:
+        raise FusedMappingError(f"some access of `{stored.tensor}` has a fixed index", stored)
     if not 0 <= stored.depth <= min(path.shared(other) for path in users for other in users):
         text = f"not all that access `{stored.tensor}` share the {stored.depth} loops above its place"
         raise FusedMappingError(text, stored)
@@ -180,6 +239,12 @@ def _check_stored(visits: Visits, stored: Stored) -> None:
         _check_kept_from_outside(cascade, stored)
     if stored.depth:
         _check_halo(visits, stored, users[0])
+
+
+def accesses_of(cascade: Cascade, tensor: str) -> Iterator[tuple[CascadeEinsum, Access]]:
+    """Yield all accesses of a tensor, each with its Einsum."""
+    for einsum in (cascade.einsums[place] for place in cascade.users[tensor]):
+        yield from ((einsum, access) for access in einsum.accesses_of(tensor))
 
 
 def _check_memory(visits: Visits, stored: Stored) -> None:

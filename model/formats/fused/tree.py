@@ -297,16 +297,15 @@ class _Writer:
     def _leaf(self, leaf: Leaf, blanks: str) -> Iterator[str]:
         einsum = self.cascade.einsums[self.cascade.place(leaf.einsum)]
         yield f"{blanks}- einsum: {_quoted(leaf.einsum)}"
-        if len(leaf.nests) == 1:
-            yield f"{blanks}  nest:"
-            yield from (f"{blanks}  - {line}" for line in _nest_lines(einsum, leaf.nests[0]))
-        elif leaf.nests:
+        written = [list(_nest_lines(einsum, nest)) for nest in leaf.nests]
+        if len(written) == 1:
+            yield f"{blanks}  nest:{'' if written[0] else ' []'}"
+            yield from (f"{blanks}  - {line}" for line in written[0])
+        elif written:
             yield f"{blanks}  nests:"
-        for nest in leaf.nests if len(leaf.nests) > 1 else ():
-            first = "- - "
-            for line in _nest_lines(einsum, nest):
-                yield f"{blanks}  {first}{line}"
-                first = "  - "
+        for lines in written if len(written) > 1 else ():
+            yield f"{blanks}  - {f'- {lines[0]}' if lines else '[]'}"
+            yield from (f"{blanks}    - {line}" for line in lines[1:])
 
 
 def _stands_in(path: Path, body: int | None, depth: int) -> bool:

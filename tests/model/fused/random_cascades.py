@@ -1,13 +1,13 @@
 """Small cascades, and fused mappings of them at random."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from random import Random
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.check import FusedMappingError, check_body, check_fused, check_spread, check_tree
+from model.fused.check import FusedMappingError, check_fused, check_spread, check_tree, loop_choices
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
 from model.fused.visits import Visits, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -128,21 +128,6 @@ def random_architecture(random: Random) -> Architecture:
         nodes += (Fanout("PE", 4, no_multicast=frozenset(random.sample(["A", "V"], 1))),)
         nodes += (StorageLevel("RF", size_words=12, energy=prices[2]),)
     return Architecture("random", nodes, Compute("MAC", energy=2))
-
-
-def loop_choices(cascade: Cascade, below: Sequence[int]) -> Iterator[dict[str, str]]:
-    """Every assignment of a dimension per Einsum that a loop of a body may run over."""
-    candidates = [
-        [(cascade.einsums[place].name, dim) for dim in cascade.einsums[place].problem.dims] for place in below
-    ]
-    for chosen in product(*candidates):
-        loop = SharedLoop(2, chosen)
-        body = Body((loop,), tuple(Leaf(cascade.einsums[place].name, ()) for place in below))
-        try:
-            check_body(cascade, body)
-        except FusedMappingError:
-            continue
-        yield dict(chosen)
 
 
 def random_fused(random: Random, cascade: Cascade) -> FusedMapping | None:
