@@ -150,13 +150,18 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
     if mapping is None or evaluation is None:
         energies = ("compute_energy_pj", "leak_energy_pj")
         return dict.fromkeys((*FIGURES, "utilization", *energies, "levels", "mapping"))
-    unused = slacks(mapspace.architecture, evaluation)
+    unused, architecture = slacks(mapspace.architecture, evaluation), mapspace.architecture
+    outermost = (architecture.levels[places[0]] for places in architecture.memories)
+    memories = {level.name: level.component for level in outermost}
     units = evaluation.units_per_pj
     return {
         **picked(evaluation, *FIGURES, "utilization"),
         "compute_energy_pj": evaluation.compute_energy / units,
         "leak_energy_pj": evaluation.leak_energy / units,
-        "levels": [_level(level, units, unused) for level in evaluation.levels],
+        "levels": [
+            _level(level, units, [slack for slack in unused if slack.level == memories.get(level.name)])
+            for level in evaluation.levels
+        ],
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
     }
 
@@ -173,11 +178,7 @@ def _level(level: LevelCost, units_per_pj: int, unused: Iterable[Slack]) -> Docu
             }
             for space in level.dataspaces
         },
-        "slack": {
-            slack.resource: picked(slack, "limit", "used", "unused")
-            for slack in unused
-            if slack.level == level.name
-        },
+        "slack": {slack.resource: picked(slack, "limit", "used", "unused") for slack in unused},
     }
 
 

@@ -29,8 +29,10 @@ from model.note import Note
 from model.text.fields import as_mapping, check_keys
 from model.text.merging import join_specs
 from model.text.reader import read_files, unused_notes
-from model.text.source import MappingNode, Span, SpecError
+from model.text.source import MappingNode, Span, SpecError, note_at
 from model.workload import MOST_EINSUMS, Einsum, TensorAccess, Workload
+
+CONSTRAINTS_NOTE = "the constraints of the architecture do not limit a fused mapping that is given"
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,17 @@ def _cascade(
     spec = _joined(without(text.top, NETWORK_SECTIONS), [tops[path] for path in others])
     spec = without_mapping(spec, notes)
     einsums = _einsums(loaded.workload, spec, paths, options, notes)
+    if any(map(_constrained, einsums)):
+        notes.append(note_at(None, CONSTRAINTS_NOTE))
     return _named(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
+
+
+def _constrained(einsum: CascadeEinsum) -> bool:
+    mapspace = einsum.mapspace
+    loops = [(rules.factors, rules.inner, rules.outer) for rules in mapspace.temporal]
+    loops += [(rules.factors, rules.inner, rules.outer) for rules in mapspace.spatial]
+    kept = [rules.keep | rules.bypass for rules in mapspace.keep]
+    return bool(any(map(any, loops)) or any(kept) or mapspace.min_parallelism or mapspace.parallel)
 
 
 def _joined(rest: MappingNode | None, architectures: list[MappingNode]) -> MappingNode:
