@@ -15,7 +15,6 @@ from model.architecture import Fanout
 from model.cost import evaluate_in
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
-from model.numbers import ordered_factorizations
 
 Factors = dict[str, int]
 Objective = str | tuple[str, ...]
@@ -137,10 +136,11 @@ def _factorizations(mapspace: Mapspace) -> Iterator[list[Factors]]:
     choices = [
         [
             split
-            for split in ordered_factorizations(bound, len(rules))
+            for chain in mapspace.extents(dim).chains(len(rules))
+            for split in (chain[::-1],)
             if all(_allowed(rule, dim, factor) for rule, factor in zip(rules, split, strict=True))
         ]
-        for dim, bound in zip(problem.dims, problem.bounds, strict=True)
+        for dim in problem.dims
     ]
     for chosen in product(*choices):
         yield [
