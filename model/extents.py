@@ -64,6 +64,16 @@ class Extents:
         tiles = self.tiles(extent)
         return divisors(tiles) if self.kind == PERFECT else range(1, tiles + 1)
 
+    def least_factors(self, extent: int) -> Sequence[int]:
+        """Those of `factors` that leave fewer tiles outside than any lower one, ascending."""
+        tiles = self.tiles(extent)
+        if self.kind == PERFECT:
+            return divisors(tiles)
+        found = [1]
+        while (left := tiles_of(tiles, found[-1])) > 1:
+            found.append(tiles_of(tiles, left - 1))
+        return found
+
     def grown(self, extent: int, factor: int) -> int:
         """The extent outside of a loop with one of the `factors` around a tile of `extent`."""
         return min(extent * factor, self.bound)
