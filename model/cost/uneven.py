@@ -148,9 +148,14 @@ class Way:
         if not reuse:
             return self._fresh(shares, None)[0]
         starts = math.prod(self._sums(group, shares, "start")[0] for group in self._groups)
-        loops = range(len(self.nest.loops_above(self.inner)))
-        steps = (self._fresh(shares, place) for place in loops)
+        steps = (self._fresh(shares, place) for place in self._moving)
         return starts + sum(whole - kept for whole, kept in steps)
+
+    @cached_property
+    def _moving(self) -> range:
+        """Numbers of the temporal loops from the innermost one on that moves the tile."""
+        relevant = [loop.place for dim in self.space.dims for loop in self._rows[dim].temporal]
+        return range(min(relevant), len(self.nest.loops_above(self.inner))) if relevant else range(0)
 
     def _fresh(self, shares: Shares, place: int | None) -> tuple[int, int]:
         sums = [self._sums(group, shares, place) for group in self._groups]
@@ -171,6 +176,9 @@ class Way:
         if self._may_meet(group):
             return self._meeting_sums(group, shares, kind)
         turns = [self._turns(dim, shares[dim], kind, relevant=bool(group.ranks)) for dim in group.dims]
+        if not group.ranks:
+            times = sum(count for count, _ in turns[0])
+            return times, times
         whole = kept = 0
         for chosen in product(*turns):
             times = math.prod(count for count, _ in chosen)
