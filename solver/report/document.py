@@ -174,6 +174,7 @@ def _level(level: LevelCost, units_per_pj: int, unused: Iterable[Slack]) -> Docu
         "dataspaces": {
             space.dataspace: {
                 **picked(space, "tile_words", "size_words", "reads", "fills", "updates"),
+                **picked(space, "total_reads", "total_fills", "total_updates"),
                 "energy_pj": space.energy / units_per_pj,
             }
             for space in level.dataspaces

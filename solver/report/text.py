@@ -236,12 +236,13 @@ def loop_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
     """Return the lines of the loop nest, outermost loop first, without loops of bound 1.
 
     A storage level heads its temporal loops with its name and the dataspaces it keeps, a fanout
-    its spatial loops.
+    its spatial loops. ``last`` is what a loop has in the last pass over its dimension if that is cut short.
     """
     lines: list[str] = []
     depth = 0
-    for node, chosen in zip(architecture.nodes, mapping.nodes, strict=True):
-        loops = tuple(_loops(chosen))
+    remainders = mapping.remainders(problem.bound)
+    for node, chosen, last in zip(architecture.nodes, mapping.nodes, remainders, strict=True):
+        loops = tuple(_loops(chosen, last))
         if isinstance(node, StorageLevel) or loops:
             lines.append(STEP * depth + _node_heading(problem, node, chosen))
         lines.extend(STEP * (depth + 1 + step) + loop for step, loop in enumerate(loops))
@@ -278,13 +279,14 @@ def _node_heading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMap
     return f"{node.name} keeps {', '.join(kept) or 'nothing'}:"
 
 
-def _loops(chosen: NodeMapping) -> Iterator[str]:
-    if isinstance(chosen, FanoutMapping):
-        spatial = (loop for loop in reversed(chosen.spatial) if loop.bound > 1)
-        yield from (f"parallel-for {_range(loop)} along {loop.axis.upper()}" for loop in spatial)
-        return
-    yield from (f"for {_range(loop)}" for loop in reversed(chosen.temporal) if loop.bound > 1)
-
-
-def _range(loop: Loop | SpatialLoop) -> str:
-    return f"{loop.dim} in [0:{loop.bound})"
+def _loops(chosen: NodeMapping, remainders: Sequence[int]) -> Iterator[str]:
+    loops: Sequence[Loop | SpatialLoop] = (
+        chosen.spatial if isinstance(chosen, FanoutMapping) else chosen.temporal
+    )
+    for loop, remainder in reversed(list(zip(loops, remainders, strict=True))):
+        if loop.bound == 1:
+            continue
+        last = "" if remainder == loop.bound else f", last [0:{remainder})"
+        spans = f"{loop.dim} in [0:{loop.bound}){last}"
+        along = f" along {loop.axis.upper()}" if isinstance(loop, SpatialLoop) else ""
+        yield f"parallel-for {spans}{along}" if along else f"for {spans}"

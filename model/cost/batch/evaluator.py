@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping as Named
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from operator import mul
+from typing import Any
 
 import numpy as np
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.batch.counts import dataspace_traffic, index_space, kept_levels, most_words
-from model.cost.batch.mappings import BatchNest, Booleans, Doubles, Integers, MappingBatch, unroll
+from model.cost.batch.mappings import (
+    BatchNest,
+    Booleans,
+    Doubles,
+    Integers,
+    MappingBatch,
+    check_batch,
+    decode,
+    uneven_rows,
+    unroll,
+)
 from model.cost.counting import tile_words
+from model.cost.plain import evaluate
 from model.cost.prices import network_latency
+from model.cost.traffic import kept_positions
+from model.mapping import Mapping, StorageMapping
 from model.mapspace import EXACT, Counting
 from model.problem import Problem
 
@@ -57,7 +72,7 @@ class BatchEvaluation:
 class BatchEvaluator:
     """Prices mappings of one problem on one architecture as `model.cost.evaluate` does.
 
-    Link transfers are not modelled here.
+    Link transfers are not modelled here. Mappings with remainders are priced one by one.
 
     Raises
     ------
@@ -95,15 +110,49 @@ class BatchEvaluator:
         Raises
         ------
         ValueError
-            If the arrays do not describe mappings of the problem on the architecture.
+            If the arrays do not describe mappings of the problem on the architecture, or loops with
+            remainders are to be counted by Timeloop's rule.
         """
-        starts = range(0, max(1, len(batch)), CHUNK)
-        parts = [self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts]
+        check_batch(self.problem, self.architecture, batch)
+        uneven = uneven_rows(self.problem, batch)
+        if not uneven.any():
+            starts = range(0, max(1, len(batch)), CHUNK)
+            return _joined([self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts])
+        whole, short = np.flatnonzero(~uneven), np.flatnonzero(uneven)
+        found = _joined([self.evaluate(batch.part(whole)), *(self._one(batch, int(row)) for row in short)])
+        places = np.argsort(np.concatenate([whole, short]))
+        return BatchEvaluation(**{name: figures[places] for name, figures in _fields(found).items()})
+
+    def _one(self, batch: MappingBatch, row: int) -> BatchEvaluation:
+        """Price one mapping, with the plain cost model; what it keeps nowhere is left out."""
+        mapping = decode(self.problem, self.architecture, batch, row)
+        spaces = [
+            space
+            for space in self.problem.dataspaces
+            if kept_positions(self.architecture, mapping, space.name)
+        ]
+        problem = replace(self.problem, dataspaces=tuple(spaces))
+        found = evaluate(problem, self.architecture, _without(mapping, problem), self.counting)
+        limits = {violation.kind for violation in found.violations} - {"mesh_x", "mesh_y"}
+        kept = len(spaces) == len(self.problem.dataspaces)
+        words = np.zeros((4, 1, len(found.levels), len(self._names)), dtype=np.int64)
+        for number, level in enumerate(found.levels):
+            for own in level.dataspaces:
+                column = self._names.index(own.dataspace)
+                words[:, 0, number, column] = own.tile_words, own.reads, own.fills, own.updates
+        children = dict(enumerate(batch.factors[row].prod(axis=1, keepdims=True)))
+        meets = meshes_fit(self.architecture, children, _columns(batch, row))
         return BatchEvaluation(
-            **{
-                field.name: np.concatenate([getattr(part, field.name) for part in parts])
-                for field in fields(BatchEvaluation)
-            }
+            valid=np.array([kept and not limits]) & meets,
+            energy=np.array([float(found.energy)]),
+            cycles=np.array([found.cycles]),
+            compute_cycles=np.array([found.compute_cycles]),
+            instances=np.array([[level.instances for level in found.levels]]),
+            level_cycles=np.array([[level.cycles for level in found.levels]]),
+            tile_words=words[0],
+            reads=words[1],
+            fills=words[2],
+            updates=words[3],
         )
 
     def _chunk(self, batch: MappingBatch) -> BatchEvaluation:
@@ -160,6 +209,30 @@ class BatchEvaluator:
             leaking = leaking_instances(self.architecture, nest, position, level)
             energy += float(level.energy.leak_per_cycle) * busy * leaking
         return energy
+
+
+def _fields(evaluation: BatchEvaluation) -> dict[str, Any]:
+    return {field.name: getattr(evaluation, field.name) for field in fields(BatchEvaluation)}
+
+
+def _joined(parts: Sequence[BatchEvaluation]) -> BatchEvaluation:
+    """Put evaluations one after the other."""
+    named = [_fields(part) for part in parts]
+    return BatchEvaluation(**{name: np.concatenate([own[name] for own in named]) for name in named[0]})
+
+
+def _without(mapping: Mapping, problem: Problem) -> Mapping:
+    """Keep the dataspaces of a problem only."""
+    names = frozenset(space.name for space in problem.dataspaces)
+    nodes = (
+        replace(node, keep=node.keep & names) if isinstance(node, StorageMapping) else node
+        for node in mapping.nodes
+    )
+    return Mapping(tuple(nodes))
+
+
+def _columns(batch: MappingBatch, row: int) -> Integers | None:
+    return None if batch.columns is None else batch.columns[[row]]
 
 
 def _sizes(problem: Problem, architecture: Architecture) -> Integers:
@@ -344,12 +417,21 @@ def fits(
         if level.usable_words is not None:
             least = math.ceil(level.usable_words * level.min_utilization)
             valid &= (words <= level.usable_words) & (words >= least)
+    children = {position: nest.children(position) for position in architecture.fanout_indices}
+    return valid & meshes_fit(architecture, children, columns)
+
+
+def meshes_fit(
+    architecture: Architecture, children_at: Named[int, Integers], columns: Integers | None
+) -> Booleans:
+    """Whether the fanouts have enough children; parameters as of `fits`, and children in use by position."""
+    valid: Booleans = np.array(True)
     for number, position in enumerate(architecture.fanout_indices):
         fanout = architecture.fanouts[number]
-        children = nest.children(position)
+        children = children_at[position]
         if columns is None:
-            valid &= children <= fanout.size
+            valid = valid & (children <= fanout.size)
         else:
             along = columns[:, number]
-            valid &= (along <= fanout.mesh_x) & (children // along <= fanout.mesh_y)
+            valid = valid & (along <= fanout.mesh_x) & (children // along <= fanout.mesh_y)
     return valid

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.cost import evaluate
 from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
+from model.extents import ANY, PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import COUNTINGS, EXACT, Counting
+from model.mapspace import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.strategies import packed
@@ -62,6 +63,43 @@ def test_equals_plain(random: Random) -> None:
     batch = BatchEvaluator(problem, architecture, counting).evaluate(encode(problem, architecture, mappings))
     for row, mapping in enumerate(mappings):
         _assert_row(problem, architecture, mapping, batch, row, counting)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32))
+def test_equals_plain_with_remainders_among_others(seed: int) -> None:
+    random = Random(seed)
+    problem, architecture, first = random_case(random)
+    bounds = tuple(bound + random.choice((0, 0, 1)) for bound in problem.bounds)
+    if bounds != problem.bounds:
+        problem = replace(problem, bounds=bounds)
+        first = random_mapping(random, problem, architecture)
+    architecture = packed(random, problem, architecture)
+    kinds = (ANY, PERFECT, ANY)
+    mappings = [first, *(random_mapping(random, problem, architecture, kind) for kind in kinds)]
+    random.shuffle(mappings)
+    batch = BatchEvaluator(problem, architecture).evaluate(encode(problem, architecture, mappings))
+    for row, mapping in enumerate(mappings):
+        _assert_row(problem, architecture, mapping, batch, row)
+
+
+def test_remainders_are_not_counted_by_timeloops_rule() -> None:
+    problem, architecture = _small()
+    problem = replace(problem, bounds=(5, 4, 4))
+    mapping = Mapping(
+        (
+            StorageMapping((Loop("M", 3), Loop("N", 4), Loop("K", 4)), frozenset("ABZ")),
+            FanoutMapping((SpatialLoop("M", 2, "x"),)),
+            StorageMapping((), frozenset("ABZ")),
+        )
+    )
+    batch = encode(problem, architecture, [mapping])
+    nowhere = BatchEvaluator(problem, architecture).evaluate(replace(batch, keep=np.zeros_like(batch.keep)))
+    assert not nowhere.valid[0]
+    assert not nowhere.reads.any()
+    assert BatchEvaluator(problem, architecture).evaluate(batch).compute_cycles[0] == 48
+    with pytest.raises(ValueError, match="not counted by Timeloop's rule"):
+        BatchEvaluator(problem, architecture, TIMELOOP).evaluate(batch)
 
 
 def test_equals_plain_beyond_one_chunk() -> None:
