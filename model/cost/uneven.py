@@ -179,6 +179,8 @@ class Way:
         if not group.ranks:
             times = sum(count for count, _ in turns[0])
             return times, times
+        if len(group.dims) == len(group.ranks) == 1:
+            return _line_sums(abs(group.ranks[0][0].coefficient), turns[0])
         whole = kept = 0
         for chosen in product(*turns):
             times = math.prod(count for count, _ in chosen)
@@ -355,6 +357,17 @@ def _boxes(group: Group, starts: Sequence[int], turns: Sequence[Turn]) -> tuple[
         group.box(starts, [turn.after for turn in turns]),
         group.box(before, [turn.before for turn in turns]),
     )
+
+
+def _line_sums(coefficient: int, turns: Iterable[tuple[int, Turn]]) -> tuple[int, int]:
+    """Words of tiles of one dimension in one rank, and those that are there already, without boxes."""
+    whole = kept = 0
+    for times, (shift, before, after) in turns:
+        start = -coefficient * shift
+        last, last_held = coefficient * (after - 1), start + coefficient * (before - 1)
+        whole += times * (last + 1)
+        kept += times * max(0, min(last, last_held) - max(0, start) + 1)
+    return whole, kept
 
 
 def _coefficient(rank: Iterable[Term], dim: str) -> int:
