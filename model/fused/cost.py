@@ -110,12 +110,13 @@ class _Words:
 
     partition_words: int = 0
     actions: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+    together: list[int] = field(default_factory=lambda: [0, 0, 0])  # of all instances in use
 
-    def add(self, paying: int, reads: int = 0, fills: int = 0, updates: int = 0) -> None:
-        """Add words."""
-        sums = self.actions[paying]
-        for number, words in enumerate((reads, fills, updates)):
-            sums[number] += words
+    def add(self, paying: int, used: int, counts: Iterable[int]) -> None:
+        """Add reads, fills and updates of each used instance."""
+        for number, words in enumerate(counts):
+            self.actions[paying][number] += words
+            self.together[number] += words * used
 
     @property
     def total(self) -> tuple[int, int, int]:
@@ -183,11 +184,12 @@ class _EinsumCounter:
             level = architecture.nodes[position]
             assert isinstance(level, StorageLevel)
             at = words[level.component, space.name]
-            paying = paying_instances(level, architecture.instances_above(position), nest.instances(position))
+            used = nest.instances(position)
+            paying = paying_instances(level, architecture.instances_above(position), used)
             counts = [kind.count * number for number in (traffic.reads, traffic.fills, traffic.updates)]
             if held is not None and position in kept[:2]:
                 counts = self._with_held(kind, space, kept, held, position, counts)
-            at.add(paying, *self._settled(kind, space, position, asking[position], kept, counts))
+            at.add(paying, used, self._settled(kind, space, position, asking[position], kept, counts))
             at.partition_words += self._distinct(kind, space, position, position)
 
     def _held(self, space: Dataspace) -> Held | None:
@@ -328,6 +330,9 @@ def _dataspace_cost(level: StorageLevel, name: str, tile_words: int, words: _Wor
         reads=reads,
         fills=fills,
         updates=updates,
+        total_reads=words.together[0],
+        total_fills=words.together[1],
+        total_updates=words.together[2],
         energy=sum(access_energy(level, packing, *own) * paying for paying, own in words.actions.items()),
         size_words=tile_words * packing.size_per_value,
     )

@@ -20,7 +20,7 @@ from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf, Path, PrivateNest
 from model.loopnest.layout import Layout
-from model.loopnest.storage import AccessCounts, Buffer, Link, Store, Words
+from model.loopnest.storage import EMPTY, AccessCounts, Buffer, Link, Store, Visits, Words
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop
 from model.problem import Dataspace
 
@@ -170,13 +170,40 @@ class _Turns:
 
 @dataclass
 class _Pinned(Store):
-    """A store whose tiles stay where they are set, whatever the nest below does."""
+    """A store above the nest: its tile stays from visit to visit."""
 
-    words: list[Words] = field(default_factory=list)
+    def hold(self, words: Sequence[Words]) -> None:
+        """Set the tile of each instance."""
+        self.visits = tuple(Visits((own,), (own,)) for own in words)
 
-    def tile(self, instance: int, base: int) -> Words:
-        """The words that are set."""
-        return self.words[instance]
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place in a nest, for one dataspace.
+
+    Parameters
+    ----------
+    box
+        Words of the first instance's tile, relative to the first one.
+    offsets
+        Per instance, how far its tile is from that of the first instance.
+    depth
+        Temporal loops outside.
+    """
+
+    box: Words
+    offsets: tuple[int, ...]
+    depth: int
+
+    def tile(self, instance: int, first: int) -> Words:
+        """Words of an instance's tile while that of the first instance begins with `first`."""
+        start = first + self.offsets[instance]
+        return frozenset(start + word for word in self.box)
+
+    def visits(self, firsts: Sequence[int]) -> tuple[Visits, ...]:
+        """Per instance, its tiles while those of the first instance begin with some words."""
+        each = [tuple(self.tile(number, first) for first in firsts) for number in range(len(self.offsets))]
+        return tuple(Visits(tiles, tiles) for tiles in each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +215,16 @@ class _NestLoop:
     spatial: bool
 
 
-@dataclass(frozen=True)
+_Step = tuple[dict[str, int], int]
+"""A step of a nest, relative to the visit's first point, and which temporal loop has advanced: 0 at first."""
+
+
+@dataclass
 class _Chain:
     """The stores of one dataspace in visits with certain bounds, outermost first, and the links between them.
 
-    `depths` says per link how many temporal loops lie outside its child; `pinned` is the number of links that
-    the nest leaves alone, as their child stays from visit to visit.
+    `places` has those of all stores, the arithmetic's last; `pinned` is the number of links that the nest
+    leaves alone, as their child stays from visit to visit.
     """
 
     space: Dataspace
@@ -201,21 +232,37 @@ class _Chain:
     memories: tuple[str, ...]
     stores: tuple[Store, ...]
     links: tuple[Link, ...]
-    depths: tuple[int, ...]
+    places: tuple[_Place, ...]
     pinned: int
+    turns: list[int] = field(default_factory=list)
 
-    def advance(self, base: int, advanced: int) -> None:
-        """Move on to the step whose first point is at `base`."""
-        pairs = list(zip(self.links, self.depths, strict=True))[self.pinned :]
-        moved = [link for link, depth in pairs if depth >= advanced]
-        for link in reversed(moved):
-            link.write_back(base)
-        for link in moved:
-            link.deliver(base)
+    @property
+    def own(self) -> Sequence[Link]:
+        """The links that the nest moves words on."""
+        return self.links[self.pinned :]
+
+    def begin(self, base: dict[str, int], steps: Sequence[_Step]) -> None:
+        """Lay out the tiles of a visit."""
+        self.turns = [-1] * len(self.own)
+        for link, place in zip(self.own, self.places[self.pinned + 1 :], strict=True):
+            points = (point for point, advanced in steps if advanced <= place.depth)
+            firsts = [self.layout.position({d: base[d] + at for d, at in point.items()}) for point in points]
+            link.child.visits = place.visits(firsts)
+
+    def advance(self, advanced: int) -> None:
+        """Move on to the next step: tiles inside loop `advanced` change."""
+        places = self.places[self.pinned + 1 :]
+        moved = [number for number, place in enumerate(places) if place.depth >= advanced]
+        for number in moved:
+            self.turns[number] += 1
+        for number in reversed(moved):
+            self.own[number].write_back(self.turns[number])
+        for number in moved:
+            self.own[number].deliver(self.turns[number])
 
     def end(self) -> None:
         """Give up all tiles of the visit."""
-        for link in reversed(self.links[self.pinned :]):
+        for link in reversed(self.own):
             link.write_back(None)
 
 
@@ -237,7 +284,7 @@ class _Run:
     waiting: dict[str, _Waiting] = field(default_factory=dict)
     kept_whole: dict[str, dict[int, int]] = field(default_factory=dict)
     chains: dict[tuple[int, tuple[int, ...]], list[_Chain]] = field(default_factory=dict)
-    nests: dict[tuple[int, tuple[int, ...]], list[_NestLoop]] = field(default_factory=dict)
+    nests: dict[tuple[int, tuple[int, ...]], list[_Step]] = field(default_factory=dict)
     holding: dict[tuple[int, str], Link] = field(default_factory=dict)
     touched: dict[tuple[int, str, str, int], Buffer] = field(default_factory=dict)
     covered: dict[tuple[int, str, Trips], list[Words]] = field(default_factory=dict)
@@ -318,26 +365,25 @@ class _Run:
             self._reserve(place, chain)
             self._prepare(place, chain, trips)
         self._note_room(einsum)
-        temporal = [loop for loop in self.nests[place, bounds] if not loop.spatial]
-        last: Trips = ()
-        for index in product(*(range(loop.bound) for loop in temporal)):
-            point = dict(base)
-            for i, loop in zip(index, temporal, strict=True):
-                point[loop.dim] += i * loop.stride
-            advanced = next((n for n, (a, b) in enumerate(zip(last, index, strict=False)) if a != b), -1)
-            last = index
-            for chain in chains:
-                self._advance(chain, point, advanced + 1)
-            _compute(chains)
-        for chain in chains:
-            chain.end()
-        self.steps[einsum.name] = self.steps.get(einsum.name, 0) + math.prod(loop.bound for loop in temporal)
+        steps = self.nests[place, bounds]
+        self._run_nest(chains, base, steps)
+        self.steps[einsum.name] = self.steps.get(einsum.name, 0) + len(steps)
         for key in [key for key in self.taken if key[0] == f"own {einsum.name}"]:
             del self.taken[key]
 
-    def _advance(self, chain: _Chain, point: dict[str, int], advanced: int) -> None:
+    def _run_nest(self, chains: Sequence[_Chain], base: dict[str, int], steps: Sequence[_Step]) -> None:
+        for chain in chains:
+            chain.begin(base, steps)
+        for _, advanced in steps:
+            for chain in chains:
+                self._advance(chain, advanced)
+            _compute(chains)
+        for chain in chains:
+            chain.end()
+
+    def _advance(self, chain: _Chain, advanced: int) -> None:
         try:
-            chain.advance(chain.layout.position(point), advanced)
+            chain.advance(advanced)
         except KeyError:
             name = chain.space.name
             raise ValueError(f"a word of {name} is not there when it is needed") from None
@@ -394,21 +440,21 @@ class _Run:
             parts = {dim: self.turns.part(place, dim, above + inner) for dim in einsum.problem.dims}
             if any(end <= start for start, end in parts.values()):
                 continue
-            store, layout = self._store_above(place, access, tuple(e - s for s, e in parts.values()))
-            base = layout.position({dim: start for dim, (start, _) in parts.items()})
-            yield [Store.tile(store, number, base) for number in range(len(store.offsets))]
+            above_nest, layout = self._place_above(place, access, tuple(e - s for s, e in parts.values()))
+            first = layout.position({dim: start for dim, (start, _) in parts.items()})
+            yield [above_nest.tile(number, first) for number in range(len(above_nest.offsets))]
 
-    def _store_above(self, place: int, access: Access, bounds: tuple[int, ...]) -> tuple[Store, Layout]:
-        """Return the store above the nest as one visit sees it."""
+    def _place_above(self, place: int, access: Access, bounds: tuple[int, ...]) -> tuple[_Place, Layout]:
+        """Return the place above the nest as one visit sees it."""
         einsum = self.cascade.einsums[place]
         layout = layout_of(self.cascade, einsum, access)
         if einsum.is_copy:
-            extents = dict(zip(einsum.problem.dims, bounds, strict=True))
-            return Store(layout.bounding_box(extents), (0,)), layout
+            return _Place(_box(layout, dict(zip(einsum.problem.dims, bounds, strict=True))), (0,), 0), layout
         chain = next(
             chain for chain in self._chains_for(place, bounds) if chain.space.name == access.dataspace
         )
-        return next(store for store in chain.stores if isinstance(store, _Pinned)), layout
+        pinned = next(number for number, store in enumerate(chain.stores) if isinstance(store, _Pinned))
+        return chain.places[pinned], layout
 
     def _prepare(self, place: int, chain: _Chain, trips: Trips) -> None:
         """Point at what is stored or held above the nest."""
@@ -421,8 +467,11 @@ class _Run:
 
     def _point_at_stored(self, place: int, chain: _Chain, access: Access, trips: Trips) -> None:
         """Share the words of a stored tensor; add those that the visit will produce."""
-        buffers = chain.stores[0].buffers
-        for buffer, held in zip(buffers, self.waiting[access.tensor].contents, strict=True):
+        store = chain.stores[0]
+        assert isinstance(store, _Pinned)
+        buffers, contents = store.buffers, self.waiting[access.tensor].contents
+        store.hold([frozenset(held) for held in contents])
+        for buffer, held in zip(buffers, contents, strict=True):
             buffer.held = held
         fresh = self._covered(place, access, trips) if chain.space.read_write else []
         for buffer, words in zip(buffers, fresh, strict=False):
@@ -435,15 +484,16 @@ class _Run:
         assert isinstance(pinned, _Pinned)
         if (place, name) in self.holding:
             for buffer, other in zip(pinned.buffers, self.holding[place, name].child.buffers, strict=True):
-                buffer.held = other.held
+                buffer.held, buffer.parcels = other.held, other.parcels
             return
         for buffer in pinned.buffers:
-            buffer.held = {}
-        pinned.words = self._held_words(place, access, above)
+            buffer.held, buffer.parcels = {}, {}
+        tiles = self._held_words(place, access, above)
+        pinned.hold(tiles)
         link.deliver(0)
         self.holding[place, name] = link
         level = einsum.mapspace.architecture.levels[1]
-        size = max(map(len, pinned.words)) * level.packing_of(name).size_per_value
+        size = max(map(len, tiles)) * level.packing_of(name).size_per_value
         self.taken[f"held {einsum.name}", name] = level.name, size
 
     def _held_words(self, place: int, access: Access, above: Trips) -> list[Words]:
@@ -455,7 +505,7 @@ class _Run:
         layout = layout_of(self.cascade, einsum, access)
         parts = {dim: self.turns.part(place, dim, above) for dim in einsum.problem.dims}
         start = layout.position({dim: first for dim, (first, _) in parts.items()})
-        box = layout.bounding_box({dim: end - first for dim, (first, end) in parts.items()})
+        box = _box(layout, {dim: end - first for dim, (first, end) in parts.items()})
         return [frozenset(start + word for word in box)]
 
     def _release(self, place: int, trips: Trips) -> None:
@@ -522,7 +572,7 @@ class _Run:
             if nest is None:
                 raise ValueError(f"no nest of {einsum.name} covers {bounds}")
             builder = _Builder(self, place, nest)
-            self.nests[place, bounds] = builder.loops
+            self.nests[place, bounds] = list(builder.steps())
             self.chains[place, bounds] = [builder.chain(access) for access in einsum.accesses]
         return self.chains[place, bounds]
 
@@ -530,11 +580,11 @@ class _Run:
         """Reserve the tiles that the nest has of its own in the inner memories."""
         einsum = self.cascade.einsums[place]
         levels = {level.name: level for level in einsum.mapspace.architecture.levels}
-        pairs = zip(chain.memories, chain.stores, strict=False)
+        stores = zip(chain.memories, chain.places, chain.stores, strict=False)
         outermost = einsum.mapspace.architecture.levels[0].name
-        own = [(m, store) for m, store in pairs if m != outermost and not isinstance(store, _Pinned)]
-        for memory, store in own:
-            words = len(store.box) * levels[memory].packing_of(chain.space.name).size_per_value
+        own = [(m, at) for m, at, store in stores if m != outermost and not isinstance(store, _Pinned)]
+        for memory, at in own:
+            words = len(at.box) * levels[memory].packing_of(chain.space.name).size_per_value
             self.taken[f"own {einsum.name}", f"{memory} {chain.space.name}"] = memory, words
 
     # Copies and the result
@@ -601,6 +651,13 @@ def _loops_of(entry: NodeMapping) -> Sequence[Loop | SpatialLoop]:
     return entry.spatial if isinstance(entry, FanoutMapping) else entry.temporal
 
 
+def _box(layout: Layout, extents: Mapping[str, int]) -> Words:
+    """Words that a block of iterations touches, relative to the first point's."""
+    origin = dict.fromkeys(extents, 0)
+    first = layout.position(origin)
+    return frozenset(word - first for word in layout.touched(origin, extents))
+
+
 def _bounds(einsum: CascadeEinsum, nest: PrivateNest) -> tuple[int, ...]:
     bound = dict.fromkeys(einsum.problem.dims, 1)
     for entry in nest.mapping.nodes:
@@ -655,6 +712,18 @@ class _Builder:
             stride[dim] *= bound
         return nest[::-1]
 
+    def steps(self) -> Iterator[_Step]:
+        """Yield the steps of a visit."""
+        temporal = [loop for loop in self.loops if not loop.spatial]
+        last: Trips = ()
+        for index in product(*(range(loop.bound) for loop in temporal)):
+            point = dict.fromkeys(self.einsum.problem.dims, 0)
+            for i, loop in zip(index, temporal, strict=True):
+                point[loop.dim] += i * loop.stride
+            advanced = next((n for n, (a, b) in enumerate(zip(last, index, strict=False)) if a != b), -1)
+            last = index
+            yield point, advanced + 1
+
     def chain(self, access: Access) -> _Chain:
         """Return the stores of a dataspace and the links between them."""
         space = self.einsum.space(access.dataspace)
@@ -665,18 +734,19 @@ class _Builder:
             for number, entry in enumerate(self.nest.mapping.nodes)
             if not isinstance(entry, FanoutMapping) and space.name in entry.keep
         ]
-        places = sorted([*kept, *([] if above is None else [above[1]])])
-        places.append(float(len(self.architecture.nodes)))
-        stores = [self._store(space, layout, access, place) for place in places]
-        ways = [self._way(space, a, b) for a, b in pairwise(places)]
+        nodes = sorted([*kept, *([] if above is None else [above[1]])])
+        nodes.append(float(len(self.architecture.nodes)))
+        places = tuple(self._place(layout, node) for node in nodes)
+        pairs = zip(nodes, places, strict=True)
+        stores = [self._store(space, access, node, len(at.offsets)) for node, at in pairs]
+        ways = [self._way(space, a, b) for a, b in pairwise(nodes)]
         links = tuple(
             Link(parent, child, way, space.read_write)
             for (parent, child), way in zip(pairwise(stores), ways, strict=True)
         )
-        depths = tuple(sum(not loop.spatial and loop.node < p for loop in self.loops) for p in places[1:])
-        memories = tuple(self._memory(place, above) for place in places[:-1])
+        memories = tuple(self._memory(node, above) for node in nodes[:-1])
         held = above is not None and access.tensor not in self.run.mapping.stored_at
-        return _Chain(space, layout, memories, tuple(stores), links, depths, pinned=int(held))
+        return _Chain(space, layout, memories, tuple(stores), links, places, pinned=int(held))
 
     def _memory(self, place: float, above: tuple[str, float] | None) -> str:
         if above is not None and place == above[1]:
@@ -685,51 +755,43 @@ class _Builder:
         assert isinstance(level, StorageLevel)
         return level.component
 
-    def _store(self, space: Dataspace, layout: Layout, access: Access, place: float) -> Store:
-        extents: dict[str, int] = {}
+    def _place(self, layout: Layout, node: float) -> _Place:
+        extents = dict.fromkeys(self.einsum.problem.dims, 1)
         for loop in self.loops:
-            if loop.node >= place:
-                extents[loop.dim] = extents.get(loop.dim, 1) * loop.bound
-        across = [loop for loop in self.loops if loop.spatial and loop.node < place]
+            extents[loop.dim] *= loop.bound if loop.node >= node else 1
+        across = [loop for loop in self.loops if loop.spatial and loop.node < node]
         offsets = tuple(
             sum(i * loop.stride * layout.weight[loop.dim] for i, loop in zip(index, across, strict=True))
             for index in product(*(range(loop.bound) for loop in across))
         )
-        box = layout.bounding_box(extents)
-        if place == len(self.architecture.nodes):
-            return Store(box, offsets, temporal_reuse=False)
-        store = self._level_store(space, layout, access, place, box, offsets)
+        depth = sum(not loop.spatial and loop.node < node for loop in self.loops)
+        return _Place(_box(layout, extents), offsets, depth)
+
+    def _store(self, space: Dataspace, access: Access, node: float, instances: int) -> Store:
+        unused = tuple(Visits((EMPTY,), (EMPTY,)) for _ in range(instances))
+        if node == len(self.architecture.nodes):
+            return Store(unused, temporal_reuse=False)
+        store = self._level_store(space, access, node, unused)
         for instance, buffer in enumerate(store.buffers):
             # The first touch of a word may be in a visit of another kind.
-            key = (self.place, space.name, self._memory(place, self._above(access)), instance)
+            key = (self.place, space.name, self._memory(node, self._above(access)), instance)
             first = self.run.touched.setdefault(key, buffer)
             buffer.arrived, buffer.served = first.arrived, first.served
         return store
 
     def _level_store(
-        self,
-        space: Dataspace,
-        layout: Layout,
-        access: Access,
-        place: float,
-        box: Words,
-        offsets: tuple[int, ...],
+        self, space: Dataspace, access: Access, node: float, unused: tuple[Visits, ...]
     ) -> Store:
-        level = self.architecture.nodes[math.ceil(place)]
+        level = self.architecture.nodes[math.ceil(node)]
         assert isinstance(level, StorageLevel)
         elides = space.name not in level.rmw_first_update
-        if place != int(place):
-            return _Pinned(box, offsets, elides_first_touch=elides)
-        if place == 0:
-            store = Store(frozenset(range(math.prod(layout.shape))), offsets, elides_first_touch=elides)
+        if node != int(node):
+            return _Pinned(unused, elides_first_touch=elides)
+        reuse = space.name not in level.no_temporal_reuse
+        store = Store(unused, temporal_reuse=reuse, elides_first_touch=elides)
+        if node == 0:
             store.buffers[0].held = self.run.outside[access.tensor]
-            return store
-        return Store(
-            box,
-            offsets,
-            temporal_reuse=space.name not in level.no_temporal_reuse,
-            elides_first_touch=elides,
-        )
+        return store
 
     def _way(self, space: Dataspace, outer: float, inner: float) -> tuple[tuple[int, bool], ...]:
         """Return the fanouts between two places: the children in use, and whether multicast reaches them."""

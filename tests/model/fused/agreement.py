@@ -61,7 +61,7 @@ def _disagreements(cascade: Cascade, mapping: FusedMapping, seed: int) -> Iterat
             for space in memory.dataspaces:
                 counts = seen.counts[einsum.name, memory.name, space.dataspace]
                 theirs = (counts.reads, counts.fills, counts.updates)
-                ours = tuple(n * memory.instances for n in (space.reads, space.fills, space.updates))
+                ours = (space.total_reads, space.total_fills, space.total_updates)
                 if ours != theirs or counts.instances != memory.instances:
                     yield f"{einsum.name} {memory.name} {space.dataspace}: {ours} counted, {theirs} seen"
         for level in einsum.mapspace.architecture.levels[1:]:

@@ -213,7 +213,7 @@ class _Draw:
             bound = {**einsum.problem.bound, **dict(zip(dims, chosen, strict=True))}
             # The nests of one Einsum keep its tensors in the same memories.
             nest = _NestDraw(self.random, Random(seed), einsum, bound, mapping, held)
-            nests.append(nest.drawn(self.over_cores.get(einsum.name), alone=len(kinds) == 1))
+            nests.append(nest.drawn(self.over_cores.get(einsum.name) if len(kinds) == 1 else None))
         return Leaf(child.einsum, tuple(nests), held)
 
     def held_depth(self, mapping: FusedMapping, place: int, tensor: str) -> int:
@@ -235,12 +235,12 @@ class _NestDraw:
     mapping: FusedMapping
     held: Sequence[Held]
 
-    def drawn(self, over_cores: str | None, alone: bool) -> PrivateNest:
-        """Return one; the cores share `over_cores` where that divides; nests that are alone use arrays."""
+    def drawn(self, over_cores: str | None) -> PrivateNest:
+        """Return one; the cores share the dimension `over_cores` where that divides."""
         places = self.random.choice((1, 1, 2, 3))
         nodes = self.einsum.mapspace.architecture.nodes
         order = [node for node in nodes for _ in range(places if node.name == "GLB" else 1)]
-        factors = self.factors(order, over_cores, alone)
+        factors = self.factors(order, over_cores)
         home = self.homes(places)
         entries: list[NodeMapping] = []
         number = 0
@@ -254,18 +254,16 @@ class _NestDraw:
             number += 1
         return PrivateNest(Mapping(tuple(entries)), (("GLB", places),) if places > 1 else ())
 
-    def factors(
-        self, order: Sequence[StorageLevel | Fanout], over_cores: str | None, alone: bool
-    ) -> list[dict[str, int]]:
+    def factors(self, order: Sequence[StorageLevel | Fanout], over_cores: str | None) -> list[dict[str, int]]:
         """Prime factors anywhere, but those of what registers store within them."""
         factors = [dict.fromkeys(self.bound, 1) for _ in order]
         left = dict(self.bound)
         cores = [i for i, node in enumerate(order) if node.name == "core"]
-        if cores and over_cores is not None and alone and left[over_cores] % 2 == 0:
+        if cores and over_cores is not None and left[over_cores] % 2 == 0:
             factors[cores[0]][over_cores] = 2
             left[over_cores] //= 2
         usable = [i for i, node in enumerate(order) if isinstance(node, StorageLevel)]
-        arrays = [i for i, node in enumerate(order) if node.name == "PE"] if alone else []
+        arrays = [i for i, node in enumerate(order) if node.name == "PE"]
         at_registers = {
             dim
             for access in self.einsum.accesses
