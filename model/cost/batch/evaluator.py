@@ -143,9 +143,10 @@ class BatchEvaluator:
             if kept_positions(self.architecture, mapping, space.name)
         ]
         problem = replace(self.problem, dataspaces=tuple(spaces))
-        found = evaluate(problem, self.architecture, _without(mapping, problem), self.counting)
+        once = _kept_once(self.architecture, _without(mapping, problem))
+        found = evaluate(problem, self.architecture, once, self.counting)
         limits = {violation.kind for violation in found.violations} - {"mesh_x", "mesh_y"}
-        kept = len(spaces) == len(self.problem.dataspaces)
+        kept = len(spaces) == len(self.problem.dataspaces) and once == _without(mapping, problem)
         words = np.zeros((4, 1, len(found.levels), len(self._names)), dtype=np.int64)
         for number, level in enumerate(found.levels):
             for own in level.dataspaces:
@@ -270,6 +271,18 @@ def _without(mapping: Mapping, problem: Problem) -> Mapping:
         replace(node, keep=node.keep & names) if isinstance(node, StorageMapping) else node
         for node in mapping.nodes
     )
+    return Mapping(tuple(nodes))
+
+
+def _kept_once(architecture: Architecture, mapping: Mapping) -> Mapping:
+    """Keep each dataspace at the outermost place of a memory only, of those that keep it."""
+    nodes = list(mapping.nodes)
+    for places in architecture.memories:
+        seen: frozenset[str] = frozenset()
+        for position in (architecture.storage_indices[place] for place in places):
+            node = nodes[position]
+            assert isinstance(node, StorageMapping)
+            nodes[position], seen = replace(node, keep=node.keep - seen), seen | node.keep
     return Mapping(tuple(nodes))
 
 
