@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping as Named
 from dataclasses import replace
+from itertools import islice
 from random import Random
 
 import numpy as np
@@ -20,7 +21,18 @@ from model.problem import Dataspace, Problem
 from tests.bruteforce import enumerate_mappings
 from tests.mapspaces import free_mapspace
 from tests.model.cost.random_mappings import random_mapping
-from tests.model.loopnest.nests import BUFFER, DRAM, operands_of, problem, rank, space
+from tests.model.loopnest.nests import (
+    BUFFER,
+    DRAM,
+    across,
+    nest,
+    operands_of,
+    problem,
+    rank,
+    run,
+    space,
+    storage,
+)
 from tests.strategies import EINSUMS, mapspaces, packed, random_architecture
 
 Case = tuple[Mapspace, Mapping]
@@ -124,6 +136,41 @@ def test_execution_bears_the_cost_model_out(case: Case):
 @given(remainders())
 def test_execution_bears_the_cost_model_out_with_remainders(case: Case):
     _assert_executed(*case)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32))
+def test_execution_bears_the_cost_model_out_where_windows_with_remainders_meet(seed: int):
+    """Two dimensions of a window are unrolled by one fanout, so that children may want equal tiles."""
+    random = Random(seed)
+    window = rank(("P", random.choice((1, 1, 2))), ("R", random.choice((1, 1, 2))))
+    output = random.choice(("P", "P", rank("P", ("R", random.choice((1, -1))))))
+    spaces = (space("W", "K", "R"), space("I", window), space("O", "K", output, read_write=True))
+    task = problem(spaces, K=2, P=random.choice((3, 5)), R=random.choice((2, 3)))
+    inner = random.choice(((), (Fanout("more", 4),)))
+    mapspace = replace(free_mapspace(task, DRAM, Fanout("array", 9), BUFFER, *inner), factors=ANY)
+    unrolled = [
+        mapping
+        for mapping in islice(enumerate_mappings(mapspace), 3000)
+        if {"P", "R"} <= {loop.dim for loop in mapping.nodes[1].spatial}
+        and build_nest(task, mapspace.architecture, mapping).uneven
+    ]
+    assume(unrolled)
+    _assert_executed(mapspace, random.choice(unrolled))
+
+
+def test_children_with_equal_tiles_and_different_pasts_share_what_any_of_them_lacks():
+    # Outputs 0 and 1 on the children, then 2 on the first ones alone: when K advances, these come back from
+    # word 3 to word 1, which the others still hold.
+    spaces = (space("W", "K", "R"), space("I", rank("P", "R")), space("O", "K", "P", read_write=True))
+    pairs = (
+        (DRAM, storage("P2 K2", "WIO")),
+        (Fanout("array", 4), across("P2 R2")),
+        (BUFFER, storage("", "WIO")),
+    )
+    task = problem(spaces, K=2, P=3, R=2)
+    assert run(task, *pairs).counts["dram", "I"].reads == 3 + 2 + 2 + 2
+    assert evaluate(task, *nest(*pairs)).level("dram").dataspace("I").reads == 9
 
 
 def _assert_executed(mapspace: Mapspace, mapping: Mapping) -> None:
