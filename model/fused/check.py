@@ -13,6 +13,9 @@ from model.fused.visits import Visits, multi_term_dims, path_dims
 from model.mapping import FanoutMapping, StorageMapping
 from model.wording import listing
 
+MOST_PARTS = 1 << 20
+"""Parts of a dimension that shared loops select, each of which is looked at."""
+
 
 class FusedMappingError(ValueError):
     """A fused mapping breaks a rule.
@@ -59,9 +62,25 @@ def check_tree(cascade: Cascade, mapping: FusedMapping) -> None:
     _check_leaves(cascade, mapping)
     for body, _ in mapping.bodies:
         check_body(cascade, body)
+    for place in range(len(cascade.einsums)):
+        _check_trips(cascade, mapping, place)
     for tensor, writer in cascade.writers.items():
         for reader in cascade.readers(tensor):
             _check_windows(cascade, mapping, tensor, mapping.paths[writer], reader)
+
+
+def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
+    """Check that no dimension is cut into more parts than it has indices, nor into very many."""
+    einsum, path = cascade.einsums[place], mapping.paths[place]
+    parts = dict.fromkeys(einsum.problem.dims, 1)
+    for loop in path.loops:
+        dim = loop.dim(einsum.name)
+        parts[dim] *= loop.trips
+        if parts[dim] > einsum.problem.bound[dim]:
+            text = f"the shared loops cut `{dim}` of `{einsum.name}` into {parts[dim]:,} parts"
+            raise FusedMappingError(f"{text}, and it is {einsum.problem.bound[dim]:,}", loop)
+        if parts[dim] > MOST_PARTS:
+            raise FusedMappingError(f"more than {MOST_PARTS:,} iterations over `{dim}`", loop)
 
 
 def _check_windows(cascade: Cascade, mapping: FusedMapping, tensor: str, writer: Path, reader: int) -> None:
