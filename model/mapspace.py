@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from model.architecture import Architecture, Fanout
+from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.problem import Problem
 from model.source_ref import SourceRef
@@ -151,6 +152,8 @@ class Mapspace:
         not know it: their results are checked (`solver.result.within_loop_limit`).
     counting
         How moved words and cycles are counted, out of `COUNTINGS`.
+    factors
+        Which factors loops may have, out of `model.extents.FACTORS`.
     """
 
     problem: Problem
@@ -165,6 +168,11 @@ class Mapspace:
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)
     max_temporal_loops: int | None = None
     counting: Counting = EXACT
+    factors: Factors = PERFECT
+
+    def extents(self, dim: str) -> Extents:
+        """Return the extents that tiles of a dimension may have."""
+        return Extents(self.problem.bound[dim], self.factors)
 
     @cached_property
     def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:

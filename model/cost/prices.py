@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from operator import itemgetter
 
 from model.architecture import Architecture, Packing, StorageLevel
 
@@ -37,6 +38,23 @@ def paying_instances(level: StorageLevel, instances: int, used: int) -> int:
         Those of the hardware, and those in use.
     """
     return min(used, max(1, instances // level.cluster_size))
+
+
+def paid_energy(energies: Iterable[tuple[int, int]], paying: int) -> int:
+    """Energy of the instances that pay for their accesses: the busiest ones.
+
+    Parameters
+    ----------
+    energies
+        Pairs of a number of instances in use, and the energy of one of them.
+    paying
+        How many pay, see `paying_instances`.
+    """
+    total = 0
+    for instances, energy in sorted(energies, key=itemgetter(1), reverse=True):
+        own = min(instances, paying)
+        total, paying = total + own * energy, paying - own
+    return total
 
 
 def exact_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
@@ -127,7 +145,9 @@ def network_latency(architecture: Architecture) -> int:
     return sum(level.network_fill_latency + level.network_drain_latency for level in architecture.levels)
 
 
-def leaking_instances(architecture: Architecture, level: StorageLevel, used_children: list[int]) -> int:
+def leaking_instances(
+    architecture: Architecture, level: StorageLevel, used_children: Sequence[int | Fraction]
+) -> int:
     """Instances of a level that leak.
 
     Those in use; where a node farther out gates the power, every instance under a used gate.
@@ -139,10 +159,10 @@ def leaking_instances(architecture: Architecture, level: StorageLevel, used_chil
     level
         One of its levels.
     used_children
-        Children in use of each fanout above `level`, outermost first.
+        Children in use of each fanout above `level`, outermost first; averages where they differ.
     """
     gate = level.gating_fanouts
     if gate is None:
-        return math.prod(used_children)
+        return int(math.prod(used_children))
     children = [fanout.size for fanout in architecture.fanouts[gate : len(used_children)]]
-    return math.prod(used_children[:gate]) * math.prod(children)
+    return int(math.prod(used_children[:gate])) * math.prod(children)

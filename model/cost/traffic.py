@@ -173,14 +173,14 @@ def dataspace_traffic(
         above, beside = (0, 0) if position == kept[0] else delivery.received(position)
         held = touched(position, position)
         firsts = (touched(position, asking) if space.read_write else held), held
-        counts = _counts(node, space, stream, (above, 0 if passes else beside), firsts)
+        counts = accesses(node, space, stream, (above, 0 if passes else beside), firsts)
         traffic.append(Traffic(position, tiles[position], held, *counts))
         if not passes:
             asking, stream = position, above
     return tuple(reversed(traffic))
 
 
-def _counts(
+def accesses(
     level: StorageLevel,
     space: Dataspace,
     served: Words,

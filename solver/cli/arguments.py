@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from model.extents import FACTORS
 from model.mapspace import COUNTINGS
 from model.objective import ADDITIVE, CRITERIA, OBJECTIVES, TIMELOOP_METRICS, TOTAL
 from model.text.limits import Limits
@@ -514,8 +515,13 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "evaluate", "price a given mapping")
     _add_path(
-        parser, "--mapping", "YAML file with a Timeloop v4 mapping (default: the mapping in the specs)", "MAP"
+        parser,
+        "--mapping",
+        "YAML file with a Timeloop v4 mapping (default: the mapping in the specs), or with a fused mapping "
+        "of a workload (docs/fusion.md)",
+        "MAP",
     )
+    _add_factors(parser)
     _add_flag(
         parser,
         "--link-transfers",
@@ -528,8 +534,20 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
 
 
 def _add_check(commands: Commands) -> argparse.ArgumentParser:
-    return add_spec_command(
+    parser = add_spec_command(
         commands, "check", "validate a spec; print hierarchy, problem and size of the mapspace"
+    )
+    _add_factors(parser)
+    return parser
+
+
+def _add_factors(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--factors",
+        choices=FACTORS,
+        metavar="KIND",
+        help="factors of loops: divisors only (perfect, the default), or any, the last pass being cut short "
+        "(any, as `mapspace: {template: ruby}`)",
     )
 
 

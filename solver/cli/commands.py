@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.mapspace import EXACT, TIMELOOP, Counting, Mapspace
+from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
@@ -32,6 +33,7 @@ from solver.cli.running import (
     load_checked,
     load_empty,
     load_mapped,
+    load_options,
     load_unmapped,
     mapped_spec_text,
     mapping_steps,
@@ -154,6 +156,8 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         arguments.counting = _links_counting(arguments)
     read = [path for path in (*arguments.specs, arguments.mapping) if path is not None]
     check_outputs((arguments.json,), read)
+    if arguments.mapping is not None and _is_fused(arguments):
+        return _evaluate_fused(arguments)
     try:
         loaded = load_mapped(arguments)
     except ConflictError as conflict:
@@ -171,6 +175,34 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     report = report_steps(lambda console: print_evaluation(console, mapspace, mapping, evaluation), arguments)
     document = document_steps(lambda: evaluation_document(mapspace, mapping, evaluation), arguments)
     deliver([*report, *document])
+    return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
+
+
+def _is_fused(arguments: argparse.Namespace) -> bool:
+    from model.formats.fused import is_fused
+
+    return is_fused(arguments.mapping, parse_assignments(arguments.variables), load_options(arguments))
+
+
+def _evaluate_fused(arguments: argparse.Namespace) -> int:
+    """Price a fused mapping of a workload."""
+    if arguments.link_transfers:
+        arguments.refuse("--link-transfers does not go with a fused mapping")
+    from model.formats.fused import load_fused
+    from model.fused.cost import evaluate_fused
+    from solver.report.fused import fused_document, print_fused
+
+    loaded = load_fused(
+        arguments.specs,
+        arguments.mapping,
+        parse_assignments(arguments.variables),
+        load_options(arguments),
+    )
+    with loaded.located():
+        evaluation = evaluate_fused(loaded.cascade, loaded.mapping)
+    priced = loaded.cascade, loaded.mapping, evaluation, loaded.notes
+    report = report_steps(lambda console: print_fused(console, *priced), arguments)
+    deliver([*report, *document_steps(lambda: fused_document(*priced), arguments)])
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 

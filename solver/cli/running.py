@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from model.extents import ANY
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
@@ -48,6 +49,7 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         allow_include=tuple(arguments.include_roots),
         objectives=_objectives(arguments),
         counting=arguments.counting or EXACT,
+        factors=getattr(arguments, "factors", None),
     )
 
 
@@ -66,17 +68,19 @@ def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True)
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
     """Load the mapspace of a spec; a mapping in it must satisfy the constraints."""
-    return _noted(_load(arguments)).mapspace
+    return _noted(_load(arguments, remainders=True)).mapspace
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
     """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
-    return _load(arguments, require_mapping=True, mapping_file=arguments.mapping)
+    return _load(arguments, require_mapping=True, mapping_file=arguments.mapping, remainders=True)
 
 
 def load_empty(arguments: argparse.Namespace) -> Mapspace:
     """Load the mapspace of a spec that was refused for its constraints."""
-    return load_unmapped(arguments, refuse_infeasible=False).mapspace
+    return _noted(
+        _load(arguments, skip_mapping=True, refuse_infeasible=False, remainders=hasattr(arguments, "factors"))
+    ).mapspace
 
 
 def _load(arguments: argparse.Namespace, **changes: Any) -> LoadedSpec:
@@ -113,6 +117,8 @@ def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tu
     """Return why a mapspace is empty; an interrupt ends the analysis with what is known."""
     from solver.explain import explain_infeasible, reasons_time_s
 
+    if mapspace.factors == ANY:  # explanations know perfect factors only
+        return ()
     with interruptible() as stop:
         return explain_infeasible(mapspace, stop.is_set, reasons_time_s(time_limit_s))
 
@@ -155,7 +161,10 @@ def counting_notes(
     if mapping is None or evaluation is None:
         return ()
     from model.cost import evaluate
+    from model.cost.nest import build_nest
 
+    if build_nest(mapspace.problem, mapspace.architecture, mapping).uneven:
+        return (Note(NO_RULE),)
     by_rule = {
         counting: evaluate(mapspace.problem, mapspace.architecture, mapping, counting)
         for counting in (EXACT, TIMELOOP)
@@ -179,12 +188,20 @@ def _change(value: int, known: int) -> str:
     return f"{share}{'more' if value > known else 'less'}"
 
 
+NO_RULE = (
+    "the mapping has remainders, whose accesses and cycles Timeloop counts too high or too low: docs/model.md"
+)
+
+
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     """Note what link transfers between neighbours would save, which Timeloop counts by default."""
     if result.mapping is None or result.evaluation is None:
         return ()
     from model.cost import evaluate
+    from model.cost.nest import build_nest
 
+    if build_nest(mapspace.problem, mapspace.architecture, result.mapping).uneven:
+        return ()
     plain, linked = (
         evaluate(mapspace.problem, mapspace.architecture, result.mapping, TIMELOOP, links)
         for links in (False, True)
@@ -201,6 +218,12 @@ def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
 
 LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read one-letter names only\n"
 """Said beside a mapping that this product reads and Timeloop does not."""
+
+REMAINDERS = (
+    "note: the mapping has remainders, such as `P=4,3`; Timeloop's C++ programs read them, its front end of "
+    "version 4 does not\n"
+)
+"""Said beside a mapping with remainders."""
 
 
 def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
@@ -226,10 +249,13 @@ def mapping_steps(
         return []
     if loaded is None or mapping is None:
         return [partial(write_stderr, NO_MAPPING)]
-    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
+    from solver.report.timeloop_mapping import has_remainders, mapping_targets, mapping_yaml
 
     mapspace = loaded.mapspace
-    text = mapping_yaml(mapping_targets(mapspace.problem, mapspace.architecture, mapping))
+    targets = mapping_targets(mapspace.problem, mapspace.architecture, mapping)
+    text = mapping_yaml(targets)
     steps: list[Step] = [partial(write_output, path, prefix + text) for path, prefix in asked]
+    if has_remainders(targets):
+        steps.append(partial(write_stderr, REMAINDERS))
     long = [dim for dim in mapspace.problem.dims if len(dim) > 1]
     return [*steps, partial(write_stderr, LONG_NAMES.format(dim=long[0]))] if long else steps

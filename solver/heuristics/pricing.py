@@ -13,6 +13,7 @@ from model.cost.batch import BatchEvaluator, MappingBatch, encode
 from model.cost.batch.evaluator import CHUNK
 from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
+from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import objective_value
@@ -151,6 +152,7 @@ class Pricing:
     def offer(self, mapping: Mapping) -> str | None:
         """Price a mapper's answer, within the budget or not; return what rule or limit it breaks, if any."""
         batch = self._encode([mapping])
+        self._check(batch)
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
         self._chunk(batch)
@@ -168,7 +170,7 @@ class Pricing:
         bounds = self.mapspace.problem.bounds
         if (batch.factors < 1).any():
             raise ValueError("a loop's bound is below 1")
-        if (batch.factors.prod(axis=1) != bounds).any():
+        if self.mapspace.factors == PERFECT and (batch.factors.prod(axis=1) != bounds).any():
             raise ValueError("the factors of a dimension do not multiply to its bound")
         if (np.sort(batch.order, axis=2) != np.arange(len(bounds))).any():
             raise ValueError("an order of loops does not have each dimension once")

@@ -119,7 +119,13 @@ def reason_document(reason: Reason) -> Document:
 
 def violation_document(violation: Violation) -> Document:
     """Return a limit of the hardware that is broken."""
-    return {**picked(violation, "node", "kind", "demand"), "limit": float(violation.limit)}
+    document = {**picked(violation, "node", "kind", "demand"), "limit": float(violation.limit)}
+    if violation.parts:
+        document["parts"] = [
+            {"dataspace": dataspace, "level": level, "words": words}
+            for dataspace, level, words in violation.parts
+        ]
+    return document
 
 
 def effect_document(effect: Effect) -> Document:
@@ -144,13 +150,18 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
     if mapping is None or evaluation is None:
         energies = ("compute_energy_pj", "leak_energy_pj")
         return dict.fromkeys((*FIGURES, "utilization", *energies, "levels", "mapping"))
-    unused = slacks(mapspace.architecture, evaluation)
+    unused, architecture = slacks(mapspace.architecture, evaluation), mapspace.architecture
+    outermost = (architecture.levels[places[0]] for places in architecture.memories)
+    memories = {level.name: level.component for level in outermost}
     units = evaluation.units_per_pj
     return {
         **picked(evaluation, *FIGURES, "utilization"),
         "compute_energy_pj": evaluation.compute_energy / units,
         "leak_energy_pj": evaluation.leak_energy / units,
-        "levels": [_level(level, units, unused) for level in evaluation.levels],
+        "levels": [
+            _level(level, units, [slack for slack in unused if slack.level == memories.get(level.name)])
+            for level in evaluation.levels
+        ],
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
     }
 
@@ -163,15 +174,12 @@ def _level(level: LevelCost, units_per_pj: int, unused: Iterable[Slack]) -> Docu
         "dataspaces": {
             space.dataspace: {
                 **picked(space, "tile_words", "size_words", "reads", "fills", "updates"),
+                **picked(space, "total_reads", "total_fills", "total_updates"),
                 "energy_pj": space.energy / units_per_pj,
             }
             for space in level.dataspaces
         },
-        "slack": {
-            slack.resource: picked(slack, "limit", "used", "unused")
-            for slack in unused
-            if slack.level == level.name
-        },
+        "slack": {slack.resource: picked(slack, "limit", "used", "unused") for slack in unused},
     }
 
 

@@ -15,6 +15,7 @@ from model.architecture import BANDWIDTHS, Architecture, Fanout, StorageLevel
 from model.cost.counting import tile_words
 from model.cost.report import Evaluation, LevelCost
 from model.cost.slack import CAPACITY, Resource, Slack
+from model.extents import ANY
 from model.mapspace import EXACT, TIMELOOP, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import mapspace_size
 from model.objective import EDP, UNITS
@@ -172,7 +173,7 @@ def plain_grid() -> ReportTable:
 def levels_table(architecture: Architecture, evaluation: Evaluation) -> ReportTable:
     """Return a row per storage level and dataspace it keeps, and one for the arithmetic.
 
-    Tiles and accesses are words of one instance, energies are of all instances together.
+    Tiles and accesses are words of one instance, the busiest one, energies are of all instances together.
     """
     headings = (">Instances", ">Tile", ">Of level", ">Reads", ">Fills", ">Updates", ">Energy", ">Of total")
     table = plain_table("Level", "Dataspace", *headings, optional=("Instances", "Of level", "Of total"))
@@ -364,7 +365,8 @@ def size_table(mapspace: Mapspace) -> ReportTable:
     """Return the numbers of choices of each kind, exact."""
     size = mapspace_size(mapspace)
     table = plain_grid()
-    table.add_row("Factorizations", large_count_text(size.factorizations))
+    with_remainders = " with remainders" if mapspace.factors == ANY else ""
+    table.add_row(f"Factorizations{with_remainders}", large_count_text(size.factorizations))
     table.add_row("Loop orders", f"{large_count_text(size.orders)} at most")
     table.add_row("Spatial splits", f"{large_count_text(size.splits)} at most")
     table.add_row("Keep masks", large_count_text(size.keep_masks))

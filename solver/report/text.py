@@ -115,11 +115,28 @@ def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, eva
 def violation_text(violation: Violation) -> str:
     """Return what is broken, with both figures."""
     demand, limit = count_text(violation.demand), f"{float(violation.limit):,g}"
+    if violation.kind == "capacity" and violation.parts:
+        *others, last = _places_text(violation)
+        joined = f"{', '.join(others)} and {last} exceed" if others else f"{last} exceeds"
+        return f"{violation.node}: {joined} {limit}"
     if violation.kind == "capacity":
         return f"{violation.node}: tiles take {demand} words of {limit}"
     if violation.kind == "min_utilization":
         return f"{violation.node}: tiles take {demand} words, at least {limit} are required"
     return f"{violation.node}: {demand} children along {violation.kind[-1].upper()}, there are {limit}"
+
+
+def _places_text(violation: Violation) -> Iterator[str]:
+    """Yield what the tiles at the places of a memory take, such as ``Inputs 512 at the inner place``."""
+    levels = list(dict.fromkeys(level for _, level, _ in violation.parts))
+    for dataspace, level, words in violation.parts:
+        yield f"{dataspace} {count_text(words)} {_place_text(levels.index(level), len(levels))}"
+
+
+def _place_text(number: int, places: int) -> str:
+    if places == 2:
+        return f"at the {('outer', 'inner')[number]} place"
+    return f"at place {number + 1} of {places}"
 
 
 def print_check(console: Console, mapspace: Mapspace) -> None:
@@ -219,12 +236,13 @@ def loop_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
     """Return the lines of the loop nest, outermost loop first, without loops of bound 1.
 
     A storage level heads its temporal loops with its name and the dataspaces it keeps, a fanout
-    its spatial loops.
+    its spatial loops. ``last`` is what a loop has in the last pass over its dimension if that is cut short.
     """
     lines: list[str] = []
     depth = 0
-    for node, chosen in zip(architecture.nodes, mapping.nodes, strict=True):
-        loops = tuple(_loops(chosen))
+    remainders = mapping.remainders(problem.bound)
+    for node, chosen, last in zip(architecture.nodes, mapping.nodes, remainders, strict=True):
+        loops = tuple(_loops(chosen, last))
         if isinstance(node, StorageLevel) or loops:
             lines.append(STEP * depth + _node_heading(problem, node, chosen))
         lines.extend(STEP * (depth + 1 + step) + loop for step, loop in enumerate(loops))
@@ -261,13 +279,14 @@ def _node_heading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMap
     return f"{node.name} keeps {', '.join(kept) or 'nothing'}:"
 
 
-def _loops(chosen: NodeMapping) -> Iterator[str]:
-    if isinstance(chosen, FanoutMapping):
-        spatial = (loop for loop in reversed(chosen.spatial) if loop.bound > 1)
-        yield from (f"parallel-for {_range(loop)} along {loop.axis.upper()}" for loop in spatial)
-        return
-    yield from (f"for {_range(loop)}" for loop in reversed(chosen.temporal) if loop.bound > 1)
-
-
-def _range(loop: Loop | SpatialLoop) -> str:
-    return f"{loop.dim} in [0:{loop.bound})"
+def _loops(chosen: NodeMapping, remainders: Sequence[int]) -> Iterator[str]:
+    loops: Sequence[Loop | SpatialLoop] = (
+        chosen.spatial if isinstance(chosen, FanoutMapping) else chosen.temporal
+    )
+    for loop, remainder in reversed(list(zip(loops, remainders, strict=True))):
+        if loop.bound == 1:
+            continue
+        last = "" if remainder == loop.bound else f", last [0:{remainder})"
+        spans = f"{loop.dim} in [0:{loop.bound}){last}"
+        along = f" along {loop.axis.upper()}" if isinstance(loop, SpatialLoop) else ""
+        yield f"parallel-for {spans}{along}" if along else f"for {spans}"

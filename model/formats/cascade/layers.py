@@ -268,6 +268,19 @@ def _read_einsum(
     notes: list[Note],
 ) -> _Read:
     einsum = naming.einsum
+    mapspace, all_inputs = written_einsum(naming, top, files, options, notes)
+    return _Read(einsum, _in_values(mapspace, einsum, notes), mapspace.architecture.levels, all_inputs)
+
+
+def written_einsum(
+    naming: Naming,
+    top: MappingNode,
+    files: Sequence[Path],
+    options: LoadOptions,
+    notes: list[Note],
+) -> tuple[Mapspace, tuple[Span, ...]]:
+    """Return an Einsum on an architecture as written, and where ``Inputs`` means weights as well."""
+    einsum = naming.einsum
     resolver = Resolver(naming)
     entries = tuple(
         (key, resolver.resolved(value) if _names_tensors(key.text) else value) for key, value in top.entries
@@ -282,8 +295,7 @@ def _read_einsum(
     except SpecError as error:
         raise resolver.explained(error) from None
     notes += filter(None, [*loaded.notes, unknown_note])
-    written = loaded.mapspace.architecture.levels
-    return _Read(einsum, _in_values(loaded.mapspace, einsum, notes), written, tuple(resolver.all_inputs))
+    return loaded.mapspace, tuple(resolver.all_inputs)
 
 
 def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
@@ -363,7 +375,7 @@ def _layer(read: _Read, room: _Room) -> Layer:
 
 def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
     """Return the mapspace with levels that count in the Einsum's values."""
-    bits = _value_bits(einsum)
+    bits = value_bits(einsum)
     architecture = in_values(mapspace.architecture, bits)
     for level, rules in zip(architecture.levels, mapspace.keep, strict=True):
         if level.packing and (level.size_words or 0) > MOST_WORDS:
@@ -376,7 +388,7 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspac
     return replace(mapspace, architecture=architecture)
 
 
-def _value_bits(einsum: Einsum) -> dict[str, int]:
+def value_bits(einsum: Einsum) -> dict[str, int]:
     """Return the bits per value of each dataspace."""
     pairs = zip(dataspace_names(einsum), einsum.accesses, strict=True)
     return {name: access.bits_per_value for name, access in pairs}
@@ -397,7 +409,7 @@ def _with_reservation(
         message = f"persistent tensors are stored at `{level.name}`, which exists {count} times"
         hint = "keep them at a level of one instance; how they are spread over several is not modelled"
         raise SpecError(message, place_of(einsum), hint=hint)
-    words = math.ceil(taken.rows(written, count) / word_rows(written, _value_bits(einsum)))
+    words = math.ceil(taken.rows(written, count) / word_rows(written, value_bits(einsum)))
     if words > level.size_words:
         holds = f"{level.size_words:,} of {level.word_bits} bits"
         text = f"{taken.what} take {words:,} words of `{level.name}`, which holds {holds}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
+from model.extents import ANY, PERFECT, Factors
 from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
 from model.text.fields import (
     Names,
@@ -224,7 +225,7 @@ def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, not
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
-    _check_template(top)
+    read_template(top)
 
 
 def _refuse_extensions(top: MappingNode) -> None:
@@ -273,14 +274,22 @@ def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) ->
     note(note_at(key.span, "`sparse_optimizations` are ignored; all data is treated as dense"))
 
 
-def _check_template(top: MappingNode) -> None:
-    """Check the ``mapspace`` section: only perfect factors are searched."""
+_TEMPLATES: dict[str, Factors] = {"uber": PERFECT, "ruby": ANY}
+
+
+def read_template(top: MappingNode) -> tuple[Factors, Span] | None:
+    """Return which factors the template of the ``mapspace`` section allows, and its place."""
     node = section_of(top, "mapspace")
     if node is None:
-        return
+        return None
     template = read_section(node, "`mapspace`", ("version", "template")).get("template")
-    if template is not None and as_name(template, "`template`") != "uber":
-        raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
+    if template is None:
+        return None
+    kind = _TEMPLATES.get(as_name(template, "`template`"))
+    if kind is None:
+        message = "only the mapspace templates `uber` (perfect factors) and `ruby` (any) are modelled"
+        raise SpecError(message, template.span)
+    return kind, template.span
 
 
 _METRIC_KEYS = ("optimization_metrics", "optimization_metric", "optimization-metrics", "optimization-metric")

@@ -8,7 +8,9 @@ from fractions import Fraction
 from functools import partial, reduce
 from pathlib import Path
 
+from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
+from model.extents import ANY, PERFECT, Factors
 from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
@@ -19,6 +21,7 @@ from model.formats.timeloop.document import (
     check_sections,
     check_version,
     read_mapper,
+    read_template,
     section_of,
     sections_of,
     without_section,
@@ -77,6 +80,8 @@ class LoadOptions:
     # For latency alone energies may be unknown; None: the spec's own
     objectives: tuple[str, ...] | None = None
     counting: Counting = EXACT
+    factors: Factors | None = None  # which factors loops may have; None: as the spec says, or perfect ones
+    remainders: bool = False  # whether mapspaces with remainders may be read; those that are searched may not
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,8 @@ def load_node(
         with_mapping = assemble([*clauses, *keeping], context)
         check_coalescing(assembly.storages, with_mapping.storages)
         mapping = read_mapping(targets, with_mapping, span, context)
-        check_parallelism(mapping, *parallelism, span)
+        nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
+        check_parallelism(nest.instances(len(mapping.nodes)), *parallelism, span)
         check_loop_limit(mapping, mapper.most_loops, span)
     context.note_lacking()
     if not sections:
@@ -230,6 +236,7 @@ def _context(
         note=notes.append,
         timeloop_padding=options.timeloop_padding,
         counting=options.counting,
+        factors=_factors(top, options),
         limits=options.limits,
         idle_levels=problem is not None,
     )
@@ -239,6 +246,16 @@ def _context(
         check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
         refuse_networks(leaf)
     return context
+
+
+def _factors(top: MappingNode, options: LoadOptions) -> Factors:
+    """Return which factors loops may have: as the options say, else the template of the mapspace."""
+    written = read_template(top)
+    kind = options.factors or (PERFECT if written is None else written[0])
+    if kind == ANY and not options.remainders:
+        span = top.span if written is None else written[1]
+        raise SpecError("mapspaces with remainders are not searched yet", span, hint="template `uber`")
+    return kind
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
@@ -297,4 +314,5 @@ def _mapspace(
         max_temporal_loops=None if mapper.most_loops is None else mapper.most_loops[0],
         min_parallelism_source=None if place is None else source_ref(place),
         counting=context.counting,
+        factors=context.factors,
     )
