@@ -11,6 +11,7 @@ from model.architecture import Architecture, Fanout
 from model.note import Note
 from model.problem import Problem
 from model.source_ref import SourceRef
+from model.sparsity import Sparsity
 
 Relation = Literal["=", "<=", ">="]
 
@@ -151,6 +152,8 @@ class Mapspace:
         not know it: their results are checked (`solver.result.within_loop_limit`).
     counting
         How moved words and cycles are counted, out of `COUNTINGS`.
+    sparsity
+        Densities, formats, and what is gated or skipped; None for dense data. Searches do not know it.
     """
 
     problem: Problem
@@ -165,6 +168,7 @@ class Mapspace:
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)
     max_temporal_loops: int | None = None
     counting: Counting = EXACT
+    sparsity: Sparsity | None = None
 
     @cached_property
     def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:

@@ -1,0 +1,6 @@
+"""The plain model of sparse data: expected counts, energy and cycles of one mapping (docs/sparse.md)."""
+
+from model.sparse.evaluation import evaluate_sparse
+from model.sparse.report import SparseEvaluation
+
+__all__ = ["SparseEvaluation", "evaluate_sparse"]
