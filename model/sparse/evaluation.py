@@ -351,7 +351,7 @@ def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> Sp
         compute_instances=units,
         cycles=cycles,
         compute_energy=Fraction(_compute_energy(analysis, made)),
-        utilization=dense.computes / (architecture.compute_instances * cycles),
+        utilization=made.actual / (architecture.compute_instances * cycles),
         units_per_pj=dense.units_per_pj,
     )
 

@@ -48,7 +48,8 @@ class FullNest:
 
     A storage level has a temporal loop over every dimension. A fanout has a spatial one over every
     dimension, and temporal ones of bound 1 outside of them: Timeloop takes it for a level that keeps nothing.
-    Dimensions that a node's mapping does not name stand outermost, in the problem's order.
+    Dimensions that a node's mapping does not name stand innermost, in the problem's order, as where mappings
+    are written.
 
     Parameters
     ----------
@@ -135,11 +136,10 @@ def _of_node(problem: Problem, position: int, entry: NodeMapping) -> Iterator[Fu
     written: Sequence[Loop | SpatialLoop]
     written = entry.temporal if isinstance(entry, StorageMapping) else entry.spatial
     named = {loop.dim for loop in written}
-    for loop in written:
-        axis = loop.axis if isinstance(loop, SpatialLoop) else None
-        yield FullLoop(position, loop.dim, loop.bound, axis)
-    unnamed: Axis | None = None if isinstance(entry, StorageMapping) else "y"
+    unnamed: Axis | None = None if isinstance(entry, StorageMapping) else "x"
     yield from (FullLoop(position, dim, 1, unnamed) for dim in problem.dims if dim not in named)
+    for loop in written:
+        yield FullLoop(position, loop.dim, loop.bound, loop.axis if isinstance(loop, SpatialLoop) else None)
 
 
 def _boxes(problem: Problem, loops: Iterable[FullLoop]) -> Iterator[Bounds]:

@@ -111,7 +111,7 @@ class SparseEvaluation:
     compute_energy
         Energy of the arithmetic, in the architecture's unit.
     utilization
-        Share of the computations of dense data that all arithmetic units could do in `cycles`.
+        Computations that are made, as a share of what all arithmetic units could do in `cycles`.
     units_per_pj
         Energy units in a picojoule.
     """
