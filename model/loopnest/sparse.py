@@ -1,8 +1,8 @@
 """Runs a mapping on real sparse tensors, with compressed tiles, gating and skipping, and counts.
 
-An independent check of `model.sparse`, with which it shares no code. Nothing is computed from densities: tensors
-are drawn, every tile is looked at while it stays in place, and an access is saved where the words of a
-condition that meet it are all zero. Tiles must have no holes, and children of a fanout that need the same
+An independent check of `model.sparse`, with which it shares no code. Nothing is computed from densities:
+tensors are drawn, every tile is looked at while it stays in place, and an access is saved where the words of
+a condition that meet it are all zero. Tiles must have no holes, and children of a fanout that need the same
 words share one access.
 """
 
@@ -41,8 +41,8 @@ def draw(shape: tuple[int, ...], density: Density, random: np.random.Generator) 
     Parameters
     ----------
     shape
-        Its extents. With the distribution ``fixed_structured`` the words of the last rank form blocks, as long
-        as the denominator of the density; each has its share of nonzeros, anywhere in it.
+        Its extents. With the distribution ``fixed_structured`` the words of the last rank form blocks, as
+        long as the denominator of the density; each has its share of nonzeros, anywhere in it.
     density
         How they are distributed.
     random
@@ -56,7 +56,8 @@ def draw(shape: tuple[int, ...], density: Density, random: np.random.Generator) 
     words = math.prod(shape)
     if density.distribution == "banded":
         row, column = np.indices(shape)
-        return np.abs(row - column) <= density.band_width
+        band: Mask = np.abs(row - column) <= density.band_width
+        return band
     if density.distribution == "hypergeometric":
         nonzeros = math.ceil(float(density.share) * words)
         return (random.permutation(words) < nonzeros).reshape(shape)
@@ -95,8 +96,8 @@ class SparseExecution:
     tallies
         By name of a level and of a dataspace that it keeps.
     metadata
-        By the same, words of metadata and of payloads of one tile per rank, the lowest first: averages over all
-        tiles that come.
+        By the same, words of metadata and of payloads of one tile per rank, the lowest first: averages over
+        all tiles that come.
     actual, gated, skipped
         Computations by kind.
     """
@@ -307,14 +308,20 @@ def _exchange(run: _Run, space: Dataspace, parent: int, child: int) -> None:
     stays = sorted(run.stays(name, child), key=lambda stay: stay.first)
     served: dict[int, set[int]] = {}
     arrived: dict[int, set[int]] = {}
-    for _, together in groupby(stays, key=lambda stay: stay.first):
-        for instance, group in _sharing(run, list(together), parent, child):
-            useless = _useless(run, name, parent, child, group)
-            reaches = _comes(run, name, parent, child, group[0].first, instance)
-            for stay in group:
-                alive[stay.first : stay.last + 1, stay.instance] = reaches and not useless
-            _count_parent(run, space, parent, group[0], reaches, useless, served.setdefault(instance, set()))
-            _count_child(run, space, parent, child, group, arrived)
+    groups = (
+        part
+        for _, together in groupby(stays, key=lambda stay: stay.first)
+        for part in _sharing(run, list(together), parent, child)
+    )
+    for instance, group in groups:
+        step = group[0].first * run.size(child, False, True) // run.size(parent, False, True)
+        reaches = bool(run.alive[name, parent][step, instance])
+        useless = _useless(run, name, parent, child, group)
+        for stay in group:
+            alive[stay.first : stay.last + 1, stay.instance] = reaches and not useless
+        held = reaches and _held(run, name, parent, step, instance)
+        _count_parent(run, space, parent, group[0], held, useless, served.setdefault(instance, set()))
+        _count_child(run, space, child, group, arrived)
 
 
 def _sharing(run: _Run, stays: list[_Stay], parent: int, child: int) -> Iterator[tuple[int, list[_Stay]]]:
@@ -336,10 +343,14 @@ def _useless(run: _Run, name: str, parent: int, child: int, group: Sequence[_Sta
     )
 
 
-def _comes(run: _Run, name: str, parent: int, child: int, step: int, instance: int) -> bool:
-    """Whether a level holds its tile at a step of its child: no unit farther out has cut it off."""
-    outer = step * run.size(child, False, True) // run.size(parent, False, True)
-    return bool(run.alive[name, parent][outer, instance]) and _present(run, name, parent, outer, instance)
+def _held(run: _Run, name: str, place: int, step: int, instance: int) -> bool:
+    """Whether a level holds its tile: neither it nor one farther out is empty where that is known."""
+    at, unit = step * run.size(place, False, True), instance * run.size(place, True, True)
+    return all(
+        _present(run, name, p, at // run.size(p, False, True), unit // run.size(p, True, True))
+        for p in run.kept(name)
+        if p <= place
+    )
 
 
 def _present(run: _Run, name: str, place: int, step: int, instance: int) -> bool:
@@ -358,12 +369,12 @@ def _stored_words(run: _Run, name: str, place: int, words: Words) -> int:
 
 
 def _count_parent(
-    run: _Run, space: Dataspace, place: int, stay: _Stay, reaches: bool, useless: bool, served: set[int]
+    run: _Run, space: Dataspace, place: int, stay: _Stay, held: bool, useless: bool, served: set[int]
 ) -> None:
     """Count the access of a level that serves a stay, and of an output the one that ends it."""
     again = stay.fresh & served if space.read_write else stay.fresh
     served |= stay.fresh
-    if not reaches:
+    if not held:
         return
     tally = run.tallies[run.level_name(place), space.name]
     read = _stored_words(run, space.name, place, frozenset(again))
@@ -375,12 +386,7 @@ def _count_parent(
 
 
 def _count_child(
-    run: _Run,
-    space: Dataspace,
-    parent: int,
-    child: int,
-    group: Sequence[_Stay],
-    arrived: dict[int, set[int]],
+    run: _Run, space: Dataspace, child: int, group: Sequence[_Stay], arrived: dict[int, set[int]]
 ) -> None:
     """Count what comes into the children."""
     if child == len(run.architecture.nodes):
@@ -391,7 +397,7 @@ def _count_child(
         words = stay.fresh & known if space.read_write else stay.fresh
         known |= stay.fresh
         alive = run.alive[space.name, child][stay.first, stay.instance]
-        if alive and _present(run, space.name, child, stay.first, stay.instance):
+        if alive and _held(run, space.name, child, stay.first, stay.instance):
             tally.fills += _stored_words(run, space.name, child, frozenset(words))
 
 
@@ -413,14 +419,16 @@ def _compute(run: _Run) -> tuple[int, int, int]:
 
 def _metadata(run: _Run) -> dict[tuple[str, str], tuple[tuple[float, float], ...]]:
     """Count the metadata of all tiles that levels with formats hold."""
-    found: dict[tuple[str, str], tuple[tuple[float, float], ...]] = {}
-    for space in run.problem.dataspaces:
-        for place in run.kept(space.name):
-            representation = run.representation(space.name, place)
-            if representation is not None:
-                key = run.level_name(place), space.name
-                found[key] = _average_metadata(run, space, place, representation.ranks)
-    return found
+    stored = (
+        (space, place, run.representation(space.name, place))
+        for space in run.problem.dataspaces
+        for place in run.kept(space.name)
+    )
+    return {
+        (run.level_name(place), space.name): _average_metadata(run, space, place, representation.ranks)
+        for space, place, representation in stored
+        if representation is not None
+    }
 
 
 def _average_metadata(
