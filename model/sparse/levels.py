@@ -103,8 +103,8 @@ class LevelRow:
         held = stored.held
         if held.tree is None:
             return _Size(held.words, 0, (), 1.0)
-        usable = self.level.usable_words
-        overbooks = self.sparse.allow_overbooking and usable is not None
+        packed = held.compressed or self.defects
+        overbooks = self.sparse.allow_overbooking and self.level.usable_words is not None and packed
         confidence = self.sparse.confidence if overbooks else 1.0
         if overbooks and confidence < 1 and held.compressed:
             confidence = self._raised(stored, confidence)
