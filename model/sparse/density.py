@@ -18,8 +18,13 @@ Chance = tuple[int, float]
 
 _EXACT_WORDS = 1024
 """Probabilities in tensors up to this size are correctly rounded quotients of whole numbers."""
-_MOST_CHANCES = 4096
-"""Numbers of nonzeros that are told apart in one tile; in larger ones neighbours are put together."""
+_MOST_CHANCES = 2048
+"""Numbers of nonzeros that are told apart in one tile; in large ones a number stands for its neighbours."""
+_MOST_STEPS = 10_000
+"""Factors of a probability of no nonzeros; of long products neighbours are taken together."""
+_WIDEST = 24
+"""Standard deviations beyond which numbers of nonzeros are negligible, in all."""
+_NEGLIGIBLE = 1e-25
 
 
 class Within(NamedTuple):
@@ -161,9 +166,11 @@ def _none_drawn(marked: int, drawn: int, words: int) -> float:
     if words <= _EXACT_WORDS:
         return math.comb(words - marked, drawn) / math.comb(words, drawn)
     fewer, more = sorted((marked, drawn))
+    step = -(-fewer // _MOST_STEPS)
     chance = 1.0
-    for taken in range(fewer):
-        chance *= (words - more - taken) / (words - taken)
+    for taken in range(0, fewer, step):
+        together = min(step, fewer - taken)
+        chance *= (1 - more / (words - taken - (together - 1) / 2)) ** together
         if not chance:
             break
     return chance
@@ -174,7 +181,7 @@ def _hypergeometric(marked: int, drawn: int, words: int) -> tuple[Chance, ...]:
     least, most = max(0, marked + drawn - words), min(marked, drawn)
     if words <= _EXACT_WORDS:
         return tuple(_exact_chances(marked, drawn, words, least, most))
-    return _grouped(_relative_chances(marked, drawn, words, least, most))
+    return _relative_chances(marked, drawn, words, least, most)
 
 
 def _exact_chances(marked: int, drawn: int, words: int, least: int, most: int) -> Iterator[Chance]:
@@ -186,40 +193,25 @@ def _exact_chances(marked: int, drawn: int, words: int, least: int, most: int) -
         ways //= (number + 1) * (words - marked - drawn + number + 1)
 
 
-def _relative_chances(marked: int, drawn: int, words: int, least: int, most: int) -> list[Chance]:
-    """Chances from the most probable number outwards, until they are negligible."""
+def _relative_chances(marked: int, drawn: int, words: int, least: int, most: int) -> tuple[Chance, ...]:
+    """Chances from the most probable number outwards, until they are negligible, some in place of all."""
+    spread = math.sqrt(drawn * (marked / words) * (1 - marked / words) * (1 - drawn / words)) + 1
+    step = max(1, math.floor(_WIDEST * spread / _MOST_CHANCES))
     rest = words - marked - drawn
     middle = min(most, max(least, (marked + 1) * (drawn + 1) // (words + 2)))
-    up, down = [(middle, 1.0)], []
-    number, weight = middle, 1.0
-    while number < most and weight > _NEGLIGIBLE:
-        weight *= (marked - number) * (drawn - number) / ((number + 1) * (rest + number + 1))
-        number += 1
-        up.append((number, weight))
-    number, weight = middle, 1.0
-    while number > least and weight > _NEGLIGIBLE:
-        weight *= number * (rest + number) / ((marked - number + 1) * (drawn - number + 1))
-        number -= 1
-        down.append((number, weight))
-    total = math.fsum(weight for _, weight in (*up, *down))
-    return [(number, weight / total) for number, weight in (*reversed(down), *up)]
 
+    def outwards(sign: int) -> Iterator[Chance]:
+        number, weight = middle, 1.0
+        while least <= number + sign * step <= most and weight > _NEGLIGIBLE:
+            low = (number if sign > 0 else number - step) + (step - 1) / 2
+            ratio = (marked - low) * (drawn - low) / ((low + 1) * (rest + low + 1))
+            weight *= ratio ** (sign * step)
+            number += sign * step
+            yield number, weight
 
-_NEGLIGIBLE = 1e-25
-
-
-def _grouped(chances: list[Chance]) -> tuple[Chance, ...]:
-    """Put neighbours together where there are too many, each group at its mean; zero stays alone."""
-    size = -(-len(chances) // _MOST_CHANCES)
-    if size == 1:
-        return tuple(chances)
-    alone = 1 if chances[0][0] == 0 else 0
-    groups = [chances[start : start + size] for start in range(alone, len(chances), size)]
-    grouped = [(sum(p for _, p in group), group) for group in groups]
-    return (
-        *chances[:alone],
-        *((round(sum(k * p for k, p in group) / weight), weight) for weight, group in grouped if weight),
-    )
+    found = [*reversed(list(outwards(-1))), (middle, 1.0), *outwards(1)]
+    total = math.fsum(weight for _, weight in found)
+    return tuple((number, weight / total) for number, weight in found)
 
 
 @dataclass(frozen=True)
