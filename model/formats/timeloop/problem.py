@@ -319,6 +319,9 @@ def _read_density(node: Node, space: Dataspace, problem: Problem, names: Names, 
         sentence = "`workload_tensor_size` is not used: the size of `{}` follows from the problem"
         notes.append(note_at(node.key("workload_tensor_size").span, sentence, space.name))
     if distribution == "banded":
+        if "density" in node:
+            sentence = "the density of a band is not used: it follows from the `band_width` of `{}`"
+            notes.append(note_at(node.key("density").span, sentence, space.name))
         return _read_band(node, space, problem, names)
     width = node.get("band_width")
     if width is not None and as_int(width, "`band_width`", names, minimum=0):

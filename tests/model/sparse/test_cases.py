@@ -89,7 +89,9 @@ def test_everything_is_as_timeloop_prints_it(name, tmp_path):
             assert float(space.energy / units) == printed_digits(of_space["Energy (total)"])
             assert space.instances == pytest.approx(of_space["Utilized instances (average)"], abs=0.0051)
         if level["dataspaces"]:
-            assert evaluation.level(level_name).cycles == figures["Cycles"]
+            own = evaluation.level(level_name)
+            assert own.cycles == figures["Cycles"]
+            assert float(own.leak_energy / units) == printed_digits(level["specs"]["Leakage energy (total)"])
     assert evaluation.cycles == int(printed["cycles"])
     per_compute = printed["fj"]["fJ/Algorithmic-Compute"]["Total"]
     assert evaluation.energy_pj * 1000 / evaluation.dense_computes == printed_digits(per_compute)

@@ -131,3 +131,25 @@ def test_densities_alone_change_nothing():
     assert evaluation.energy == evaluation.dense_energy
     assert evaluation.cycles == evaluation.dense_cycles
     assert evaluation.computes.actual == evaluation.dense_computes == 256
+
+
+def test_everything_nonzero_moves_as_dense_data_does():
+    formats = {"A": ranks("UOP", "CP"), "B": ranks("UOP", "B")}
+    inner = {"A": ranks("CP"), "B": ranks("UOP", "B")}
+    units = (saves("skipping", "B", "A"), saves("gating", "Z", "AB"))
+    case = nest(mapping("M8", "K8 N4"), {}, (level(*units, formats=formats), level(*units, formats=inner)))
+    evaluation = case.evaluated()
+    assert evaluation.computes.actual == 256
+    assert evaluation.cycles == evaluation.dense_cycles
+    for cost in evaluation.levels:
+        assert all(of.moved.data == of.dense for of in cost.dataspaces)
+
+
+def test_an_empty_tensor_moves_nothing():
+    formats = {"A": ranks("UOP", "CP")}
+    units = (saves("skipping", "B", "A"), saves("skipping", "Z", "A"))
+    levels = (level(formats=formats), level(*units, formats={"A": ranks("CP")}))
+    evaluation = nest(mapping("M8", "K8 N4"), {"A": uniform("0")}, levels).evaluated()
+    assert evaluation.computes == (0, 0, 0)
+    assert evaluation.level("inner").dataspace("A").moved.data == (0, 0, 0)
+    assert evaluation.level("inner").dataspace("Z").moved.data.updates == 0
