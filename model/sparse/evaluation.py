@@ -29,10 +29,10 @@ from model.sparse.counting import (
     represented,
 )
 from model.sparse.density import Distribution, distribution_of
-from model.sparse.fibers import FiberTree, MappingError, fiber_trees
+from model.sparse.fibers import FiberTree, fiber_trees
 from model.sparse.instances import Instances, SpatialSkip, dense_instances, needed_instances
 from model.sparse.levels import LevelRow, Stored
-from model.sparse.nest import FullNest, full_nest
+from model.sparse.nest import FullNest, MappingError, full_nest
 from model.sparse.occupancy import Holding, holdings
 from model.sparse.report import SparseEvaluation
 from model.sparse.saving import Saved, chosen, empty_conditions, stronger, useless

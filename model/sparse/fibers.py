@@ -8,17 +8,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from model.sparse.density import Distribution, Extents, Within
-from model.sparse.nest import FullLoop, FullNest
+from model.sparse.nest import FullLoop, FullNest, MappingError
 from model.sparsity import Rank, Representation
-
-
-class MappingError(ValueError):
-    """A mapping that the formats of the hardware cannot hold; `level` is its name."""
-
-    def __init__(self, level: str, message: str) -> None:
-        super().__init__(f"{level}: {message}")
-        self.level = level
-        self.reason = message
 
 
 class Units(NamedTuple):

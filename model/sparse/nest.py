@@ -19,6 +19,15 @@ Bounds = dict[str, int]
 """Iterations per dimension."""
 
 
+class MappingError(ValueError):
+    """A mapping that is not priced on sparse data, or that formats cannot hold; `level` is where."""
+
+    def __init__(self, level: str, message: str) -> None:
+        super().__init__(f"{level}: {message}")
+        self.level = level
+        self.reason = message
+
+
 @dataclass(frozen=True, slots=True)
 class FullLoop:
     """A loop of the nest.
@@ -118,9 +127,21 @@ class FullNest:
 
 
 def full_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> FullNest:
-    """Lay out all loops of a mapping; ``ValueError`` as of `model.cost.nest.build_nest`."""
+    """Lay out all loops of a mapping.
+
+    Raises
+    ------
+    ValueError
+        As of `model.cost.nest.build_nest`.
+    MappingError
+        If loops have remainders.
+    """
     build_nest(problem, architecture, mapping)
     loops = tuple(_loops(problem, architecture, mapping))
+    for dim, bound in problem.bound.items():
+        if math.prod(loop.bound for loop in loops if loop.dim == dim) != bound:
+            message = f"the loops over {dim} have remainders, which are not priced on sparse data"
+            raise MappingError(architecture.levels[0].name, message)
     kept = {space.name: kept_positions(architecture, mapping, space.name) for space in problem.dataspaces}
     return FullNest(problem, loops, tuple(_boxes(problem, loops)), kept)
 

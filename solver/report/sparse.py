@@ -9,6 +9,7 @@ from rich.console import Console
 
 from model.architecture import Architecture
 from model.mapping import Mapping as LoopMapping
+from model.mapping import NodeMapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import EDP, UNITS
 from model.sparse.counting import MetadataAccesses, RankWords
@@ -176,9 +177,28 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
         },
         "dense": {"energy_pj": evaluation.dense_energy / units, "cycles": evaluation.dense_cycles},
         "levels": [_level(level, units) for level in evaluation.levels],
-        "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping, with_idle=True),
+        "mapping": _ordered_targets(mapspace, mapping),
         **background(mapspace, ()),
     }
+
+
+def _ordered_targets(mapspace: Mapspace, mapping: LoopMapping) -> list[Document]:
+    """Return the targets of a mapping with loops of bound 1 in their places, which matter to formats."""
+    orders = iter(mapping.nodes)
+    targets = mapping_targets(mapspace.problem, mapspace.architecture, mapping)
+    return [
+        target if target["type"] == "dataspace" else {**target, "permutation": _order(mapspace, next(orders))}
+        for target in targets
+    ]
+
+
+def _order(mapspace: Mapspace, entry: NodeMapping) -> list[str]:
+    """Return the dimensions of a node's loops, innermost first, those along X before those along Y."""
+    if isinstance(entry, StorageMapping):
+        named = [loop.dim for loop in entry.temporal]
+    else:
+        named = [loop.dim for loop in sorted(entry.spatial, key=lambda loop: loop.axis)]
+    return [*(dim for dim in mapspace.problem.dims if dim not in named), *named]
 
 
 def _level(level: SparseLevelCost, units: int) -> Document:

@@ -15,21 +15,18 @@ Target = dict[str, object]
 MAX_WIDTH = 10_000
 
 
-def mapping_targets(
-    problem: Problem, architecture: Architecture, mapping: Mapping, with_idle: bool = False
-) -> list[Target]:
+def mapping_targets(problem: Problem, architecture: Architecture, mapping: Mapping) -> list[Target]:
     """Return the targets of a Timeloop v4 ``mapping``, outermost node first.
 
     All dimensions are listed in ``factors`` and ``permutation`` (innermost first), so that nothing is left
-    to a reader's defaults. ``ValueError`` if a node has two loops over one dimension. Loops of bound 1 keep
-    their places `with_idle`, as matters for formats of sparse data; else they come first.
+    to a reader's defaults. ``ValueError`` if a node has two loops over one dimension.
     """
     targets: list[Target] = []
     for node, chosen in zip(architecture.nodes, mapping.nodes, strict=True):
         if isinstance(chosen, StorageMapping):
-            targets.extend(_storage_targets(problem, node.name, chosen, with_idle))
+            targets.extend(_storage_targets(problem, node.name, chosen))
         else:
-            targets.append(_spatial_target(problem, node.name, chosen, with_idle))
+            targets.append(_spatial_target(problem, node.name, chosen))
     return targets
 
 
@@ -39,9 +36,7 @@ def mapping_yaml(targets: Sequence[Target]) -> str:
     return yaml.safe_dump(document, default_flow_style=None, sort_keys=False, width=MAX_WIDTH)
 
 
-def _storage_targets(
-    problem: Problem, name: str, chosen: StorageMapping, with_idle: bool
-) -> Iterator[Target]:
+def _storage_targets(problem: Problem, name: str, chosen: StorageMapping) -> Iterator[Target]:
     names = [space.name for space in problem.dataspaces]
     yield {
         "target": name,
@@ -49,12 +44,12 @@ def _storage_targets(
         "keep": [space for space in names if space in chosen.keep],
         "bypass": [space for space in names if space not in chosen.keep],
     }
-    live = [loop for loop in chosen.temporal if with_idle or loop.bound > 1]
+    live = [loop for loop in chosen.temporal if loop.bound > 1]
     yield _loops_target(problem, name, "temporal", live)
 
 
-def _spatial_target(problem: Problem, name: str, chosen: FanoutMapping, with_idle: bool) -> Target:
-    live = [loop for loop in chosen.spatial if with_idle or loop.bound > 1]
+def _spatial_target(problem: Problem, name: str, chosen: FanoutMapping) -> Target:
+    live = [loop for loop in chosen.spatial if loop.bound > 1]
     along_y = [loop for loop in live if loop.axis == "y"]
     in_order = [*(loop for loop in live if loop.axis == "x"), *along_y]
     split = len(problem.dims) - len(along_y)
