@@ -12,6 +12,7 @@ from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.problem import Problem
 from model.source_ref import SourceRef
+from model.sparsity import Sparsity
 
 Relation = Literal["=", "<=", ">="]
 
@@ -154,6 +155,8 @@ class Mapspace:
         How moved words and cycles are counted, out of `COUNTINGS`.
     factors
         Which factors loops may have, out of `model.extents.FACTORS`.
+    sparsity
+        Densities, formats, and what is gated or skipped; None for dense data. Searches do not know it.
     """
 
     problem: Problem
@@ -169,6 +172,7 @@ class Mapspace:
     max_temporal_loops: int | None = None
     counting: Counting = EXACT
     factors: Factors = PERFECT
+    sparsity: Sparsity | None = None
 
     def extents(self, dim: str) -> Extents:
         """Return the extents that tiles of a dimension may have."""

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from model.objective import objective_value
 
-ViolationKind = Literal["capacity", "min_utilization", "mesh_x", "mesh_y"]
+ViolationKind = Literal["capacity", "min_utilization", "mesh_x", "mesh_y", "metadata"]
 
 
 class Violation(NamedTuple):
@@ -23,7 +23,7 @@ class Violation(NamedTuple):
     demand, limit
         What the mapping takes, and what there is: words of one instance for ``capacity`` and
         ``min_utilization`` (where the limit is the least), children along the axis for ``mesh_x`` and
-        ``mesh_y``.
+        ``mesh_y``, bits of one instance for ``metadata`` (of sparse data).
     parts
         Where a memory has several places: the dataspaces that they hold, each with the level that is its
         place and what it takes, outermost first.

@@ -527,6 +527,11 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
         "--link-transfers",
         "count transfers between neighbours, as Timeloop does by default (with --counting timeloop)",
     )
+    _add_flag(
+        parser,
+        "--timeloop-defects",
+        "count sparse data as Timeloop does even where that is wrong (docs/sparse.md)",
+    )
     parser.set_defaults(refuse=parser.error)
     add_json(parser)
     _add_flag(parser, "--quiet", "no report; files and exit code only")

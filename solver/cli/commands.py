@@ -49,6 +49,9 @@ from solver.report.pictures import check_plot, draw_convergence, draw_front
 from solver.result import Phase, Progress, Reason, Status
 
 if TYPE_CHECKING:
+    from model.formats.timeloop import LoadedSpec
+    from model.mapping import Mapping
+    from model.sparsity import Sparsity
     from model.tiling.operators import Operator, Padding
     from model.tiling.tilings import Backend
     from solver.comparison import Comparison
@@ -164,6 +167,10 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         return refuse(conflict, document_steps(lambda: _refused_evaluation(arguments), arguments))
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # `load_mapped` requires it
+    if mapspace.sparsity is not None:
+        return _evaluate_sparse(loaded, mapping, mapspace.sparsity, arguments)
+    if arguments.timeloop_defects:
+        raise OutputError("--timeloop-defects is about sparse data, and the specs have none")
     from model.cost import evaluate
     from solver.report.document import evaluation_document
     from solver.report.text import print_evaluation
@@ -206,6 +213,39 @@ def _evaluate_fused(arguments: argparse.Namespace) -> int:
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
+def _evaluate_sparse(
+    loaded: LoadedSpec, mapping: Mapping, sparsity: Sparsity, arguments: argparse.Namespace
+) -> int:
+    """Price a mapping of sparse data."""
+    if arguments.link_transfers:
+        raise OutputError("--link-transfers is for dense data: Timeloop counts none of sparse data")
+    from model.sparse import MappingError, evaluate_sparse
+    from solver.report.document import evaluation_document
+    from solver.report.sparse import print_sparse_evaluation, sparse_document
+
+    mapspace = loaded.mapspace
+    try:
+        evaluation = evaluate_sparse(
+            mapspace.problem,
+            mapspace.architecture,
+            sparsity,
+            mapping,
+            mapspace.counting,
+            arguments.timeloop_defects,
+        )
+    except MappingError as error:
+        reasons = (Reason(str(error)),)
+        document = document_steps(lambda: evaluation_document(mapspace, None, None, reasons), arguments)
+        write_stderr(f"error: the mapping does not fit the formats: {error}\n")
+        deliver(document)
+        return EXIT_INFEASIBLE
+    report = report_steps(
+        lambda console: print_sparse_evaluation(console, mapspace, mapping, evaluation), arguments
+    )
+    deliver([*report, *document_steps(lambda: sparse_document(mapspace, mapping, evaluation), arguments)])
+    return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
+
+
 def _links_counting(arguments: argparse.Namespace) -> Counting:
     """Return the only rule that counts link transfers."""
     if arguments.counting == EXACT:
@@ -216,7 +256,7 @@ def _links_counting(arguments: argparse.Namespace) -> Counting:
 def _refused_evaluation(arguments: argparse.Namespace) -> Document:
     from solver.report.document import evaluation_document
 
-    mapspace = load_empty(arguments)
+    mapspace = load_empty(arguments, model_sparse=True)
     return evaluation_document(mapspace, None, None, refused_reasons(mapspace))
 
 

@@ -68,19 +68,19 @@ def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True)
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
     """Load the mapspace of a spec; a mapping in it must satisfy the constraints."""
-    return _noted(_load(arguments, remainders=True)).mapspace
+    return _noted(_load(arguments, remainders=True, model_sparse=True)).mapspace
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
     """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
-    return _load(arguments, require_mapping=True, mapping_file=arguments.mapping, remainders=True)
+    options = {"require_mapping": True, "remainders": True, "model_sparse": True}
+    return _load(arguments, mapping_file=arguments.mapping, **options)
 
 
-def load_empty(arguments: argparse.Namespace) -> Mapspace:
+def load_empty(arguments: argparse.Namespace, model_sparse: bool = False) -> Mapspace:
     """Load the mapspace of a spec that was refused for its constraints."""
-    return _noted(
-        _load(arguments, skip_mapping=True, refuse_infeasible=False, remainders=hasattr(arguments, "factors"))
-    ).mapspace
+    options = {"skip_mapping": True, "refuse_infeasible": False, "model_sparse": model_sparse}
+    return _noted(_load(arguments, remainders=hasattr(arguments, "factors"), **options)).mapspace
 
 
 def _load(arguments: argparse.Namespace, **changes: Any) -> LoadedSpec:

@@ -63,7 +63,7 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
         "seconds": result.statistics.seconds,
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": asdict(result.statistics),
-        **_background(mapspace, result.reasons),
+        **background(mapspace, result.reasons),
         "sensitivity": None if effects is None else list(map(effect_document, effects)),
     }
 
@@ -91,11 +91,11 @@ def evaluation_document(
         "valid": evaluation is not None and evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations if evaluation else ())),
         **_cost(mapspace, mapping, evaluation),
-        **_background(mapspace, reasons),
+        **background(mapspace, reasons),
     }
 
 
-def _background(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
+def background(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
     """Return what every document about one mapspace ends with."""
     return {
         "energy_sources": energy_sources(mapspace.architecture),

@@ -75,7 +75,7 @@ def _print_sensitivity(
     )
     if any(level.size_words and level.multiple_buffering != 1 for level in mapspace.architecture.levels):
         heading += "; capacities before multiple buffering"  # as slack has them after it
-    console.print(_title("Sensitivity"), heading)
+    console.print(title("Sensitivity"), heading)
     console.print(sensitivity_table(result, effects))
     left = len(tuple(variations(mapspace.architecture))) - len(effects)
     if left > 0:
@@ -102,13 +102,18 @@ def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, eva
     """Print a priced mapping, and the limits of the hardware that it breaks."""
     _print_cost(console, mapspace, mapping, evaluation)
     print_notes(console, mapspace.notes)
-    if evaluation.valid:
+    print_verdict(console, evaluation.violations)
+
+
+def print_verdict(console: Console, violations: Sequence[Violation]) -> None:
+    """Print whether a mapping is valid, and the limits of the hardware that it breaks."""
+    if not violations:
         console.print(
             Text.assemble(("VALID", "bold green"), " the mapping respects every limit of the hardware")
         )
         return
     console.print(Text.assemble(("INVALID", "bold red"), " the mapping breaks limits of the hardware"))
-    for violation in evaluation.violations:
+    for violation in violations:
         console.print(f"  {violation_text(violation)}")
 
 
@@ -121,6 +126,8 @@ def violation_text(violation: Violation) -> str:
         return f"{violation.node}: {joined} {limit}"
     if violation.kind == "capacity":
         return f"{violation.node}: tiles take {demand} words of {limit}"
+    if violation.kind == "metadata":
+        return f"{violation.node}: metadata takes {demand} bits of {limit}"
     if violation.kind == "min_utilization":
         return f"{violation.node}: tiles take {demand} words, at least {limit} are required"
     return f"{violation.node}: {demand} children along {violation.kind[-1].upper()}, there are {limit}"
@@ -141,37 +148,37 @@ def _place_text(number: int, places: int) -> str:
 
 def print_check(console: Console, mapspace: Mapspace) -> None:
     """Print problem, hierarchy, prices, areas as far as known, and the size of the mapspace."""
-    console.print(_heading(mapspace.problem, "Problem"))
+    console.print(heading(mapspace.problem, "Problem"))
     console.print(einsum_text(mapspace.problem))
     console.print(problem_table(mapspace.problem))
-    console.print(_title("Hierarchy, outermost first"))
+    console.print(title("Hierarchy, outermost first"))
     console.print(hierarchy_table(mapspace))
-    console.print(_title("Energy per access"))
+    console.print(title("Energy per access"))
     console.print(prices_table(mapspace.architecture))
     if any(component.area_um2 is not None for component, _ in mapspace.architecture.components):
-        console.print(_title("Area"))
+        console.print(title("Area"))
         console.print(areas_table(mapspace.architecture))
-    console.print(_title("Mapspace"))
+    console.print(title("Mapspace"))
     console.print(size_table(mapspace))
     print_notes(console, mapspace.notes)
 
 
 def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
     problem, architecture = mapspace.problem, mapspace.architecture
-    console.print(_heading(problem, "Mapping"))
+    console.print(heading(problem, "Mapping"))
     for line in loop_nest(problem, architecture, mapping):
         console.print(line)
     console.print(
-        _title("Levels"), "(tiles, reads, fills, updates: words of one instance; energy: all instances)"
+        title("Levels"), "(tiles, reads, fills, updates: words of one instance; energy: all instances)"
     )
     console.print(levels_table(architecture, evaluation))
     unused = slacks(architecture, evaluation)
     if unused:
-        console.print(_title("Slack"), "(of one instance; bandwidths: average over the run)")
+        console.print(title("Slack"), "(of one instance; bandwidths: average over the run)")
         console.print(slack_table(unused))
-    console.print(_title("Energy per access"))
+    console.print(title("Energy per access"))
     console.print(prices_table(architecture))
-    console.print(_title("Totals"))
+    console.print(title("Totals"))
     console.print(totals_table(architecture, evaluation, mapspace.counting))
 
 
@@ -200,11 +207,13 @@ def _shown(result: Result, objective: str, quantity: int | None) -> str:
     return objective_text(objective, quantity, result.units_per_pj)
 
 
-def _heading(problem: Problem, what: str) -> Text:
+def heading(problem: Problem, what: str) -> Text:
+    """Return the first line of a report about a problem."""
     return Text.assemble((what, "bold"), f" of {problem.name}" if problem.name else "")
 
 
-def _title(text: str) -> Text:
+def title(text: str) -> Text:
+    """Return the line above a table."""
     return Text.assemble("\n", (text, "bold"))
 
 
@@ -244,7 +253,7 @@ def loop_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
     for node, chosen, last in zip(architecture.nodes, mapping.nodes, remainders, strict=True):
         loops = tuple(_loops(chosen, last))
         if isinstance(node, StorageLevel) or loops:
-            lines.append(STEP * depth + _node_heading(problem, node, chosen))
+            lines.append(STEP * depth + _nodeheading(problem, node, chosen))
         lines.extend(STEP * (depth + 1 + step) + loop for step, loop in enumerate(loops))
         depth += len(loops)
     lines.append(f"{STEP * depth}{architecture.compute.name}: {einsum_text(problem)}")
@@ -272,7 +281,7 @@ def _index_text(rank: tuple[Term, ...]) -> str:
     return text.removeprefix(" + ").removeprefix(" ")
 
 
-def _node_heading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapping) -> str:
+def _nodeheading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapping) -> str:
     if not isinstance(chosen, StorageMapping):
         return f"{node.name}:"
     kept = [space.name for space in problem.dataspaces if space.name in chosen.keep]

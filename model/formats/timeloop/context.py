@@ -37,6 +37,8 @@ class Context:
     limits: Limits = DEFAULT_LIMITS
     # Whether a level may keep nothing, as it may where the problem is one of a whole network
     idle_levels: bool = False
+    # Whether sparse optimizations are read, so that it matters how metadata is stored
+    optimizes_sparse: bool = False
     # Dimensions that constraints name and the problem lacks, filled by `is_dimension`
     lacking: dict[str, Span] = field(default_factory=dict)
 

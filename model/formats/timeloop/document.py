@@ -115,13 +115,18 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
             yield key, value
 
 
+UNSEARCHED = "sparse data is not searched yet"
+UNSEARCHED_HINT = (
+    "`evaluate` prices a given mapping of it; --ignore-sparse maps the problem as if all data were dense"
+)
+
+
 def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:
     """Check that a density is 1; with `ignore_sparse` another one is noted instead of refused."""
     if _is_dense(value):
         return
     if not ignore_sparse:
-        hint = "--ignore-sparse maps the problem as if all data were dense"
-        raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
+        raise SpecError(f"`{key.text}`: {UNSEARCHED}", key.span, hint=UNSEARCHED_HINT)
     note(note_at(key.span, "`{}` is ignored; all data is treated as dense", key.text))
 
 
@@ -134,6 +139,7 @@ def _is_dense(value: Node) -> bool:
     return isinstance(value, ScalarNode) and value.value == 1 and not isinstance(value.value, bool)
 
 
+SPARSE_SECTION = "sparse_optimizations"
 SECTIONS = (
     "problem",
     "architecture",
@@ -146,7 +152,7 @@ SECTIONS = (
     "globals",
     "ERT",
     "ART",
-    "sparse_optimizations",
+    SPARSE_SECTION,
 )
 _ELSEWHERE = {"shape": "problem", "instance": "problem", "nodes": "architecture", "targets": "constraints"}
 NETWORK_SECTIONS = ("workload", "renames")
@@ -205,7 +211,7 @@ def sections_of(top: MappingNode, name: str) -> list[tuple[ScalarNode, Node]]:
     return [(key, value) for key, value in named if not is_empty(value)]
 
 
-def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
+def check_sections(top: MappingNode, has_problem: bool, note: TakeNote) -> None:
     """Check the keys of a joined spec, and the sections that nothing else reads."""
     _refuse_extensions(top)
     required = ("architecture",) if has_problem else ("problem", "architecture")
@@ -221,7 +227,6 @@ def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, not
         if name == "globals":
             note(note_at(key.span, "`{}` controls Timeloop's programs; it is not used here", key.text))
             _note_counting(value, note)
-    check_no_sparsity(top, ignore_sparse, note)
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
@@ -265,12 +270,11 @@ def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
 
 def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) -> None:
     """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored."""
-    if section_of(node, "sparse_optimizations") is None:
+    if section_of(node, SPARSE_SECTION) is None:
         return
-    key = node.key("sparse_optimizations")
+    key = node.key(SPARSE_SECTION)
     if not ignore_sparse:
-        hint = "--ignore-sparse maps the problem as if all data were dense"
-        raise SpecError("`sparse_optimizations` are not modelled", key.span, hint=hint)
+        raise SpecError(f"`{SPARSE_SECTION}`: {UNSEARCHED}", key.span, hint=UNSEARCHED_HINT)
     note(note_at(key.span, "`sparse_optimizations` are ignored; all data is treated as dense"))
 
 

@@ -38,12 +38,14 @@ from model.formats.timeloop.pricing import (
     refuse_wires,
 )
 from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
+from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with_energies
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
 from model.mapspace import EXACT, Counting, Mapspace
 from model.note import Note
 from model.objective import LATENCY
+from model.sparsity import Sparsity
 from model.text.fields import as_mapping
 from model.text.files import display_name
 from model.text.limits import Limits
@@ -68,7 +70,8 @@ SEVERAL = "if these are several layers, the command `network` maps them"
 class LoadOptions:
     """How specs are read."""
 
-    ignore_sparse: bool = False  # leave out sparse features instead of refusing them
+    ignore_sparse: bool = False  # leave out sparse features
+    model_sparse: bool = False  # read them, unless they are left out; else they are refused
     timeloop_padding: bool = False  # complete spatial permutations as Timeloop's front end does
     require_mapping: bool = False  # refuse specs without the key ``mapping``
     skip_mapping: bool = False  # do not look at what is under that key
@@ -82,6 +85,11 @@ class LoadOptions:
     counting: Counting = EXACT
     factors: Factors | None = None  # which factors loops may have; None: as the spec says, or perfect ones
     remainders: bool = False  # whether mapspaces with remainders may be read; those that are searched may not
+
+    @property
+    def reads_sparse(self) -> bool:
+        """Whether sparse features are read."""
+        return self.model_sparse and not self.ignore_sparse
 
 
 @dataclass(frozen=True)
@@ -162,7 +170,7 @@ def load_node(
     """
     notes: list[Note] = []
     top = with_settings(top, options.settings)
-    check_sections(top, problem is not None, options.ignore_sparse, notes.append)
+    check_sections(top, problem is not None, notes.append)
     context = _context(top, files, options, notes, problem)
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.skip_mapping else sections_of(top, "mapping")
@@ -174,11 +182,13 @@ def load_node(
         raise SpecError(f"there is {lack} `mapping` in {named}")
     targets = _clauses(sections, context)
     assembly = assemble(clauses, context)
-    note_overbooking(clauses, context)
+    if not context.optimizes_sparse:
+        note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
-    mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives)
+    sparsity = read_sparsity(top, clauses, context)
+    mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context)
     mapping = None
@@ -226,7 +236,9 @@ def _context(
     loaded = problem
     if loaded is None:
         section = top.require("problem", "the spec")
-        loaded = read_problem(section, find, variables, options.ignore_sparse, options.limits)
+        loaded = read_problem(
+            section, find, variables, options.ignore_sparse, options.limits, options.reads_sparse
+        )
     tree = read_tree(top.require("architecture", "the spec"), variables, options.limits)
     notes.extend(loaded.notes)
     context = Context(
@@ -239,11 +251,13 @@ def _context(
         factors=_factors(top, options),
         limits=options.limits,
         idle_levels=problem is not None,
+        optimizes_sparse=options.reads_sparse and has_optimizations(top, tree.leaves),
     )
     for name, place in tree.disabled:
         context.note(note_at(place, "`{}` is not enabled and is left out", name))
+    for node in () if options.reads_sparse else (top, *(leaf.node for leaf in tree.leaves)):
+        check_no_sparsity(node, options.ignore_sparse, notes.append)
     for leaf in tree.leaves:
-        check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
         refuse_networks(leaf)
     return context
 
@@ -286,6 +300,7 @@ def _mapspace(
     mapper: MapperSection,
     context: Context,
     objectives: tuple[str, ...],
+    sparsity: Sparsity | None,
 ) -> Mapspace:
     """Return the mapspace; where `objectives` are about latency alone, energies may be unknown."""
     least, place = parallelism
@@ -302,9 +317,12 @@ def _mapspace(
     }
     prices[assembly.compute.name] = pricing(assembly.compute, lists, context)
     nodes = [node_of(level) for level in assembly.levels]
+    architecture = build_architecture(nodes, assembly.compute, prices, context)
+    if sparsity is not None:
+        sparsity = with_energies(sparsity, tuple(prices), prices, architecture.units_per_pj, context)
     return Mapspace(
         problem=context.problem,
-        architecture=build_architecture(nodes, assembly.compute, prices, context),
+        architecture=architecture,
         temporal=tuple(temporal_rules(level.loops) for level in assembly.storages),
         spatial=tuple(level.rules for level in assembly.fanouts),
         keep=tuple(level.keeping.rules() for level in assembly.storages),
@@ -315,4 +333,5 @@ def _mapspace(
         min_parallelism_source=None if place is None else source_ref(place),
         counting=context.counting,
         factors=context.factors,
+        sparsity=sparsity,
     )

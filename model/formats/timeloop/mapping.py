@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from typing import TypeVar
 
 from model.extents import remainder_of, tiles_of
 from model.formats.timeloop.assembly import Assembly, SpatialLevel, TemporalLevel
@@ -150,12 +151,39 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
         if isinstance(level, SpatialLevel):
             spatial = _spatial(node_loops, live, level, span, context)
             _check_axes(level.loops, level.rules, spatial, span, context)
-            nodes.append(FanoutMapping(spatial))
+            nodes.append(FanoutMapping(_with_idle(spatial, node_loops, context, _idle_spatial)))
             continue
         order = _order(node_loops, live, span)
         _check_order(level.loops, node_loops, order, span)
-        nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[level.storage.name]))
+        temporal = tuple(Loop(dim, live[dim]) for dim in order)
+        loops_with_idle = _with_idle(temporal, node_loops, context, _idle_temporal)
+        nodes.append(StorageMapping(loops_with_idle, keeps[level.storage.name]))
     return Mapping(tuple(nodes))
+
+
+LoopOf = TypeVar("LoopOf", Loop, SpatialLoop)
+
+
+def _idle_temporal(dim: str) -> Loop:
+    return Loop(dim, 1)
+
+
+def _idle_spatial(dim: str) -> SpatialLoop:
+    return SpatialLoop(dim, 1, "x")
+
+
+def _with_idle(
+    loops: tuple[LoopOf, ...], written: LoopConstraints, context: Context, idle: Callable[[str], LoopOf]
+) -> tuple[LoopOf, ...]:
+    """Add the loops of bound 1 that an order names: the ranks of formats follow the order of all loops."""
+    permutation = written.permutation
+    if not context.optimizes_sparse or permutation is None:
+        return loops
+    own = {loop.dim: loop for loop in loops}
+    inner: tuple[str, ...] = permutation.inner
+    outer: tuple[str, ...] = permutation.outer
+    between: list[str] = [dim for dim in own if dim not in (*inner, *outer)]
+    return tuple(own.get(dim) or idle(dim) for dim in (*inner, *between, *outer))
 
 
 def _completed(loops: LoopConstraints, asked: LoopConstraints) -> LoopConstraints:
