@@ -77,6 +77,11 @@ class LoadOptions:
     # For latency alone energies may be unknown; None: the spec's own
     objectives: tuple[str, ...] | None = None
     counting: Counting = EXACT
+    # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
+    # and whether what no search knows is refused
+    costs: Path | None = None
+    stored_outside: bool = False
+    refuse_unsearchable: bool = True
 
 
 @dataclass(frozen=True)
