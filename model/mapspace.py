@@ -14,11 +14,15 @@ from model.source_ref import SourceRef
 
 Relation = Literal["=", "<=", ">="]
 
-Counting = Literal["exact", "timeloop"]
+Counting = Literal["exact", "timeloop", "accelforge"]
 EXACT: Counting = "exact"
 TIMELOOP: Counting = "timeloop"
+ACCELFORGE: Counting = "accelforge"
 COUNTINGS: tuple[Counting, ...] = (EXACT, TIMELOOP)
 """Rules by which moved words and cycles are counted, see `model.cost.rules`."""
+
+PRICED_COUNTINGS: tuple[Counting, ...] = (*COUNTINGS, ACCELFORGE)
+"""Those by which given mappings are priced; the last one is not searched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.limits import capacity_violations, mesh_violations
@@ -71,11 +73,11 @@ def evaluate(
             at[traffic.position].append((space.name, traffic))
     steps = nest.steps()
     needed = [
-        rule.cycles(level, steps, ((name, t.reads, t.fills + t.updates) for name, t in at[position]))
+        rule.latency(level, steps, ((name, t.reads, t.fills + t.updates) for name, t in at[position]))
         for position, level in zip(at, architecture.levels, strict=True)
     ]
     busy = max(needed)
-    cycles = busy + network_latency(architecture)
+    latency = busy + network_latency(architecture)
     levels = tuple(
         _level_cost(architecture, nest, position, level, at[position], own, busy)
         for position, level, own in zip(at, architecture.levels, needed, strict=True)
@@ -91,10 +93,11 @@ def evaluate(
         computes=problem.computes,
         compute_cycles=steps,
         compute_instances=nest.instances(len(architecture.nodes)),
-        cycles=cycles,
+        cycles=math.ceil(latency),
         compute_energy=problem.computes * architecture.compute.energy,
-        utilization=problem.computes / (architecture.compute_instances * cycles),
+        utilization=problem.computes / float(architecture.compute_instances * latency),
         units_per_pj=architecture.units_per_pj,
+        latency_s=None if architecture.cycle_s is None else latency * architecture.cycle_s,
     )
 
 
@@ -104,8 +107,8 @@ def _level_cost(
     position: int,
     level: StorageLevel,
     traffic: Sequence[Named],
-    needed: int,
-    busy: int,
+    needed: int | Fraction,
+    busy: int | Fraction,
 ) -> LevelCost:
     used = nest.instances(position)
     paying = paying_instances(level, architecture.instances_above(position), used)
@@ -113,8 +116,10 @@ def _level_cost(
     return LevelCost(
         name=level.name,
         instances=used,
-        cycles=needed,
-        leak_energy=level.energy.leak_per_cycle * busy * leaking_instances(architecture, level, children),
+        cycles=math.ceil(needed),
+        leak_energy=round(
+            level.energy.leak_per_cycle * busy * leaking_instances(architecture, level, children)
+        ),
         dataspaces=tuple(_dataspace_cost(level, name, words, paying) for name, words in traffic),
     )
 

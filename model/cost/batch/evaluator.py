@@ -15,7 +15,7 @@ from model.cost.batch.counts import dataspace_traffic, index_space, kept_levels,
 from model.cost.batch.mappings import BatchNest, Booleans, Doubles, Integers, MappingBatch, unroll
 from model.cost.counting import tile_words
 from model.cost.prices import network_latency
-from model.mapspace import EXACT, Counting
+from model.mapspace import COUNTINGS, EXACT, Counting
 from model.problem import Problem
 
 CHUNK = 4096
@@ -61,12 +61,16 @@ class BatchEvaluator:
 
     Raises
     ------
+    ValueError
+        If `counting` is none of `model.mapspace.COUNTINGS`.
     OverflowError
         If the problem or the architecture is so large that the counts might not be exact in 64 bits;
         use `model.cost.evaluate` then.
     """
 
     def __init__(self, problem: Problem, architecture: Architecture, counting: Counting = EXACT) -> None:
+        if counting not in COUNTINGS:
+            raise ValueError(f"batches are not counted by the rule {counting!r}")
         self.counting = counting
         self.problem = problem
         self.architecture = architecture

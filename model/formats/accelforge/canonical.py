@@ -212,8 +212,8 @@ class _Reading:
         keep = None if node.tensors is None else given(node.tensors, "keep")
         span = node.span if keep is None else keep.span
         message = (
-            f"whether `{node.name}` keeps {listing(sorted(tensors))}, and so whether Einsums are fused, is left "
-            "open; fused mappings are not searched"
+            f"whether `{node.name}` keeps {listing(sorted(tensors))}, and so whether Einsums are fused, is "
+            "left open; fused mappings are not searched"
         )
         hint = "--no-fuse keeps every tensor there, as in unfused mappings"
         self._unsearchable.append(SpecError(message, span, hint=hint))
