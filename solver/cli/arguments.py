@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from model.mapspace import COUNTINGS
+from model.mapspace import COUNTINGS, PRICED_COUNTINGS, Counting
 from model.objective import ADDITIVE, OBJECTIVES, TIMELOOP_METRICS
 from model.text.limits import Limits
 from model.wording import printable
@@ -45,12 +45,22 @@ def add_spec_command(
     summary: str,
     specs_nargs: str = "+",
     specs_help: str = "YAML files with a problem and an architecture, merged by top-level key",
+    countings: Sequence[Counting] = COUNTINGS,
 ) -> argparse.ArgumentParser:
     """Add a command that reads specs, with the options on how to read them."""
     parser = add_command(commands, name, summary)
     parser.add_argument("specs", nargs=specs_nargs, type=input_path, metavar="SPEC", help=specs_help)
-    add_reading(parser)
+    add_reading(parser, countings)
     return parser
+
+
+def add_einsum(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the commands that read one Einsum of a workload."""
+    parser.add_argument(
+        "--einsum",
+        metavar="NAME",
+        help="one Einsum of a workload in AccelForge's form, which SPEC has instead of a problem",
+    )
 
 
 def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
@@ -81,17 +91,33 @@ def _add_repeatable(
     )
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
+def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] = COUNTINGS) -> None:
     """Add the options on how specs are read."""
     group = parser.add_argument_group("how specs are read")
     _add_repeatable(group, "--set", "variables", "NAME=VALUE", "set a template variable; may be repeated")
     _add_flag(group, "--ignore-sparse", "drop densities and sparse optimizations instead of refusing them")
     group.add_argument(
         "--counting",
-        choices=COUNTINGS,
+        choices=countings,
         metavar="RULE",
-        help="how words and cycles are counted: as an execution moves them (exact, the default) or as "
-        "Timeloop does (timeloop)",
+        help="how words and cycles are counted: as an execution moves them (exact, the default)"
+        + (", as Timeloop does (timeloop)" if len(countings) > 2 else " or as Timeloop does (timeloop)")
+        + (
+            " or as AccelForge does (accelforge, the default for its architectures)"
+            if len(countings) > 2
+            else ""
+        ),
+    )
+    group.add_argument(
+        "--costs",
+        type=input_path,
+        metavar="TABLE",
+        help="YAML file with what the components of an AccelForge architecture cost",
+    )
+    _add_flag(
+        group,
+        "--no-fuse",
+        "keep every tensor in the outermost memory where an AccelForge architecture leaves that open",
     )
     _add_flag(
         group,
@@ -488,6 +514,7 @@ def _refuse_misplaced_word(
 
 def _add_map(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "map", "find the best mapping and prove it")
+    add_einsum(parser)
     add_search_options(parser)
     add_json(parser)
     add_mapping(parser)
@@ -513,7 +540,8 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
 
 
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_spec_command(commands, "evaluate", "price a given mapping")
+    parser = add_spec_command(commands, "evaluate", "price a given mapping", countings=PRICED_COUNTINGS)
+    add_einsum(parser)
     _add_path(
         parser, "--mapping", "YAML file with a Timeloop v4 mapping (default: the mapping in the specs)", "MAP"
     )
@@ -529,9 +557,11 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
 
 
 def _add_check(commands: Commands) -> argparse.ArgumentParser:
-    return add_spec_command(
+    parser = add_spec_command(
         commands, "check", "validate a spec; print hierarchy, problem and size of the mapspace"
     )
+    add_einsum(parser)
+    return parser
 
 
 def _add_compare(commands: Commands) -> argparse.ArgumentParser:
@@ -723,6 +753,7 @@ def _add_explain(commands: Commands) -> argparse.ArgumentParser:
 If no mapping fits, say why: the constraints in conflict, the arithmetic, and what would resolve it.
 Otherwise say what each constraint costs: the optimum is searched with all constraints and without
 each, for {EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit."""
+    add_einsum(parser)
     add_search_options(parser)
     add_json(parser)
     return parser

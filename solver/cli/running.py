@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
-from model.mapspace import EXACT, TIMELOOP, Mapspace
+from model.mapspace import ACCELFORGE, EXACT, TIMELOOP, Counting, Mapspace
 from model.note import Note
 from model.objective import ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError
-from solver.cli.output import NO_MAPPING, Step, deliver, write_output, write_stderr
+from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.figures import objective_text
@@ -48,6 +48,9 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         allow_include=tuple(arguments.include_roots),
         objectives=_objectives(arguments),
         counting=arguments.counting or EXACT,
+        arch_counting=arguments.counting or EXACT,
+        costs=arguments.costs,
+        stored_outside=arguments.no_fuse,
     )
 
 
@@ -66,12 +69,18 @@ def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True)
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
     """Load the mapspace of a spec; a mapping in it must satisfy the constraints."""
-    return _noted(_load(arguments)).mapspace
+    return _noted(_load(arguments, refuse_unsearchable=False)).mapspace
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
     """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
-    return _load(arguments, require_mapping=True, mapping_file=arguments.mapping)
+    return _load(
+        arguments,
+        require_mapping=True,
+        mapping_file=arguments.mapping,
+        refuse_unsearchable=False,
+        arch_counting=arguments.counting or ACCELFORGE,
+    )
 
 
 def load_empty(arguments: argparse.Namespace) -> Mapspace:
@@ -81,6 +90,10 @@ def load_empty(arguments: argparse.Namespace) -> Mapspace:
 
 def _load(arguments: argparse.Namespace, **changes: Any) -> LoadedSpec:
     options = replace(load_options(arguments), **changes)
+    if getattr(arguments, "einsum", None) is not None:
+        from model.formats.cascade.loader import load_einsum
+
+        return load_einsum(arguments.specs, arguments.einsum, parse_assignments(arguments.variables), options)
     return load_timeloop(arguments.specs, parse_assignments(arguments.variables), options)
 
 
@@ -156,22 +169,30 @@ def counting_notes(
         return ()
     from model.cost import evaluate
 
-    by_rule = {
-        counting: evaluate(mapspace.problem, mapspace.architecture, mapping, counting)
-        for counting in (EXACT, TIMELOOP)
-    }
-    there = by_rule[TIMELOOP if mapspace.counting == EXACT else EXACT]
+    other = _other_rule(mapspace)
+    there = evaluate(mapspace.problem, mapspace.architecture, mapping, other)
     figures = [
         f"{objective_text(objective, there.value(objective), there.units_per_pj)} "
         f"({_change(there.value(objective), evaluation.value(objective))})"
         for objective in (ENERGY, LATENCY)
-        if by_rule[EXACT].value(objective) != by_rule[TIMELOOP].value(objective)
+        if evaluation.value(objective) != there.value(objective)
     ]
     if not figures:
         return ()
-    exact = "Timeloop's rule counts {} for this mapping"
-    sentence = exact if mapspace.counting == EXACT else "an execution of this mapping takes {}"
+    sentence = "an execution of this mapping takes {}"
+    if other != EXACT:
+        sentence = f"{_PROGRAMS[other]}'s rule counts {{}} for this mapping"
     return (Note(sentence, (" and ".join(figures),)),)
+
+
+_PROGRAMS: dict[Counting, str] = {TIMELOOP: "Timeloop", ACCELFORGE: "AccelForge"}
+
+
+def _other_rule(mapspace: Mapspace) -> Counting:
+    """Return what figures are compared with: an execution, or the rule of the specs' own program."""
+    if mapspace.counting != EXACT:
+        return EXACT
+    return TIMELOOP if mapspace.architecture.cycle_s is None else ACCELFORGE
 
 
 def _change(value: int, known: int) -> str:
@@ -181,7 +202,8 @@ def _change(value: int, known: int) -> str:
 
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     """Note what link transfers between neighbours would save, which Timeloop counts by default."""
-    if result.mapping is None or result.evaluation is None:
+    is_timeloop = mapspace.architecture.cycle_s is None
+    if result.mapping is None or result.evaluation is None or not is_timeloop:
         return ()
     from model.cost import evaluate
 
@@ -207,6 +229,8 @@ def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
     """Return what ``--mapped-spec`` writes before the mapping; `SpecError` before a search takes its time."""
     if arguments.mapped_spec is None:
         return ""
+    if arguments.einsum is not None:
+        raise OutputError("--mapped-spec writes specs of Timeloop: it does not go with --einsum")
     from model.formats.timeloop.mapped import mapped_spec
     from model.text.writing import spec_text
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from model.formats.timeloop.document import with_entry
+from model.formats.timeloop.overrides import AttributeSetting
 from model.text.fields import (
     IDENTIFIER_HINT,
     add_once,
@@ -415,3 +417,44 @@ def _says_something(node: Node) -> bool:
     if isinstance(node, ScalarNode):
         return node.value is not None
     return bool(node.entries if isinstance(node, MappingNode) else node.items)
+
+
+def with_arch_settings(node: Node, settings: Iterable[AttributeSetting]) -> Node:
+    """Return the section ``arch`` with other values: of a key of a node, of a dimension, or of an action.
+
+    These are called ``NODE.KEY``, ``NODE.DIMENSION.KEY`` and ``NODE.ACTION.KEY``; the key must be written.
+    """
+    for setting in settings:
+        names: list[str] = []
+        node = _with_setting(node, setting, "", names)
+        if setting.node not in names:
+            hint = did_you_mean(setting.node, names) or f"there are {listing(names)}"
+            raise SpecError(f"the architecture has no `{setting.node}`", setting.span, hint=hint)
+    return node
+
+
+def _with_setting(node: Node, setting: AttributeSetting, owner: str, names: list[str]) -> Node:
+    """Return a part of the architecture with a value set; the names that it has are added to `names`."""
+    if isinstance(node, SequenceNode):
+        items = tuple(_with_setting(item, setting, owner, names) for item in node.items)
+        return SequenceNode(items, node.span, node.tag)
+    if not isinstance(node, MappingNode):
+        return node
+    name = node.get("name")
+    if isinstance(name, ScalarNode):
+        owner = f"{owner}.{name.text}" if owner else name.text
+        names.append(owner)
+        node = _set(node, setting) if owner == setting.node else node
+    for key in ("nodes", "spatial", "actions"):
+        inner = node.get(key)
+        if inner is not None:
+            node = with_entry(node, key, _with_setting(inner, setting, owner, names))
+    return node
+
+
+def _set(node: MappingNode, setting: AttributeSetting) -> MappingNode:
+    if setting.attribute not in node:
+        hint = did_you_mean(setting.attribute, node.keys()) or f"it writes {listing(node.keys())}"
+        message = f"`{setting.node}` writes no `{setting.attribute}`"
+        raise SpecError(message, setting.span, ((node.span, "the node"),), hint)
+    return with_entry(node, setting.attribute, setting.value)

@@ -69,6 +69,7 @@ class OnEinsum:
     """The mapspace of one Einsum, and what of the architecture no search knows, one error for each."""
 
     mapspace: Mapspace
+    compute_place: Span
     unsearchable: tuple[SpecError, ...] = ()
 
 
@@ -135,8 +136,9 @@ class _Reading:
             temporal=tuple(TemporalRules() for _ in keep),
             spatial=tuple(spatial),
             keep=tuple(keep),
+            objectives=("edp",) if cycle_s else ("energy",),
         )
-        return OnEinsum(mapspace, tuple(self._unsearchable))
+        return OnEinsum(mapspace, compute.span, tuple(self._unsearchable))
 
     def _compute(self) -> WrittenNode:
         """Return the compute that is enabled for the Einsum; a copy needs none, and has the first."""

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from model.architecture import Architecture, Packing, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
-from model.formats.accelforge.canonical import Setting, on_einsum
+from model.formats.accelforge.canonical import OnEinsum, Setting, on_einsum
 from model.formats.accelforge.einsums import within
 from model.formats.accelforge.loader import LoadedWorkload
 from model.formats.accelforge.scope import Subject
@@ -34,6 +34,7 @@ from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.problem import LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
+from model.objective import ENERGY
 from model.text.fields import check_problem
 from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import listing
@@ -281,6 +282,20 @@ class _Read:
         return {access.tensor: levels[name] for name, access in zip(names, self.einsum.accesses, strict=True)}
 
 
+def _check_searchable(found: OnEinsum, einsum: Einsum, options: LoadOptions) -> None:
+    """Refuse what no search knows of an architecture, in the Einsums that are searched."""
+    is_searched = options.einsum in (None, einsum.name) and not einsum.is_copy_operation
+    if not options.refuse_unsearchable or not is_searched:
+        return
+    for error in found.unsearchable:
+        raise error
+    timed = [objective for objective in options.objectives or () if objective != ENERGY]
+    if found.mapspace.architecture.cycle_s == 0 and timed:
+        hint = "give the compute a finite throughput, or --objective energy"
+        message = f"nothing takes time here, so that all mappings have the same {timed[0]}"
+        raise SpecError(message, found.compute_place, hint=hint)
+
+
 def _names_tensors(key: str) -> bool:
     """Whether a section may name tensors and rank variables of the workload."""
     return key == "architecture" or section_name(key) == "constraints"
@@ -329,11 +344,13 @@ def _read_on_arch(
         dataspaces[access.tensor] = (*dataspaces.get(access.tensor, ()), space)
     with within(einsum.name):
         found = on_einsum(setting, Subject(einsum, problem, names, dataspaces), notes.append)
-        if options.refuse_unsearchable and found.unsearchable and not einsum.is_copy_operation:
-            raise found.unsearchable[0]
+        _check_searchable(found, einsum, options)
     notes += [Note("{}", (error.message,)) for error in found.unsearchable]
-    objectives = options.objectives or found.mapspace.objectives
-    mapspace = replace(found.mapspace, objectives=objectives, counting=options.counting)
+    mapspace = replace(
+        found.mapspace,
+        objectives=options.objectives or found.mapspace.objectives,
+        counting=options.arch_counting,
+    )
     levels = mapspace.architecture.levels
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
     return _Read(einsum, mapspace, bits, tuple(Fraction(level.word_bits) for level in levels))

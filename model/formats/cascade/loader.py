@@ -17,11 +17,13 @@ from model.formats.accelforge.architecture import (
     BESIDE_ARCH,
     check_beside,
     read_architecture,
+    with_arch_settings,
 )
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.costs import load_costs
 from model.formats.accelforge.loader import LEVELS_ABOVE, read_workload, read_workload_text
 from model.formats.cascade.layers import Reader, network_of, network_on_arch, read_each
+from model.formats.cascade.mapping import mapping_section, read_targets
 from model.formats.onnx import SUFFIX as ONNX_SUFFIX
 from model.formats.onnx import load_onnx
 from model.formats.timeloop.document import (
@@ -35,7 +37,7 @@ from model.formats.timeloop.document import (
     without,
     without_section,
 )
-from model.formats.timeloop.loader import LoadOptions, load_node
+from model.formats.timeloop.loader import LoadedSpec, LoadOptions, load_node
 from model.formats.timeloop.overrides import AttributeSetting
 from model.formats.timeloop.tree import read_variables
 from model.note import Note
@@ -125,6 +127,48 @@ def read_network(
         return replace(loaded, network=loaded.network.noted(unused_notes(values, used)))
     names.update(used)
     return loaded
+
+
+def load_einsum(
+    paths: Iterable[str | Path],
+    einsum: str,
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> LoadedSpec:
+    """Read one Einsum of a workload on an architecture, with a mapping where one is asked for.
+
+    Parameters
+    ----------
+    paths, variables, options
+        As for `read_network`.
+    einsum
+        Its name.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, and for an Einsum that there is not, or that has nothing to map.
+    """
+    options, files = options or LoadOptions(), tuple(Path(path) for path in paths)
+    loaded = read_network(files, variables, replace(options, einsum=einsum))
+    layers = {layer.name: layer for layer in loaded.network.layers}
+    if einsum not in layers:
+        hint = did_you_mean(einsum, layers) or f"the Einsums are {listing(layers)}"
+        raise SpecError(f"there is no Einsum `{einsum}`", hint=hint)
+    layer = layers[einsum]
+    if layer.is_copy:
+        raise SpecError(f"Einsum `{einsum}` is a copy operation: there is nothing to map")
+    if layer.overfull:
+        raise SpecError(layer.overfull[0].text)
+    notes = loaded.network.notes
+    mapspace, document = replace(layer.mapspace, notes=notes), loaded.documents[0]
+    mapping = None
+    if options.require_mapping:
+        if options.mapping_file is None:
+            raise SpecError("no mapping is given", hint="--mapping MAP names a file that has one")
+        given_mapping = read_files([options.mapping_file], variables or {}, options.limits)
+        mapping = read_targets(mapping_section(given_mapping), mapspace)
+    return LoadedSpec(mapspace, mapping, notes, files, document, None)
 
 
 def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions:
@@ -220,9 +264,11 @@ def _on_arch(given: _Given, variables: Mapping[str, object], options: LoadOption
     top, notes = text.top, list[Note]()
     loaded = read_workload(text, options.ignore_sparse)
     check_beside(top, notes.append)
+    top = without_mapping(top, notes)
+    section = with_arch_settings(top.require(ARCH_SECTION), options.settings)
     written = top.get("variables")
     setting = Setting(
-        arch=read_architecture(top.require(ARCH_SECTION), _stem(given.arches[0]), notes.append),
+        arch=read_architecture(section, _stem(given.arches[0]), notes.append),
         table=None if options.costs is None else load_costs(options.costs, options.limits),
         variables={}
         if written is None or is_blank(written)

@@ -82,6 +82,8 @@ class LoadOptions:
     costs: Path | None = None
     stored_outside: bool = False
     refuse_unsearchable: bool = True
+    arch_counting: Counting = EXACT
+    einsum: str | None = None  # of a workload, the one that matters: what no search knows of others does not
 
 
 @dataclass(frozen=True)
