@@ -12,6 +12,7 @@ import pytest
 from model.architecture import Architecture, Node
 from model.cascade import Network
 from model.cost import Evaluation, evaluate
+from model.cost.prices import transfer_time
 from model.formats.cascade import load_network
 from model.formats.timeloop import LoadOptions
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -42,31 +43,37 @@ def paths(nodes: list[dict], above: tuple[dict, ...] = ()) -> Iterator[list[dict
 def placed(mapspace: Mapspace, path: list[dict]) -> tuple[Architecture, Mapping]:
     """Return an architecture with a level for each storage node of a path, and the mapping on it."""
     levels = {level.name: level for level in mapspace.architecture.levels}
-    fanouts = list(mapspace.architecture.fanouts)
+    fanouts = {fanout.name: fanout for fanout in mapspace.architecture.fanouts}
+    names = frozenset(space.name for space in mapspace.problem.dataspaces)
     nodes: list[tuple[Node, NodeMapping]] = []
     tiles = dict(mapspace.problem.bound)
     for number, step in enumerate(path):
         if "storage" in step:
-            kept = frozenset(step["tensors"]) & {space.name for space in mapspace.problem.dataspaces}
             level = replace(levels[step["storage"]], name=f"{step['storage']} {number}", size_words=None)
-            nodes.append((level, StorageMapping(keep=kept)))
-        elif "temporal" in step or "spatial" in step:
-            dim = step.get("temporal") or step["spatial"]
-            bound = tiles[dim] / step["tile_shape"]
-            assert bound == int(bound)
-            tiles[dim] = step["tile_shape"]
+            nodes.append((level, StorageMapping(keep=names & set(step["tensors"]))))
+        elif "temporal" in step:
             node, chosen = nodes[-1]
-            if "temporal" in step:
-                assert isinstance(chosen, StorageMapping), "a temporal loop right below a fanout"
-                nodes[-1] = (node, replace(chosen, temporal=(Loop(dim, int(bound)), *chosen.temporal)))
-            else:
-                loops = chosen.spatial if isinstance(chosen, FanoutMapping) else ()
-                if not isinstance(chosen, FanoutMapping):
-                    nodes.append((fanouts.pop(0), FanoutMapping()))
-                node = nodes[-1][0]
-                nodes[-1] = (node, FanoutMapping((SpatialLoop(dim, int(bound), "x"), *loops)))
+            assert isinstance(chosen, StorageMapping), "a temporal loop right below a fanout"
+            loop = Loop(step["temporal"], divided(tiles, step["temporal"], step["tile_shape"]))
+            nodes[-1] = (node, replace(chosen, temporal=(loop, *chosen.temporal)))
+        elif "spatial" in step:
+            name = step.get("fanout", next(iter(fanouts)))
+            if nodes[-1][0].name != name:
+                nodes.append((fanouts[name], FanoutMapping()))
+            node, chosen = nodes[-1]
+            assert isinstance(chosen, FanoutMapping)
+            bound = divided(tiles, step["spatial"], step["tile_shape"])
+            nodes[-1] = (node, FanoutMapping((SpatialLoop(step["spatial"], bound, "x"), *chosen.spatial)))
     architecture = replace(mapspace.architecture, nodes=tuple(node for node, _ in nodes))
     return architecture, Mapping(tuple(chosen for _, chosen in nodes))
+
+
+def divided(tiles: dict[str, int], dim: str, tile: float) -> int:
+    """Return the bound of a loop that leaves a tile of some extent."""
+    bound, rest = divmod(tiles[dim], int(tile))
+    assert not rest
+    tiles[dim] = int(tile)
+    return bound
 
 
 def network_of(case: dict, directory: Path) -> Network:
@@ -108,23 +115,92 @@ def test_counts_are_those_of_accelforge(case: dict, tmp_path: Path):
         for (memory, tensor, action), bits in counted(architecture, evaluation, 8).items():
             assert bits == pytest.approx(case["actions"][f"{name}|{memory}|{tensor}|{action}"], rel=TOLERANCE)
         energy_j += evaluation.energy_j
-        latency_s += max(evaluation.compute_cycles, *busy_cycles(architecture, evaluation)) * cycle_s(
-            architecture
-        )
+        latency_s += time_s(architecture, evaluation)
     assert energy_j == pytest.approx(case["energy"], rel=TOLERANCE)
     assert float(latency_s) == pytest.approx(case["latency"], rel=TOLERANCE)
 
 
-def busy_cycles(architecture: Architecture, evaluation: Evaluation) -> Iterator[Fraction]:
-    """Yield the time of each memory's port, for the tiles of all its places together."""
-    busy: dict[str, Fraction] = defaultdict(Fraction)
+def time_s(architecture: Architecture, evaluation: Evaluation) -> Fraction:
+    """Return the latency, a memory's tiles at all of its places sharing its ports."""
+    reads: dict[str, int] = defaultdict(int)
+    writes: dict[str, int] = defaultdict(int)
     for level, cost in zip(architecture.levels, evaluation.levels, strict=True):
-        words = sum(space.reads + space.fills + space.updates for space in cost.dataspaces)
-        rate = level.shared_bandwidth
-        busy[level.name.split(" ")[0]] += Fraction(0) if rate is None else words / rate
-    yield from busy.values()
-
-
-def cycle_s(architecture: Architecture) -> Fraction:
+        memory = level.name.split(" ")[0]
+        reads[memory] += sum(space.reads for space in cost.dataspaces)
+        writes[memory] += sum(space.fills + space.updates for space in cost.dataspaces)
+    memories = {level.name.split(" ")[0]: level for level in architecture.levels}
+    busy = [transfer_time(level, reads[name], writes[name]) for name, level in memories.items()]
     assert architecture.cycle_s is not None
-    return architecture.cycle_s
+    return max(Fraction(evaluation.compute_cycles), *busy) * architecture.cycle_s
+
+
+ARCHES = SHARED / "reference" / "accelforge_arches"
+MATMULS = SHARED / "reference" / "workloads" / "basic" / "matmuls.yaml"
+
+
+def nest(*steps: str) -> list[dict]:
+    """Return a path written shortly: `GlobalBuffer T0 W0`, `for m 128`, `ProcessingElement.x n1 4`."""
+    path: list[dict] = []
+    for words in map(str.split, steps):
+        if words[0] == "for":
+            path.append({"temporal": words[1], "tile_shape": int(words[2])})
+        elif "." in words[0]:
+            path.append({"spatial": words[1], "tile_shape": int(words[2]), "fanout": words[0]})
+        else:
+            path.append({"storage": words[0], "tensors": words[1:]})
+    return path
+
+
+ALL = "MainMemory T0 W0 T1"
+OPTIMA = {
+    ("simple", 1024): (nest(ALL, "for m 1", "for n0 1", "for n1 1"), (35425091584.0, 1073741824.0)),
+    ("simple", 4096): (nest(ALL, "for m 1", "for n0 1", "for n1 1"), (2267608514560.0, 68719476736.0)),
+    ("snowcat", 1024): (
+        nest(ALL, "GlobalBuffer T0 W0 T1", "for m 1", "for n0 1", "for n1 1"),
+        (25165824.0, 0.0),
+    ),
+    ("nvdla", 1024): (
+        nest(
+            *(ALL, "for m 128", "for n1 256", "GlobalBuffer T1", "for n0 128", "GlobalBuffer T0"),
+            *("for n1 128", "GlobalBuffer W0", "for n1 32", "ProcessingElement.reuse_input n1 1"),
+            *("ProcessingElement.reuse_output n0 1", "Register W0", "for m 1"),
+        ),
+        (0.0010062470533369848, 0.0003549866669345647),
+    ),
+    ("nvdla", 128): (
+        nest(
+            *(ALL, "GlobalBuffer T0 W0 T1", "for n1 32", "ProcessingElement.reuse_input n1 1"),
+            *("ProcessingElement.reuse_output n0 1", "Register W0", "for m 1"),
+        ),
+        (3.2515031103166427e-06, 1.2799999922208372e-06),
+    ),
+    ("eyeriss", 128): (
+        nest(
+            *(ALL, "GlobalBuffer W0 T1", "for m 32", "for n0 32", "ProcessingElement.reuse_weight m 4"),
+            *(
+                "ProcessingElement.reuse_output n0 4",
+                "InputScratchpad T0",
+                "for n1 64",
+                "WeightScratchpad W0",
+            ),
+            *("for n1 8", "OutputScratchpad T1", "for m 1", "for n0 1", "for n1 1"),
+        ),
+        (1.1168196121060029e-05, 0.00016383999900426716),
+    ),
+}
+"""Mappings with the energies and latencies of AccelForge's optima; tiles of a memory at several places."""
+
+
+@pytest.mark.skipif(not ARCHES.exists(), reason="no reference data in ../shared")
+@pytest.mark.parametrize(("name", "size"), OPTIMA)
+def test_prices_optima_as_accelforge_does(name: str, size: int):
+    path, (energy_j, latency_s) = OPTIMA[name, size]
+    variables = {"N_EINSUMS": 1, "M": size, "KN": size}
+    options = LoadOptions(costs=ARCHES / "costs.yaml", refuse_unsearchable=False)
+    (layer,) = load_network([MATMULS, ARCHES / f"{name}.yaml"], variables, options).layers
+    architecture, mapping = placed(layer.mapspace, path)
+    evaluation = evaluate(layer.mapspace.problem, architecture, mapping, ACCELFORGE)
+    assert evaluation.energy_j == pytest.approx(energy_j, rel=TOLERANCE)
+    assert float(time_s(architecture, evaluation)) == pytest.approx(latency_s, rel=TOLERANCE)
+    rows = map(json.loads, (ARCHES / "results.jsonl").read_text(encoding="utf-8").splitlines())
+    assert (name, energy_j) in {(row["arch"], row["energy_j"]) for row in rows}
