@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import reduce
@@ -56,12 +56,15 @@ class Setting:
         Those of the top level, evaluated.
     stored_outside
         Whether the outermost memory keeps every tensor, though the architecture leaves some open.
+    kept
+        Dataspaces that a given mapping keeps, by memory; empty without one.
     """
 
     arch: WrittenArchitecture
     table: CostTable | None
     variables: Names
     stored_outside: bool = False
+    kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -202,8 +205,15 @@ class _Reading:
             kept = Kept(kept.possible, kept.possible)
         elif is_outermost and self._intermediates - kept.certain:
             self._leave_open(node, self._intermediates - kept.certain)
-        self._scope.memories[node.name] = kept
+        chosen = self._setting.kept.get(node.name)
+        self._scope.memories[node.name] = kept if chosen is None else self._chosen(chosen)
         return kept
+
+    def _chosen(self, dataspaces: frozenset[str]) -> Kept:
+        """Return the tensors that a mapping keeps, with all of their dataspaces."""
+        known = self._subject.dataspaces
+        tensors = frozenset(tensor for tensor, spaces in known.items() if dataspaces.issuperset(spaces))
+        return Kept(tensors, tensors)
 
     @property
     def _intermediates(self) -> frozenset[str]:

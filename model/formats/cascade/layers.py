@@ -282,10 +282,9 @@ class _Read:
         return {access.tensor: levels[name] for name, access in zip(names, self.einsum.accesses, strict=True)}
 
 
-def _check_searchable(found: OnEinsum, einsum: Einsum, options: LoadOptions) -> None:
-    """Refuse what no search knows of an architecture, in the Einsums that are searched."""
-    is_searched = options.einsum in (None, einsum.name) and not einsum.is_copy_operation
-    if not options.refuse_unsearchable or not is_searched:
+def _check_searchable(found: OnEinsum, options: LoadOptions) -> None:
+    """Refuse what no search knows of an architecture, if it is to be searched."""
+    if not options.refuse_unsearchable:
         return
     for error in found.unsearchable:
         raise error
@@ -342,10 +341,15 @@ def _read_on_arch(
     dataspaces: dict[str, tuple[str, ...]] = {}
     for space, access in zip(dataspace_names(einsum), einsum.accesses, strict=True):
         dataspaces[access.tensor] = (*dataspaces.get(access.tensor, ()), space)
+    is_meant = options.einsum in (None, einsum.name)
+    if options.einsum == einsum.name:
+        setting = replace(setting, kept=dict(options.kept))
     with within(einsum.name):
         found = on_einsum(setting, Subject(einsum, problem, names, dataspaces), notes.append)
-        _check_searchable(found, einsum, options)
-    notes += [Note("{}", (error.message,)) for error in found.unsearchable]
+        if is_meant and not einsum.is_copy_operation:
+            _check_searchable(found, options)
+    if is_meant:
+        notes += [Note("{}", (error.message,)) for error in found.unsearchable]
     mapspace = replace(
         found.mapspace,
         objectives=options.objectives or found.mapspace.objectives,

@@ -40,6 +40,9 @@ from model.formats.timeloop.document import (
 from model.formats.timeloop.loader import LoadedSpec, LoadOptions, load_node
 from model.formats.timeloop.overrides import AttributeSetting
 from model.formats.timeloop.tree import read_variables
+from model.mapping import Mapping as LoopNest
+from model.mapping import StorageMapping
+from model.mapspace import Mapspace
 from model.note import Note
 from model.sweep import Variant
 from model.text.fields import as_mapping, is_blank
@@ -149,9 +152,21 @@ def load_einsum(
     SpecError
         For every kind of bad input, and for an Einsum that there is not, or that has nothing to map.
     """
-    options, files = options or LoadOptions(), tuple(Path(path) for path in paths)
-    loaded = read_network(files, variables, replace(options, einsum=einsum))
-    layers = {layer.name: layer for layer in loaded.network.layers}
+    options, files = replace(options or LoadOptions(), einsum=einsum), tuple(Path(path) for path in paths)
+    loaded = read_network(files, variables, options)
+    mapspace, mapping = _mapspace_of(loaded.network, einsum), None
+    if options.require_mapping:
+        section = _given_mapping(options, variables)
+        kept = _kept_by(mapspace, read_targets(section, mapspace))
+        loaded = read_network(files, variables, replace(options, kept=kept))
+        mapspace = _mapspace_of(loaded.network, einsum)
+        mapping = read_targets(section, mapspace)
+    notes = loaded.network.notes
+    return LoadedSpec(replace(mapspace, notes=notes), mapping, notes, files, loaded.documents[0], None)
+
+
+def _mapspace_of(network: Network, einsum: str) -> Mapspace:
+    layers = {layer.name: layer for layer in network.layers}
     if einsum not in layers:
         hint = did_you_mean(einsum, layers) or f"the Einsums are {listing(layers)}"
         raise SpecError(f"there is no Einsum `{einsum}`", hint=hint)
@@ -160,15 +175,20 @@ def load_einsum(
         raise SpecError(f"Einsum `{einsum}` is a copy operation: there is nothing to map")
     if layer.overfull:
         raise SpecError(layer.overfull[0].text)
-    notes = loaded.network.notes
-    mapspace, document = replace(layer.mapspace, notes=notes), loaded.documents[0]
-    mapping = None
-    if options.require_mapping:
-        if options.mapping_file is None:
-            raise SpecError("no mapping is given", hint="--mapping MAP names a file that has one")
-        given_mapping = read_files([options.mapping_file], variables or {}, options.limits)
-        mapping = read_targets(mapping_section(given_mapping), mapspace)
-    return LoadedSpec(mapspace, mapping, notes, files, document, None)
+    return layer.mapspace
+
+
+def _given_mapping(options: LoadOptions, variables: Mapping[str, object] | None) -> Node:
+    if options.mapping_file is None:
+        raise SpecError("no mapping is given", hint="--mapping MAP names a file that has one")
+    return mapping_section(read_files([options.mapping_file], variables or {}, options.limits))
+
+
+def _kept_by(mapspace: Mapspace, mapping: LoopNest) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Return what a mapping keeps at each level; what levels farther in keep may follow from it."""
+    entries = (entry for entry in mapping.nodes if isinstance(entry, StorageMapping))
+    levels = (level.name for level in mapspace.architecture.levels)
+    return tuple((name, entry.keep) for name, entry in zip(levels, entries, strict=True))
 
 
 def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions:

@@ -65,9 +65,9 @@ def read_targets(section: Node, mapspace: Mapspace) -> LoopNest:
             continue
         keep = _kept(node, targets.get((node.name, "dataspace")), next(keeps), mapspace)
         nodes.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in order), keep))
-    missing = [f"{dim} lacks a factor of {bound}" for dim, bound in left.items() if bound > 1]
+    missing = [dim for dim, bound in left.items() if bound > 1]
     if missing:
-        raise SpecError(f"the factors of the mapping are too small: {listing(missing)}", section.span)
+        raise SpecError(f"the factors of {listing(missing)} multiply to less than the bound", section.span)
     _check_backed(nodes, mapspace, section.span)
     return LoopNest(tuple(nodes))
 

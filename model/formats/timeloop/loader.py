@@ -83,7 +83,9 @@ class LoadOptions:
     stored_outside: bool = False
     refuse_unsearchable: bool = True
     arch_counting: Counting = EXACT
-    einsum: str | None = None  # of a workload, the one that matters: what no search knows of others does not
+    # Of a workload, the Einsum that matters, and what a mapping of it keeps, by level
+    einsum: str | None = None
+    kept: tuple[tuple[str, frozenset[str]], ...] = ()
 
 
 @dataclass(frozen=True)
