@@ -12,7 +12,7 @@ from model.formats.accelforge.numbers import finite, positive, truth
 from model.formats.accelforge.scope import Kept, Scope, Subject
 from model.mapspace import FactorRule, KeepRules, Relation, SpatialRules
 from model.numbers import divisors
-from model.text.fields import as_name
+from model.text.fields import as_name, given
 from model.text.source import MappingNode, SpecError, did_you_mean, source_ref
 from model.wording import listing
 
@@ -24,8 +24,8 @@ def keep_rules(node: WrittenNode, kept: Kept, subject: Subject) -> KeepRules:
     """Return what a memory must keep and must bypass."""
     keep = subject.spaces(kept.certain)
     bypass = subject.spaces(subject.dataspaces.keys() - kept.possible)
-    span = node.span if node.tensors is None else node.tensors.span
-    source = source_ref(span)
+    written = node.tensors if node.tensors is None else given(node.tensors, "keep") or node.tensors
+    source = source_ref(node.span if written is None else written.span)
     return KeepRules(
         keep=keep,
         bypass=bypass,
