@@ -54,12 +54,16 @@ def add_spec_command(
     return parser
 
 
-def add_einsum(parser: argparse.ArgumentParser) -> None:
-    """Add the option of the commands that read one Einsum of a workload."""
-    parser.add_argument(
-        "--einsum",
-        metavar="NAME",
-        help="one Einsum of a workload in AccelForge's form, which SPEC has instead of a problem",
+def add_arch(parser: argparse.ArgumentParser, one_einsum: bool = True) -> None:
+    """Add the options of the commands that read architectures of AccelForge, or one Einsum of a workload."""
+    group = parser.add_argument_group("workloads and architectures of AccelForge")
+    if one_einsum:
+        group.add_argument(
+            "--einsum", metavar="NAME", help="the Einsum of the workload in SPEC that is meant"
+        )
+    _add_path(group, "--costs", "YAML table of what the components of an `arch` cost", "TABLE")
+    _add_flag(
+        group, "--no-fuse", "keep every tensor in the outermost memory where an `arch` leaves that open"
     )
 
 
@@ -91,6 +95,10 @@ def _add_repeatable(
     )
 
 
+_RULES = "as an execution moves them (exact, the default) or as Timeloop does (timeloop)"
+_THIRD_RULE = ", or as AccelForge does (accelforge, the default for its architectures)"
+
+
 def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] = COUNTINGS) -> None:
     """Add the options on how specs are read."""
     group = parser.add_argument_group("how specs are read")
@@ -100,24 +108,8 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
         "--counting",
         choices=countings,
         metavar="RULE",
-        help="how words and cycles are counted: as an execution moves them (exact, the default)"
-        + (", as Timeloop does (timeloop)" if len(countings) > 2 else " or as Timeloop does (timeloop)")
-        + (
-            " or as AccelForge does (accelforge, the default for its architectures)"
-            if len(countings) > 2
-            else ""
-        ),
-    )
-    group.add_argument(
-        "--costs",
-        type=input_path,
-        metavar="TABLE",
-        help="YAML file with what the components of an AccelForge architecture cost",
-    )
-    _add_flag(
-        group,
-        "--no-fuse",
-        "keep every tensor in the outermost memory where an AccelForge architecture leaves that open",
+        help=f"how words and cycles are counted: {_RULES}"
+        + (_THIRD_RULE if len(countings) > len(COUNTINGS) else ""),
     )
     _add_flag(
         group,
@@ -514,7 +506,7 @@ def _refuse_misplaced_word(
 
 def _add_map(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "map", "find the best mapping and prove it")
-    add_einsum(parser)
+    add_arch(parser)
     add_search_options(parser)
     add_json(parser)
     add_mapping(parser)
@@ -541,7 +533,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
 
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "evaluate", "price a given mapping", countings=PRICED_COUNTINGS)
-    add_einsum(parser)
+    add_arch(parser)
     _add_path(
         parser, "--mapping", "YAML file with a Timeloop v4 mapping (default: the mapping in the specs)", "MAP"
     )
@@ -560,7 +552,7 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(
         commands, "check", "validate a spec; print hierarchy, problem and size of the mapspace"
     )
-    add_einsum(parser)
+    add_arch(parser)
     return parser
 
 
@@ -753,7 +745,7 @@ def _add_explain(commands: Commands) -> argparse.ArgumentParser:
 If no mapping fits, say why: the constraints in conflict, the arithmetic, and what would resolve it.
 Otherwise say what each constraint costs: the optimum is searched with all constraints and without
 each, for {EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit."""
-    add_einsum(parser)
+    add_arch(parser)
     add_search_options(parser)
     add_json(parser)
     return parser
@@ -768,6 +760,7 @@ ONNX model, or layer files in Timeloop's form (each with `problem`; a directory
 means its files), on the architecture in the other files. Identical Einsums are
 searched once. --time-limit applies to each search. --set also gives the sizes
 that an ONNX model leaves open."""
+    add_arch(parser, one_einsum=False)
     _add_run_options(parser)
     add_json(parser)
     group = parser.add_argument_group("files per Einsum")
@@ -844,6 +837,7 @@ that several combinations need run once. --time-limit applies to each search."""
             metavar="PATH",
             help=f"{what}, each one file or one directory of files",
         )
+    add_arch(parser, one_einsum=False)
     _add_run_options(parser)
     add_json(parser)
     add_csv_and_plot(parser, "energy against cycles, and against area,")

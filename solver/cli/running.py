@@ -49,8 +49,8 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         objectives=_objectives(arguments),
         counting=arguments.counting or EXACT,
         arch_counting=arguments.counting or EXACT,
-        costs=arguments.costs,
-        stored_outside=arguments.no_fuse,
+        costs=getattr(arguments, "costs", None),
+        stored_outside=getattr(arguments, "no_fuse", False),
     )
 
 
@@ -229,7 +229,7 @@ def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
     """Return what ``--mapped-spec`` writes before the mapping; `SpecError` before a search takes its time."""
     if arguments.mapped_spec is None:
         return ""
-    if arguments.einsum is not None:
+    if getattr(arguments, "einsum", None) is not None:
         raise OutputError("--mapped-spec writes specs of Timeloop: it does not go with --einsum")
     from model.formats.timeloop.mapped import mapped_spec
     from model.text.writing import spec_text
