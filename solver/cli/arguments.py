@@ -96,7 +96,7 @@ def _add_repeatable(
 
 
 _RULES = "as an execution moves them (exact, the default) or as Timeloop does (timeloop)"
-_THIRD_RULE = ", or as AccelForge does (accelforge, the default for its architectures)"
+_THIRD_RULE = ", or as AccelForge does (accelforge)"
 
 
 def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] = COUNTINGS) -> None:

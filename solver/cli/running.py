@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
-from model.mapspace import ACCELFORGE, EXACT, TIMELOOP, Counting, Mapspace
+from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
 from model.objective import ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
@@ -48,7 +48,6 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         allow_include=tuple(arguments.include_roots),
         objectives=_objectives(arguments),
         counting=arguments.counting or EXACT,
-        arch_counting=arguments.counting or EXACT,
         costs=getattr(arguments, "costs", None),
         stored_outside=getattr(arguments, "no_fuse", False),
     )
@@ -79,7 +78,6 @@ def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
         require_mapping=True,
         mapping_file=arguments.mapping,
         refuse_unsearchable=False,
-        arch_counting=arguments.counting or ACCELFORGE,
     )
 
 
@@ -169,7 +167,10 @@ def counting_notes(
         return ()
     from model.cost import evaluate
 
-    other = _other_rule(mapspace)
+    is_timed = mapspace.architecture.cycle_s is not None
+    other = TIMELOOP if mapspace.counting == EXACT else EXACT
+    if is_timed and other == TIMELOOP:
+        return ()  # nobody asks Timeloop about an architecture of AccelForge
     there = evaluate(mapspace.problem, mapspace.architecture, mapping, other)
     figures = [
         f"{objective_text(objective, there.value(objective), there.units_per_pj)} "
@@ -179,20 +180,9 @@ def counting_notes(
     ]
     if not figures:
         return ()
-    sentence = "an execution of this mapping takes {}"
-    if other != EXACT:
-        sentence = f"{_PROGRAMS[other]}'s rule counts {{}} for this mapping"
+    exact = "Timeloop's rule counts {} for this mapping"
+    sentence = exact if mapspace.counting == EXACT else "an execution of this mapping takes {}"
     return (Note(sentence, (" and ".join(figures),)),)
-
-
-_PROGRAMS: dict[Counting, str] = {TIMELOOP: "Timeloop", ACCELFORGE: "AccelForge"}
-
-
-def _other_rule(mapspace: Mapspace) -> Counting:
-    """Return what figures are compared with: an execution, or the rule of the specs' own program."""
-    if mapspace.counting != EXACT:
-        return EXACT
-    return TIMELOOP if mapspace.architecture.cycle_s is None else ACCELFORGE
 
 
 def _change(value: int, known: int) -> str:

@@ -353,7 +353,7 @@ def _read_on_arch(
     mapspace = replace(
         found.mapspace,
         objectives=options.objectives or found.mapspace.objectives,
-        counting=options.arch_counting,
+        counting=options.counting,
     )
     levels = mapspace.architecture.levels
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)

@@ -82,7 +82,6 @@ class LoadOptions:
     costs: Path | None = None
     stored_outside: bool = False
     refuse_unsearchable: bool = True
-    arch_counting: Counting = EXACT
     # Of a workload, the Einsum that matters, and what a mapping of it keeps, by level
     einsum: str | None = None
     kept: tuple[tuple[str, frozenset[str]], ...] = ()

@@ -33,21 +33,14 @@ def test_map_and_evaluate_one_einsum(capsys: pytest.CaptureFixture[str]):
     assert found["energy_j"] == pytest.approx(found["energy_pj"] / 1e12)
     assert found["latency_s"] == pytest.approx(found["cycles"] / 1e9)
     assert found["edp_j_s"] == pytest.approx(found["energy_j"] * found["latency_s"])
-    exact = document(
-        "evaluate", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml", "--counting", "exact"
-    )
-    assert exact["energy_pj"] == found["energy_pj"]
-    priced = document("evaluate", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml")
+    again = ["evaluate", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml"]
+    assert document(*again)["energy_pj"] == found["energy_pj"]
+    priced = document(*again, "--counting", "accelforge")
     assert priced["counting"] == "accelforge"
-    assert priced["energy_pj"] > exact["energy_pj"]
+    assert priced["energy_pj"] > found["energy_pj"]
     assert "an execution of this mapping takes" in " ".join(priced["notes"])
-    assert main(["evaluate", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml"]) == 0
+    assert main([*again, "--counting", "accelforge"]) == 0
     assert "AccelForge's rule" in capsys.readouterr().out
-
-
-def test_map_says_what_accelforge_counts():
-    notes = " ".join(document("map", "--einsum", "T", "w.yaml", "a.yaml")["notes"])
-    assert "AccelForge's rule counts" in notes
 
 
 def test_no_search_counts_as_accelforge_does(capsys: pytest.CaptureFixture[str]):
