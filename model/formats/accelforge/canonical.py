@@ -24,7 +24,7 @@ from model.energy.figures import SpreadError, energy_units, to_units
 from model.formats.accelforge.architecture import ACTIONS, WrittenArchitecture, WrittenNode
 from model.formats.accelforge.costs import ComponentCost, Costing, CostTable, TableEntry
 from model.formats.accelforge.latency import Action, Seconds, read_latency
-from model.formats.accelforge.mapspace import keep_rules, spatial_rules
+from model.formats.accelforge.mapspace import DimensionRules, can_be_filled, keep_rules, spatial_rules
 from model.formats.accelforge.numbers import number, positive, truth
 from model.formats.accelforge.scope import Kept, Scope, Subject, Variables, component_attributes
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
@@ -109,6 +109,7 @@ class _Reading:
         )
         self._unsearchable: list[SpecError] = []
         self._costs: dict[str, ComponentCost] = {}
+        self._usage: list[tuple[int, DimensionRules]] = []  # of each fanout on the way to the compute
 
     def result(self) -> OnEinsum:
         """Return the mapspace."""
@@ -139,6 +140,7 @@ class _Reading:
             temporal=tuple(TemporalRules() for _ in keep),
             spatial=tuple(spatial),
             keep=tuple(keep),
+            min_parallelism=self._least_parallelism(),
             objectives=("edp",) if cycle_s else ("energy",),
         )
         return OnEinsum(mapspace, compute.span, tuple(self._unsearchable))
@@ -183,12 +185,27 @@ class _Reading:
             name = f"{node.name}.{dimension.name}"
             size = self._size(dimension.node.require("fanout"), f"the fanout `{name}`")
             rules = spatial_rules(name, size, dimension, self._scope, self._subject)
-            self._unsearchable.extend(rules.unsearchable)
+            self._usage.append((size, rules))
             place_ref = source_ref(dimension.span)
             fanout = Fanout(
                 name, mesh_x=size, no_multicast=rules.no_multicast, mesh_sources=(place_ref, place_ref)
             )
             yield fanout, rules.rules, rules.is_gate
+
+    def _least_parallelism(self) -> Fraction:
+        """Return the least number of arithmetic units: it stands for ``min_usage`` over several dimensions.
+
+        It does so exactly where all fanouts have to be full, and can be.
+        """
+        open_ones = [rules.open_usage for _, rules in self._usage if rules.open_usage is not None]
+        if not open_ones:
+            return Fraction(0)
+        fanouts = [(size, rules.factors) for size, rules in self._usage]
+        is_full = all(rules.must_be_full for size, rules in self._usage if size > 1)
+        if is_full and can_be_filled(fanouts, self._subject.problem.bound):
+            return Fraction(math.prod(size for size, _ in fanouts))
+        self._unsearchable.extend(open_ones)
+        return Fraction(0)
 
     def _size(self, node: TextNode, what: str) -> int:
         size = positive(node, what, self._scope, self._scope.values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -36,12 +36,28 @@ def keep_rules(node: WrittenNode, kept: Kept, subject: Subject) -> KeepRules:
 
 @dataclass(frozen=True)
 class DimensionRules:
-    """What one dimension of a fanout allows."""
+    """What one dimension of a fanout allows.
+
+    Parameters
+    ----------
+    rules, no_multicast
+        In terms of the canonical mapspace.
+    is_gate
+        Whether instances that are not used are off.
+    factors
+        The factors that each of the problem's dimensions may have here.
+    must_be_full
+        Whether all instances have to be used.
+    open_usage
+        Why ``min_usage`` is none of the rules; None if it is.
+    """
 
     rules: SpatialRules
     no_multicast: frozenset[str]
-    is_gate: bool  # whether instances that are not used are off
-    unsearchable: tuple[SpecError, ...] = ()
+    is_gate: bool
+    factors: Mapping[str, Sequence[int]]
+    must_be_full: bool = False
+    open_usage: SpecError | None = None
 
 
 def spatial_rules(
@@ -61,13 +77,28 @@ def spatial_rules(
         *_bounds(name, dimension.loop_bounds, scope, subject),
     ]
     gate = dimension.get("power_gateable")
-    least, unsearchable = _least_used(name, size, dimension, factors, scope, subject)
+    allowed = _allowed_factors(size, factors, subject)
+    least, must_be_full, open_usage = _least_used(name, size, dimension, allowed, scope, subject)
     return DimensionRules(
         rules=SpatialRules(factors=(*factors, *least)),
         no_multicast=subject.spaces(everything - shared),
         is_gate=gate is not None and truth(gate, f"`power_gateable` of `{name}`", scope, scope.values),
-        unsearchable=unsearchable,
+        factors=allowed,
+        must_be_full=must_be_full,
+        open_usage=open_usage,
     )
+
+
+def _allowed_factors(size: int, rules: Sequence[FactorRule], subject: Subject) -> dict[str, tuple[int, ...]]:
+    """Return the factors of each dimension that fit and that the rules allow."""
+    return {
+        dim: tuple(
+            factor
+            for factor in divisors(bound)
+            if factor <= size and all(rule.allows(factor) for rule in rules if rule.dim == dim)
+        )
+        for dim, bound in subject.problem.bound.items()
+    }
 
 
 def _check_scale(name: str, dimension: WrittenSpatial, scope: Scope) -> None:
@@ -123,38 +154,70 @@ def _least_used(
     name: str,
     size: int,
     dimension: WrittenSpatial,
-    factors: Iterable[FactorRule],
+    factors: Mapping[str, Sequence[int]],
     scope: Scope,
     subject: Subject,
-) -> tuple[list[FactorRule], tuple[SpecError, ...]]:
-    """Return the rule that ``min_usage`` comes to, or why it cannot be one.
+) -> tuple[list[FactorRule], bool, SpecError | None]:
+    """Return the rule that ``min_usage`` comes to, whether all is to be used, and why it can be no rule.
 
     It asks for a share of the fanout, or for the largest share that can be reached. Over one dimension
     that is a least factor: the share rounded up, or the largest divisor that fits.
     """
     written = dimension.get("min_usage")
     if written is None:
-        return [], ()
+        return [], False, None
     share = finite(written, f"`min_usage` of `{name}`", scope, scope.values)
     if share > 1:
         raise SpecError(
             f"`min_usage` of `{name}` is a share from 0 to 1, but is {float(share):g}", written.span
         )
-    if subject.einsum.is_copy_operation or not share:
-        return [], ()
-    rules = list(factors)
-    free = {
-        dim: [d for d in divisors(bound) if d <= size and all(r.allows(d) for r in rules if r.dim == dim)]
-        for dim, bound in subject.problem.bound.items()
-    }
-    open_dims = [dim for dim, values in free.items() if any(value > 1 for value in values)]
-    if not open_dims:
-        return [], ()
+    open_dims = [dim for dim, values in factors.items() if max(values, default=1) > 1]
+    if subject.einsum.is_copy_operation or not share or not open_dims:
+        return [], False, None
     if len(open_dims) > 1:
         message = f"`min_usage` of `{name}`, whose loops may be over {listing(open_dims)}, is not searched"
         hint = "it is a least product of several factors; leave it out, or bound loops by `loop_bounds`"
-        return [], (SpecError(message, written.span, hint=hint),)
+        return [], math.ceil(share * size) == size, SpecError(message, written.span, hint=hint)
     (dim,) = open_dims
-    enough = [value for value in free[dim] if value >= share * size]
-    least = min(enough) if enough else max(free[dim])
-    return [FactorRule(dim, ">=", least, source_ref(written.span))], ()
+    enough = [value for value in factors[dim] if value >= share * size]
+    least = min(enough) if enough else max(factors[dim])
+    return [FactorRule(dim, ">=", least, source_ref(written.span))], least == size, None
+
+
+MOST_FILLINGS = 100_000
+"""Steps in which it is found out whether fanouts can be filled."""
+
+
+def can_be_filled(
+    fanouts: Sequence[tuple[int, Mapping[str, Sequence[int]]]], bounds: Mapping[str, int]
+) -> bool:
+    """Whether all instances of all fanouts can be used at once, as far as that is found out.
+
+    Parameters
+    ----------
+    fanouts
+        The size of each, and the factors that each dimension may have there.
+    bounds
+        Of the dimensions, over all fanouts together.
+    """
+    steps = 0
+
+    def fill(place: int, size: int, dims: tuple[str, ...], left: dict[str, int]) -> bool:
+        nonlocal steps
+        steps += 1
+        if steps > MOST_FILLINGS:
+            return False
+        if not dims:
+            if size > 1:
+                return False
+            if place + 1 == len(fanouts):
+                return True
+            return fill(place + 1, fanouts[place + 1][0], tuple(bounds), left)
+        dim, *others = dims
+        fitting = (f for f in fanouts[place][1][dim] if size % f == 0 and left[dim] % f == 0)
+        return any(
+            fill(place, size // factor, tuple(others), {**left, dim: left[dim] // factor})
+            for factor in fitting
+        )
+
+    return not fanouts or fill(0, fanouts[0][0], tuple(bounds), dict(bounds))

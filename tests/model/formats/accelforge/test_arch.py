@@ -271,7 +271,7 @@ def test_what_follows_from_a_free_choice_is_not_searched():
 
 
 def test_least_use_over_several_dimensions_is_not_searched():
-    arch = with_node(FANOUT, "[{name: X, fanout: 4, min_usage: 1}]")
+    arch = with_node(FANOUT, "[{name: X, fanout: 10, min_usage: 1}]")
     with pytest.raises(
         SpecError, match=r"`min_usage` of `Array\.X`, whose loops may be over `m`, `k` and `n`"
     ):
@@ -279,8 +279,26 @@ def test_least_use_over_several_dimensions_is_not_searched():
     assert mapspaces(load(arch, options=LoadOptions(refuse_unsearchable=False)))
 
 
+@pytest.mark.parametrize(
+    ("dimensions", "least"),
+    [
+        ("[{name: X, fanout: 12, min_usage: 1}]", 12),
+        ("[{name: X, fanout: 12, min_usage: 0.95}]", 12),
+        ("[{name: X, fanout: 8, reuse: weight, min_usage: 1}, {name: Y, fanout: 24, min_usage: 1}]", 192),
+        ("[{name: X, fanout: 12, min_usage: 0.9}]", None),
+        ("[{name: X, fanout: 48, min_usage: 1}, {name: Y, fanout: 16, min_usage: 1}]", None),
+        ("[{name: X, fanout: 12, min_usage: 1}, {name: Y, fanout: 2}]", None),
+    ],
+)
+def test_fanouts_that_have_to_be_full_and_can_be(dimensions: str, least: int | None):
+    options = LoadOptions(refuse_unsearchable=least is not None, einsum="T")
+    network = load(with_node(FANOUT, dimensions), options=options)
+    assert mapspaces(network)[0].min_parallelism == (least or 0)
+    assert any("is not searched" in note.text for note in network.notes) == (least is None)
+
+
 def test_only_the_einsum_that_is_searched_has_to_be_searchable():
-    arch = with_node(FANOUT, "[{name: X, fanout: 4, min_usage: 1 if weight else 0}]")
+    arch = with_node(FANOUT, "[{name: X, fanout: 10, min_usage: 1 if weight else 0}]")
     assert load(arch, options=LoadOptions(einsum="Z"))
     with pytest.raises(SpecError, match="min_usage"):
         load(arch, options=LoadOptions(einsum="T"))
