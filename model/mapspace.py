@@ -170,6 +170,20 @@ class Mapspace:
     max_temporal_loops: int | None = None
     counting: Counting = EXACT
 
+    def check_searchable(self) -> None:
+        """Check that searches know all of it; what they do not know, only the cost model prices.
+
+        Raises
+        ------
+        ValueError
+            If words are counted by another rule than `COUNTINGS`, or a level has a `Port`.
+        """
+        if self.counting not in COUNTINGS:
+            raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
+        ported = [level.name for level in self.architecture.levels if level.ports]
+        if ported:
+            raise ValueError(f"reads and writes of {ported[0]!r} take different times: that is not searched")
+
     @cached_property
     def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:
         """The rules on factors of each node, along ``architecture.nodes``."""

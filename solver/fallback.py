@@ -96,6 +96,7 @@ def front_or_explain(
     should_stop: StopCallback | None = None,
 ) -> Front:
     """Find the front as `pareto_front` does, or say why there is none; see `map_or_explain`."""
+    mapspace.check_searchable()
     front = _with_fallback(pareto_front, _Question(mapspace, options, on_progress, should_stop))
     most = mapspace.max_temporal_loops
     if most is None or all(point.mapping.temporal_loops <= most for point in front.points):
@@ -122,6 +123,7 @@ def _minimise(
     known: Priced | None,
 ) -> Result:
     """Search with a known mapping, whatever its number of temporal loops."""
+    mapspace.check_searchable()
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return search.minimise(options.objectives or mapspace.objectives, known=known)
 

@@ -2,9 +2,12 @@
 
 import time
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
+from model.architecture import Port
+from model.mapspace import ACCELFORGE
 from solver import fallback
 from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
 from solver.explain.explanation import NOT_FOUND
@@ -270,3 +273,15 @@ def test_results_are_checked_for_their_number_of_temporal_loops():
     front = front_or_explain(replace(mapspace, max_temporal_loops=0))
     assert (front.status, front.termination, front.points) == (Status.UNKNOWN, Termination.LOOP_LIMIT, ())
     assert front_or_explain(replace(mapspace, max_temporal_loops=99)).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("search", [map_from, map_or_explain, front_or_explain])
+def test_what_only_the_cost_model_knows_is_refused(search):
+    mapspace = mapspace_of()
+    with pytest.raises(ValueError, match="not searched by the counting rule 'accelforge'"):
+        search(replace(mapspace, counting=ACCELFORGE))
+    level, *others = mapspace.architecture.nodes
+    ported = replace(level, ports=(Port(Fraction(1), Fraction(2)),))
+    architecture = replace(mapspace.architecture, nodes=(ported, *others))
+    with pytest.raises(ValueError, match="take different times: that is not searched"):
+        search(replace(mapspace, architecture=architecture))

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from model.architecture import Architecture, Node
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, StorageLevel
 from model.cascade import Network
 from model.cost import Evaluation, evaluate
+from model.cost.counting import place_changes
 from model.cost.prices import transfer_time
 from model.formats.cascade import load_network
 from model.formats.timeloop import LoadOptions
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import ACCELFORGE, Mapspace
+from model.mapspace import ACCELFORGE, EXACT, Counting, Mapspace
+from model.problem import Dataspace, Problem, Term
 from tests.reference import SHARED
 
 CASES = SHARED / "reference" / "fused" / "cases.jsonl"
@@ -204,3 +206,77 @@ def test_prices_optima_as_accelforge_does(name: str, size: int):
     assert float(time_s(architecture, evaluation)) == pytest.approx(latency_s, rel=TOLERANCE)
     rows = map(json.loads, (ARCHES / "results.jsonl").read_text(encoding="utf-8").splitlines())
     assert (name, energy_j) in {(row["arch"], row["energy_j"]) for row in rows}
+
+
+PRODUCT = Problem(
+    "product",
+    ("m", "n", "k"),
+    (2, 4, 3),
+    (
+        Dataspace("A", ((Term("m"),), (Term("k"),))),
+        Dataspace("B", ((Term("k"),), (Term("n"),))),
+        Dataspace("Z", ((Term("m"),), (Term("n"),)), read_write=True),
+    ),
+)
+BUFFERED = Architecture(
+    "buffered",
+    (
+        StorageLevel("main", shared_bandwidth=Fraction(1)),
+        Fanout("array", mesh_x=4, no_multicast=frozenset("B")),
+        StorageLevel("buffer", size_words=9, energy=AccessEnergy(leak_per_cycle=3), gating_fanouts=0),
+    ),
+    Compute("mac"),
+    cycle_s=Fraction(1, 2),
+)
+NEST = Mapping(
+    (
+        StorageMapping((Loop("n", 4),), frozenset("ABZ")),
+        FanoutMapping((SpatialLoop("m", 2, "x"),)),
+        StorageMapping((Loop("k", 3),), frozenset("ABZ")),
+    )
+)
+
+
+def figures(counting: Counting) -> tuple[Evaluation, dict[tuple[str, str], tuple[int, int, int]]]:
+    evaluation = evaluate(PRODUCT, BUFFERED, NEST, counting)
+    return evaluation, {
+        (level.name, space.dataspace): (space.reads, space.fills, space.updates)
+        for level in evaluation.levels
+        for space in level.dataspaces
+    }
+
+
+def test_every_loop_outside_of_a_tile_fetches_it_again():
+    _, exact = figures(EXACT)
+    _, placed_ones = figures(ACCELFORGE)
+    # The loop over n does not move the tile of A: 3 words for each of two buffers, once or four times.
+    assert (exact["main", "A"], placed_ones["main", "A"]) == ((6, 0, 0), (24, 0, 0))
+    # B is the same in both buffers, but goes to each on its own.
+    assert exact["main", "B"] == placed_ones["main", "B"] == (24, 0, 0)
+
+
+def test_drains_are_read():
+    _, exact = figures(EXACT)
+    _, placed_ones = figures(ACCELFORGE)
+    assert (exact["buffer", "Z"], placed_ones["buffer", "Z"]) == ((8, 0, 12), (12, 0, 12))
+    assert exact["main", "Z"] == placed_ones["main", "Z"] == (0, 0, 8)
+
+
+def test_latency_is_not_rounded_and_everything_leaks():
+    evaluation, counts = figures(ACCELFORGE)
+    words = sum(sum(own) for (level, _), own in counts.items() if level == "main")
+    assert evaluation.cycles == words
+    assert evaluation.latency_s == Fraction(words, 2)
+    assert evaluation.level("buffer").leak_energy == 3 * 4 * words
+    slow = replace(BUFFERED.levels[0], shared_bandwidth=Fraction(3))
+    architecture = replace(BUFFERED, nodes=(slow, *BUFFERED.nodes[1:]))
+    finer = evaluate(PRODUCT, architecture, NEST, ACCELFORGE)
+    assert finer.latency_s == Fraction(words, 6)
+    assert finer.cycles == -(-words // 3)
+
+
+def test_only_the_innermost_loop_keeps_what_overlaps():
+    # Windows of 3 words: the innermost loop moves them by 1, the next one by 4.
+    changes = list(place_changes((3,), [(4, (1,)), (2, (4,)), (5, (0,))]))
+    assert [(change.repeats, change.words) for change in changes] == [(30, 1), (5, 3), (4, 3)]
+    assert [change.words for change in place_changes((3,), [(5, (0,)), (4, (1,))])] == [3, 3]
