@@ -91,7 +91,7 @@ arch:
     area: 1e-6
     tensors: {keep: ~Intermediates, may_keep: All}
     actions:
-    - {name: read, energy: 8e-12, throughput: 8 * 38.4e9}
+    - {name: read, energy: 8e-12, throughput: 8 * 1.25e9}
     - {name: write, energy: 9e-12, latency: 1e-10}
   - !Hierarchical
     nodes:
