@@ -28,6 +28,7 @@ from model.formats.accelforge.mapspace import DimensionRules, can_be_filled, kee
 from model.formats.accelforge.numbers import number, positive, truth
 from model.formats.accelforge.scope import Kept, Scope, Subject, Variables, component_attributes
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.source_ref import SourceRef
 from model.text.fields import Names, add_once, as_bool, as_mapping, as_scalar, given
 from model.text.source import Node as TextNode
 from model.text.source import Span, SpecError, TakeNote, source_ref
@@ -134,14 +135,16 @@ class _Reading:
                 nodes.append(replace(level, level=replace(level.level, gating_fanouts=_gate(gates, node))))
         self._check_gating(gates, compute)
         architecture = self._architecture(nodes, compute, cycle_s, chain)
+        parallelism, parallelism_source = self._least_parallelism()
         mapspace = Mapspace(
             problem=self._subject.problem,
             architecture=architecture,
             temporal=tuple(TemporalRules() for _ in keep),
             spatial=tuple(spatial),
             keep=tuple(keep),
-            min_parallelism=self._least_parallelism(),
+            min_parallelism=parallelism,
             objectives=("edp",) if cycle_s else ("energy",),
+            min_parallelism_source=parallelism_source,
         )
         return OnEinsum(mapspace, compute.span, tuple(self._unsearchable))
 
@@ -192,20 +195,22 @@ class _Reading:
             )
             yield fanout, rules.rules, rules.is_gate
 
-    def _least_parallelism(self) -> Fraction:
+    def _least_parallelism(self) -> tuple[Fraction, SourceRef | None]:
         """Return the least number of arithmetic units: it stands for ``min_usage`` over several dimensions.
 
         It does so exactly where all fanouts have to be full, and can be.
         """
         open_ones = [rules.open_usage for _, rules in self._usage if rules.open_usage is not None]
         if not open_ones:
-            return Fraction(0)
+            return Fraction(0), None
         fanouts = [(size, rules.factors) for size, rules in self._usage]
         is_full = all(rules.must_be_full for size, rules in self._usage if size > 1)
         if is_full and can_be_filled(fanouts, self._subject.problem.bound):
-            return Fraction(math.prod(size for size, _ in fanouts))
+            span = open_ones[0].span
+            source = None if span is None else source_ref(span)
+            return Fraction(math.prod(size for size, _ in fanouts)), source
         self._unsearchable.extend(open_ones)
-        return Fraction(0)
+        return Fraction(0), None
 
     def _size(self, node: TextNode, what: str) -> int:
         size = positive(node, what, self._scope, self._scope.values)
@@ -248,21 +253,25 @@ class _Reading:
         self._unsearchable.append(SpecError(message, span, hint=hint))
 
     def _written_kept(self, node: WrittenNode, everything: frozenset[str]) -> Kept:
-        keep = None if node.tensors is None else given(node.tensors, "keep")
-        may_keep = None if node.tensors is None else given(node.tensors, "may_keep")
         self._check_order(node)
+        must, may = (self._written_set(node, key) for key in ("keep", "may_keep"))
         nothing = Kept(frozenset(), frozenset())
-        must = nothing if keep is None else self._scope.varying(keep, f"`keep` of `{node.name}`")
-        if keep is not None and must.free:
+        if may is None:
+            may = Kept(everything, everything) if must is None else nothing
+        must = must or nothing
+        return Kept(must.certain, must.possible | may.possible)
+
+    def _written_set(self, node: WrittenNode, key: str) -> Kept | None:
+        """Return what a set is for every choice farther out, None where it is not written."""
+        written = None if node.tensors is None else given(node.tensors, key)
+        if written is None:
+            return None
+        kept = self._scope.varying(written, f"`{key}` of `{node.name}`")
+        if kept.free:
             message = f"what `{node.name}` keeps depends on what the mapping keeps farther out"
-            self._unsearchable.append(
-                SpecError(message, keep.span, hint="--no-fuse settles what is kept outside")
-            )
-        if may_keep is not None:
-            may = self._scope.varying(may_keep, f"`may_keep` of `{node.name}`").possible
-        else:
-            may = everything if keep is None else frozenset()
-        return Kept(must.certain, must.possible | may)
+            hint = "name the tensors; --no-fuse settles what the outermost memory keeps"
+            self._unsearchable.append(SpecError(message, written.span, hint=hint))
+        return kept
 
     def _check_order(self, node: WrittenNode) -> None:
         key = "force_memory_hierarchy_order"

@@ -57,19 +57,19 @@ class Scope:
 
     Parameters
     ----------
-    sets
-        Those of the Einsum.
-    variables
-        The top-level ones, evaluated.
+    sets, values
+        Sets of the Einsum, and variables.
     memories
         What each memory farther out keeps.
+    named
+        Memories that the last expression has asked for.
     """
 
     sets: EinsumNames
     values: Names
     memories: dict[str, Kept] = field(default_factory=dict)
     _chosen: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)  # memories that an expression has asked for
+    named: set[str] = field(default_factory=set)
 
     def find(self, name: str) -> SetValue | None:
         """Return the set called `name`; a memory's is what it keeps."""

@@ -270,6 +270,27 @@ def test_what_follows_from_a_free_choice_is_not_searched():
     assert unfused.keep[1].keep == frozenset()
 
 
+def test_sets_that_depend_on_what_a_buffer_keeps_are_not_searched():
+    arch = with_node(
+        "  - !Compute\n",
+        "  - !Memory\n    name: Register\n    size: 8\n    component_class: Dummy\n"
+        "    tensors: {may_keep: ~Buffer}\n  - !Compute\n",
+    )
+    with pytest.raises(
+        SpecError, match="what `Register` keeps depends on what the mapping keeps farther out"
+    ):
+        load(arch)
+    with pytest.raises(
+        SpecError, match=r"`reuse` of `Bank\.Y` depends on what the mapping keeps farther out"
+    ):
+        load(
+            arch.replace("{may_keep: ~Buffer}", "{keep: weight}\n    spatial: []").replace(
+                "  - !Compute",
+                "  - !Container\n    name: Bank\n    spatial: [{name: Y, fanout: 2, reuse: Buffer}]\n  - !Compute",
+            )
+        )
+
+
 def test_least_use_over_several_dimensions_is_not_searched():
     arch = with_node(FANOUT, "[{name: X, fanout: 10, min_usage: 1}]")
     with pytest.raises(
