@@ -280,15 +280,10 @@ def test_sets_that_depend_on_what_a_buffer_keeps_are_not_searched():
         SpecError, match="what `Register` keeps depends on what the mapping keeps farther out"
     ):
         load(arch)
-    with pytest.raises(
-        SpecError, match=r"`reuse` of `Bank\.Y` depends on what the mapping keeps farther out"
-    ):
-        load(
-            arch.replace("{may_keep: ~Buffer}", "{keep: weight}\n    spatial: []").replace(
-                "  - !Compute",
-                "  - !Container\n    name: Bank\n    spatial: [{name: Y, fanout: 2, reuse: Buffer}]\n  - !Compute",
-            )
-        )
+    bank = "  - !Container\n    name: Bank\n    spatial: [{name: Y, fanout: 2, reuse: Buffer}]\n"
+    message = r"`reuse` of `Bank\.Y` depends on what the mapping keeps farther out"
+    with pytest.raises(SpecError, match=message):
+        load(with_node("  - !Compute\n", f"{bank}  - !Compute\n"))
 
 
 def test_least_use_over_several_dimensions_is_not_searched():
