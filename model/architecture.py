@@ -57,6 +57,14 @@ class Packing:
     accesses_per_block: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port that reads and writes share, in cycles per word of each; the cost model alone knows it."""
+
+    read_cycles: Fraction
+    write_cycles: Fraction
+
+
 @dataclass(frozen=True)
 class StorageLevel:
     """A storage level: a place in the loop nest at which a memory holds tiles of some dataspaces.
@@ -76,6 +84,8 @@ class StorageLevel:
         Bits per word (for people), words per vector access, and instances that share one vector access.
     read_bandwidth, write_bandwidth, shared_bandwidth, bandwidth_scale
         Words per cycle and instance, None when unlimited; by dataspace, how much its words count.
+    ports
+        Ports at which reads and writes take different times; searches do not know them.
     packing
         Dataspaces whose values are no single words; sizes of all values are whole words then.
     network_fill_latency, network_drain_latency
@@ -102,6 +112,7 @@ class StorageLevel:
     write_bandwidth: Fraction | None = None
     shared_bandwidth: Fraction | None = None
     bandwidth_scale: tuple[tuple[str, Fraction], ...] = ()
+    ports: tuple[Port, ...] = ()
     packing: tuple[Packing, ...] = ()
     network_fill_latency: int = 0
     network_drain_latency: int = 0
@@ -134,7 +145,8 @@ class StorageLevel:
     @property
     def unlimited(self) -> bool:
         """Whether no bandwidth is limited."""
-        return self.read_bandwidth is self.write_bandwidth is self.shared_bandwidth is None
+        rates = (self.read_bandwidth, self.write_bandwidth, self.shared_bandwidth)
+        return not self.ports and all(rate is None for rate in rates)
 
     def bandwidth(self, kind: Bandwidth) -> Fraction | None:
         """Return one of the bandwidths, in words per cycle; None when unlimited."""
@@ -210,12 +222,15 @@ class Architecture:
         The first one is a storage level. Children of a Timeloop ``!Parallel`` are consecutive levels here.
     units_per_pj
         Number of energy units in a picojoule, a power of ten, see `model.energy.figures`.
+    cycle_s
+        Seconds that a cycle takes, 0 where nothing takes time; None where nobody says.
     """
 
     name: str
     nodes: tuple[Node, ...]
     compute: Compute
     units_per_pj: int = 1
+    cycle_s: Fraction | None = field(default=None, compare=False)
 
     @cached_property
     def storage_indices(self) -> tuple[int, ...]:

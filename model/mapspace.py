@@ -16,11 +16,15 @@ from model.sparsity import Sparsity
 
 Relation = Literal["=", "<=", ">="]
 
-Counting = Literal["exact", "timeloop"]
+Counting = Literal["exact", "timeloop", "accelforge"]
 EXACT: Counting = "exact"
 TIMELOOP: Counting = "timeloop"
+ACCELFORGE: Counting = "accelforge"
 COUNTINGS: tuple[Counting, ...] = (EXACT, TIMELOOP)
 """Rules by which moved words and cycles are counted, see `model.cost.rules`."""
+
+PRICED_COUNTINGS: tuple[Counting, ...] = (*COUNTINGS, ACCELFORGE)
+"""Those by which given mappings are priced; the last one is not searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,28 @@ class Mapspace:
     def extents(self, dim: str) -> Extents:
         """Return the extents that tiles of a dimension may have."""
         return Extents(self.problem.bound[dim], self.factors)
+
+    def check_searchable(self) -> None:
+        """Check that searches know all of it; what they do not know, only the cost model prices.
+
+        Raises
+        ------
+        ValueError
+            If words are counted by another rule than `COUNTINGS`, a level has a `Port`, a memory has several
+            places, factors may leave remainders, or data are sparse.
+        """
+        if self.counting not in COUNTINGS:
+            raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
+        ported = [level.name for level in self.architecture.levels if level.ports]
+        if ported:
+            raise ValueError(f"reads and writes of {ported[0]!r} take different times: that is not searched")
+        several = [level.memory for level in self.architecture.levels if level.memory is not None]
+        if several:
+            raise ValueError(f"mappings with several places of {several[0]!r} are not searched")
+        if self.factors != PERFECT:
+            raise ValueError("mappings with remainders are not searched")
+        if self.sparsity is not None:
+            raise ValueError("mappings of sparse data are not searched")
 
     @cached_property
     def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:

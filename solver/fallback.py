@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from model.extents import PERFECT
 from model.mapspace import Mapspace
 from solver.pareto import Front, pareto_front
 from solver.result import (
@@ -123,20 +122,12 @@ def _minimise(
     known: Priced | None,
 ) -> Result:
     """Search with a known mapping, whatever its number of temporal loops."""
-    _check_factors(mapspace)
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return search.minimise(options.objectives or mapspace.objectives, known=known)
 
 
-def _check_factors(mapspace: Mapspace) -> None:
-    """Refuse a mapspace with remainders: the best perfect factors would be called optimal in it."""
-    if mapspace.factors != PERFECT:
-        raise ValueError("searches know perfect factors only")
-
-
 def _with_fallback(search: Search[Answer], question: _Question) -> Answer:
     """Search, with a feasibility check where needed; add the reasons why nothing fits, if asked for."""
-    _check_factors(question.mapspace)
     patience = _Patience(question)
     answer = search(question.mapspace, question.options, patience.hear, patience.stop, question.known)
     gave_up = patience.is_over and answer.termination is Termination.INTERRUPTED

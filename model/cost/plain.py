@@ -71,7 +71,7 @@ def evaluate(
     ValueError
         If the mapping does not belong to the problem and the architecture, if no level keeps a
         dataspace, or two places of one memory do, or if link transfers are to be counted by another rule
-        than Timeloop's, or remainders by Timeloop's rule.
+        than Timeloop's, or remainders by another one than the exact rule.
     """
     if link_transfers and counting != TIMELOOP:
         raise ValueError("link transfers are counted by Timeloop's rule only")
@@ -79,8 +79,8 @@ def evaluate(
     nest = build_nest(problem, architecture, mapping)
     check_keeps(problem, mapping)
     check_places(architecture, mapping)
-    if nest.uneven and counting == TIMELOOP:
-        raise ValueError(f"loops with remainders are not counted by Timeloop's rule: {sorted(nest.uneven)}")
+    if nest.uneven and counting != EXACT:
+        raise ValueError(f"remainders are not counted by the rule {counting!r}: {sorted(nest.uneven)}")
     if nest.uneven:
         loads = _uneven_loads(problem, architecture, mapping, nest)
     else:
@@ -88,7 +88,7 @@ def evaluate(
     steps = nest.steps()
     needed = _memory_cycles(rule, architecture, steps, loads)
     busy = max(needed)
-    cycles = busy + network_latency(architecture)
+    latency = busy + network_latency(architecture)
     levels = tuple(
         _level_cost(architecture, nest, position, _busiest_first(rule, level, steps, own), own_cycles, busy)
         for position, level, own, own_cycles in zip(
@@ -101,23 +101,24 @@ def evaluate(
         computes=problem.computes,
         compute_cycles=steps,
         compute_instances=nest.instances(len(architecture.nodes)),
-        cycles=cycles,
+        cycles=math.ceil(latency),
         compute_energy=problem.computes * architecture.compute.energy,
-        utilization=problem.computes / (architecture.compute_instances * cycles),
+        utilization=float(problem.computes / (architecture.compute_instances * latency)),
         units_per_pj=architecture.units_per_pj,
+        latency_s=None if architecture.cycle_s is None else latency * architecture.cycle_s,
     )
 
 
 def _memory_cycles(
     rule: CountingRule, architecture: Architecture, steps: int, loads: Sequence[Sequence[Load]]
-) -> list[int]:
+) -> list[int | Fraction]:
     """Cycles that the memory of each level needs for all its places, which have the same instances."""
-    needed: list[int] = []
+    needed: list[int | Fraction] = []
     for places in architecture.memories:
         same = zip(*(loads[place] for place in places), strict=True)
         joint = [Load(own[0].instances, tuple(pair for load in own for pair in load.traffic)) for own in same]
         level = architecture.levels[places[0]]
-        needed += [max(_cycles(rule, level, steps, load) for load in joint)] * len(places)
+        needed += [max(_latency(rule, level, steps, load) for load in joint)] * len(places)
     return needed
 
 
@@ -165,15 +166,15 @@ def _of_one(problem: Problem, chosen: Sequence[Share]) -> Shares:
     return {dim: (Share(own.iterations, 1),) for dim, own in zip(problem.dims, chosen, strict=True)}
 
 
-def _cycles(rule: CountingRule, level: StorageLevel, steps: int, load: Load) -> int:
+def _latency(rule: CountingRule, level: StorageLevel, steps: int, load: Load) -> int | Fraction:
     words = ((name, own.reads, own.fills + own.updates) for name, own in load.traffic)
-    return rule.cycles(level, steps, words)
+    return rule.latency(level, steps, words)
 
 
 def _busiest_first(
     rule: CountingRule, level: StorageLevel, steps: int, loads: Sequence[Load]
 ) -> Sequence[Load]:
-    return sorted(loads, key=lambda load: _cycles(rule, level, steps, load), reverse=True)
+    return sorted(loads, key=lambda load: _latency(rule, level, steps, load), reverse=True)
 
 
 def _level_cost(
@@ -181,8 +182,8 @@ def _level_cost(
     nest: Nest,
     position: int,
     loads: Sequence[Load],
-    needed: int,
-    busy: int,
+    needed: int | Fraction,
+    busy: int | Fraction,
 ) -> LevelCost:
     level = architecture.nodes[position]
     assert isinstance(level, StorageLevel)
@@ -194,8 +195,10 @@ def _level_cost(
     return LevelCost(
         name=level.name,
         instances=nest.instances(position),
-        cycles=needed,
-        leak_energy=level.energy.leak_per_cycle * busy * leaking_instances(architecture, level, children),
+        cycles=math.ceil(needed),
+        leak_energy=round(
+            level.energy.leak_per_cycle * busy * leaking_instances(architecture, level, children)
+        ),
         dataspaces=tuple(
             _dataspace_cost(
                 level, own[0][0], list(zip(counts, (words for _, words in own), strict=True)), paying

@@ -74,14 +74,19 @@ def exact_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
     int
         At least `steps`; exact quotients, rounded up.
     """
+    return math.ceil(unrounded_cycles(level, steps, demands))
+
+
+def unrounded_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> Fraction:
+    """The same, not rounded; same parameters."""
     if level.unlimited:
-        return steps
+        return Fraction(steps)
     reads = writes = Fraction(0)
     for name, read, written in demands:
         scale = level.scale(name)
         reads += read * scale
         writes += written * scale
-    return max(steps, transfer_cycles(level, reads, writes))
+    return max(Fraction(steps), transfer_time(level, reads, writes))
 
 
 def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
@@ -114,7 +119,11 @@ def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) 
     ):
         if bandwidth is not None and float(bandwidth) < demand:
             slowdown = min(slowdown, float(bandwidth) / demand)
-    return max(steps, math.ceil(steps / slowdown))
+    ports = (
+        math.ceil(steps * (reads * float(port.read_cycles) + writes * float(port.write_cycles)))
+        for port in level.ports
+    )
+    return max(steps, math.ceil(steps / slowdown), *ports)
 
 
 def transfer_cycles(level: StorageLevel, reads: int | Fraction, writes: int | Fraction) -> int:
@@ -132,12 +141,19 @@ def transfer_cycles(level: StorageLevel, reads: int | Fraction, writes: int | Fr
     int
         Rounded up; zero where no bandwidth is limited.
     """
+    return math.ceil(transfer_time(level, reads, writes))
+
+
+def transfer_time(level: StorageLevel, reads: int | Fraction, writes: int | Fraction) -> Fraction:
+    """The same, not rounded; same parameters."""
     demands = (
         (reads, level.read_bandwidth),
         (writes, level.write_bandwidth),
         (reads + writes, level.shared_bandwidth),
     )
-    return max((math.ceil(words / rate) for words, rate in demands if rate is not None), default=0)
+    times = [Fraction(words) / rate for words, rate in demands if rate is not None]
+    times += [reads * port.read_cycles + writes * port.write_cycles for port in level.ports]
+    return max(times, default=Fraction(0))
 
 
 def network_latency(architecture: Architecture) -> int:

@@ -130,8 +130,9 @@ class Evaluation:
         Storage levels, outermost first.
     computes, compute_cycles, compute_instances
         Multiply-accumulates in all, steps of the temporal loops, arithmetic units that are ever in use.
-    cycles
-        Latency of the whole problem.
+    cycles, latency_s
+        Latency of the whole problem, rounded up, and in seconds, rounded only if the counting rule rounds
+        cycles; None if the architecture has no clock.
     compute_energy
         Energy of all multiply-accumulates, in the architecture's unit.
     utilization
@@ -149,6 +150,7 @@ class Evaluation:
     compute_energy: int
     utilization: float
     units_per_pj: int
+    latency_s: Fraction | None = None
 
     @property
     def valid(self) -> bool:
@@ -169,6 +171,11 @@ class Evaluation:
     def energy_pj(self) -> float:
         """Total energy in picojoule."""
         return self.energy / self.units_per_pj
+
+    @property
+    def energy_j(self) -> float:
+        """Total energy in joules."""
+        return float(Fraction(self.energy, self.units_per_pj * 10**12))
 
     @property
     def edp(self) -> int:

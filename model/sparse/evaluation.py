@@ -15,7 +15,7 @@ from model.cost.prices import network_latency
 from model.cost.report import Evaluation, Violation, ViolationKind
 from model.cost.rules import rule_of
 from model.mapping import Mapping as LoopMapping
-from model.mapspace import EXACT, Counting
+from model.mapspace import COUNTINGS, EXACT, Counting
 from model.problem import Problem
 from model.sparse.arithmetic import Computes, Operand, computes
 from model.sparse.counting import (
@@ -65,8 +65,10 @@ def evaluate_sparse(
     MappingError
         If formats cannot hold the tiles, or a level cannot unpack or pack what it exchanges.
     ValueError
-        As of `model.cost.evaluate`.
+        As of `model.cost.evaluate`, and if `counting` is none of `model.mapspace.COUNTINGS`.
     """
+    if counting not in COUNTINGS:
+        raise ValueError(f"sparse data are not counted by the rule {counting!r}")
     dense = evaluate(problem, architecture, mapping, counting)
     nest = full_nest(problem, architecture, mapping)
     analysis = _Analysis(problem, architecture, sparsity, nest, dense, timeloop_defects)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.mapspace import EXACT, TIMELOOP, Counting, Mapspace
+from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S, OPERATORS
@@ -63,6 +63,9 @@ if TYPE_CHECKING:
 
 SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
 """Options about one best mapping, which `map --pareto` refuses."""
+
+UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
+"""Options of `evaluate` that a fused mapping refuses."""
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -193,8 +196,9 @@ def _is_fused(arguments: argparse.Namespace) -> bool:
 
 def _evaluate_fused(arguments: argparse.Namespace) -> int:
     """Price a fused mapping of a workload."""
-    if arguments.link_transfers:
-        arguments.refuse("--link-transfers does not go with a fused mapping")
+    for name in UNFUSED:
+        if getattr(arguments, name.replace("-", "_")):
+            arguments.refuse(f"--{name} does not go with a fused mapping")
     from model.formats.fused import load_fused
     from model.fused.cost import evaluate_fused
     from solver.report.fused import fused_document, print_fused
@@ -219,6 +223,8 @@ def _evaluate_sparse(
     """Price a mapping of sparse data."""
     if arguments.link_transfers:
         raise OutputError("--link-transfers is for dense data: Timeloop counts none of sparse data")
+    if loaded.mapspace.counting not in COUNTINGS:
+        raise OutputError(f"--counting {loaded.mapspace.counting} is for dense data")
     from model.sparse import MappingError, evaluate_sparse
     from solver.report.document import evaluation_document
     from solver.report.sparse import print_sparse_evaluation, sparse_document
@@ -248,15 +254,16 @@ def _evaluate_sparse(
 
 def _links_counting(arguments: argparse.Namespace) -> Counting:
     """Return the only rule that counts link transfers."""
-    if arguments.counting == EXACT:
-        arguments.refuse("--link-transfers counts as Timeloop does, and does not go with --counting exact")
+    if arguments.counting not in (None, TIMELOOP):
+        rule = arguments.counting
+        arguments.refuse(f"--link-transfers counts as Timeloop does, and does not go with --counting {rule}")
     return TIMELOOP
 
 
 def _refused_evaluation(arguments: argparse.Namespace) -> Document:
     from solver.report.document import evaluation_document
 
-    mapspace = load_empty(arguments, model_sparse=True)
+    mapspace = load_empty(arguments, is_searched=False)
     return evaluation_document(mapspace, None, None, refused_reasons(mapspace))
 
 

@@ -16,7 +16,7 @@ from model.objective import ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError
-from solver.cli.output import NO_MAPPING, Step, deliver, write_output, write_stderr
+from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.figures import objective_text
@@ -36,6 +36,9 @@ EXIT_OF_STATUS = {
     Status.UNKNOWN: EXIT_UNKNOWN,
 }
 
+PRICED = {"remainders": True, "model_sparse": True, "refuse_unsearchable": False}
+"""Options on specs that are not searched: what the cost model alone knows is read as well."""
+
 MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
 EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
 
@@ -50,6 +53,8 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         objectives=_objectives(arguments),
         counting=arguments.counting or EXACT,
         factors=getattr(arguments, "factors", None),
+        costs=getattr(arguments, "costs", None),
+        stored_outside=getattr(arguments, "no_fuse", False),
     )
 
 
@@ -68,23 +73,26 @@ def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True)
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
     """Load the mapspace of a spec; a mapping in it must satisfy the constraints."""
-    return _noted(_load(arguments, remainders=True, model_sparse=True)).mapspace
+    return _noted(_load(arguments, **PRICED)).mapspace
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
     """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
-    options = {"require_mapping": True, "remainders": True, "model_sparse": True}
-    return _load(arguments, mapping_file=arguments.mapping, **options)
+    return _load(arguments, mapping_file=arguments.mapping, require_mapping=True, **PRICED)
 
 
-def load_empty(arguments: argparse.Namespace, model_sparse: bool = False) -> Mapspace:
+def load_empty(arguments: argparse.Namespace, is_searched: bool = True) -> Mapspace:
     """Load the mapspace of a spec that was refused for its constraints."""
-    options = {"skip_mapping": True, "refuse_infeasible": False, "model_sparse": model_sparse}
-    return _noted(_load(arguments, remainders=hasattr(arguments, "factors"), **options)).mapspace
+    options = {} if is_searched else PRICED
+    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=False, **options)).mapspace
 
 
 def _load(arguments: argparse.Namespace, **changes: Any) -> LoadedSpec:
     options = replace(load_options(arguments), **changes)
+    if getattr(arguments, "einsum", None) is not None:
+        from model.formats.cascade.loader import load_einsum
+
+        return load_einsum(arguments.specs, arguments.einsum, parse_assignments(arguments.variables), options)
     return load_timeloop(arguments.specs, parse_assignments(arguments.variables), options)
 
 
@@ -163,18 +171,18 @@ def counting_notes(
     from model.cost import evaluate
     from model.cost.nest import build_nest
 
+    is_timed = mapspace.architecture.cycle_s is not None
+    other = TIMELOOP if mapspace.counting == EXACT else EXACT
+    if is_timed and other == TIMELOOP:
+        return ()  # nobody asks Timeloop about an architecture of AccelForge
     if build_nest(mapspace.problem, mapspace.architecture, mapping).uneven:
         return (Note(NO_RULE),)
-    by_rule = {
-        counting: evaluate(mapspace.problem, mapspace.architecture, mapping, counting)
-        for counting in (EXACT, TIMELOOP)
-    }
-    there = by_rule[TIMELOOP if mapspace.counting == EXACT else EXACT]
+    there = evaluate(mapspace.problem, mapspace.architecture, mapping, other)
     figures = [
         f"{objective_text(objective, there.value(objective), there.units_per_pj)} "
         f"({_change(there.value(objective), evaluation.value(objective))})"
         for objective in (ENERGY, LATENCY)
-        if by_rule[EXACT].value(objective) != by_rule[TIMELOOP].value(objective)
+        if evaluation.value(objective) != there.value(objective)
     ]
     if not figures:
         return ()
@@ -195,7 +203,8 @@ NO_RULE = (
 
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     """Note what link transfers between neighbours would save, which Timeloop counts by default."""
-    if result.mapping is None or result.evaluation is None:
+    is_timeloop = mapspace.architecture.cycle_s is None
+    if result.mapping is None or result.evaluation is None or not is_timeloop:
         return ()
     from model.cost import evaluate
     from model.cost.nest import build_nest
@@ -230,6 +239,8 @@ def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
     """Return what ``--mapped-spec`` writes before the mapping; `SpecError` before a search takes its time."""
     if arguments.mapped_spec is None:
         return ""
+    if getattr(arguments, "einsum", None) is not None:
+        raise OutputError("--mapped-spec writes specs of Timeloop: it does not go with --einsum")
     from model.formats.timeloop.mapped import mapped_spec
     from model.text.writing import spec_text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,6 +68,8 @@ class Pricing:
     ------
     MapperError
         If the mapspace is beyond what arrays of mappings are made for.
+    ValueError
+        If it has what only the plain cost model knows, see `Mapspace.check_searchable`; remainders may be.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Pricing:
         seed: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
+        replace(mapspace, factors=PERFECT).check_searchable()
         self.mapspace = mapspace
         self.objectives = tuple(objectives)
         self.budget = budget

@@ -156,6 +156,7 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
     units = evaluation.units_per_pj
     return {
         **picked(evaluation, *FIGURES, "utilization"),
+        **si_figures(evaluation.energy_j, evaluation.latency_s),
         "compute_energy_pj": evaluation.compute_energy / units,
         "leak_energy_pj": evaluation.leak_energy / units,
         "levels": [
@@ -164,6 +165,14 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
         ],
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
     }
+
+
+def si_figures(energy_j: float | None, latency_s: Fraction | None) -> Document:
+    """Return energy, latency and EDP in joules and seconds; nothing for an architecture without a clock."""
+    if energy_j is None or latency_s is None:
+        return {}
+    seconds = float(latency_s)
+    return {"energy_j": energy_j, "latency_s": seconds, "edp_j_s": energy_j * seconds}
 
 
 def _level(level: LevelCost, units_per_pj: int, unused: Iterable[Slack]) -> Document:

@@ -31,7 +31,7 @@ from model.cost.plain import evaluate
 from model.cost.prices import network_latency
 from model.cost.traffic import kept_positions
 from model.mapping import Mapping, StorageMapping
-from model.mapspace import EXACT, Counting
+from model.mapspace import COUNTINGS, EXACT, Counting
 from model.problem import Problem
 
 CHUNK = 4096
@@ -78,12 +78,18 @@ class BatchEvaluator:
 
     Raises
     ------
+    ValueError
+        If `counting` is none of `model.mapspace.COUNTINGS`, or a level has a `model.architecture.Port`.
     OverflowError
         If the problem or the architecture is so large that the counts might not be exact in 64 bits;
         use `model.cost.evaluate` then.
     """
 
     def __init__(self, problem: Problem, architecture: Architecture, counting: Counting = EXACT) -> None:
+        if counting not in COUNTINGS:
+            raise ValueError(f"batches are not counted by the rule {counting!r}")
+        if any(level.ports for level in architecture.levels):
+            raise ValueError("batches know no ports at which reads and writes take different times")
         self.counting = counting
         self.problem = problem
         self.architecture = architecture
@@ -112,8 +118,8 @@ class BatchEvaluator:
         Raises
         ------
         ValueError
-            If the arrays do not describe mappings of the problem on the architecture, or loops with
-            remainders are to be counted by Timeloop's rule.
+            If the arrays do not describe mappings of the problem on the architecture, or remainders are to
+            be counted by another rule than the exact one.
         """
         check_batch(self.problem, self.architecture, batch)
         uneven = uneven_rows(self.problem, batch)
@@ -121,7 +127,7 @@ class BatchEvaluator:
             starts = range(0, max(1, len(batch)), CHUNK)
             return _joined([self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts])
         if self.counting != EXACT:
-            raise ValueError("loops with remainders are not counted by Timeloop's rule")
+            raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
         singly = uneven & needs_one_by_one(
             UnevenNest.of(self.problem, self.architecture, batch), self._spaces
         )

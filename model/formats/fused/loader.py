@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from model.formats.accelforge.architecture import ARCH_SECTION
 from model.formats.accelforge.loader import read_workload, read_workload_text
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
@@ -118,6 +119,12 @@ def _cascade(
         )
         for path in paths
     }
+    for top in tops.values():
+        if ARCH_SECTION in top:
+            message = "fused mappings are not read on an `arch` of AccelForge"
+            raise SpecError(
+                message, top.key(ARCH_SECTION).span, hint="write an `architecture` in Timeloop's form"
+            )
     workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
     others = [path for path in paths if path not in workloads]
     if not workloads or not others:

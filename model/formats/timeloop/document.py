@@ -161,11 +161,10 @@ ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
 LEFT_OUT = "ignore_left_out_for_the_mapping"
 """What a file with a mapping in it lists here: the constraints that the mapping meets, which it lacks."""
-FOREIGN_ARCHITECTURE = "AccelForge's workloads are read; write the `architecture` in Timeloop's format"
+_WORKLOADS = "the command `network` maps workloads; `--einsum NAME` chooses one of their Einsums"
 _HINTS = {
-    **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
+    **dict.fromkeys((*NETWORK_SECTIONS, "arch"), _WORKLOADS),
     ASSIGNED: ASSIGNED_HINT,
-    "arch": FOREIGN_ARCHITECTURE,
     "ERT_summary": "a summary has no energies: give the file that has the key `ERT`",
     "ART_summary": "a summary has no energies: give the file that has the key `ART`",
 }

@@ -85,6 +85,14 @@ class LoadOptions:
     counting: Counting = EXACT
     factors: Factors | None = None  # which factors loops may have; None: as the spec says, or perfect ones
     remainders: bool = False  # whether mapspaces with remainders may be read; those that are searched may not
+    # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
+    # and whether what no search knows is refused
+    costs: Path | None = None
+    stored_outside: bool = False
+    refuse_unsearchable: bool = True
+    # Of a workload, the Einsum that matters, and what a mapping of it keeps, by level
+    einsum: str | None = None
+    kept: tuple[tuple[str, frozenset[str]], ...] = ()
 
     @property
     def reads_sparse(self) -> bool:

@@ -16,7 +16,7 @@ from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of, read_loops, spatial_rules
 from model.formats.timeloop.tree import Leaf
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
-from model.mapspace import TIMELOOP, SpatialRules
+from model.mapspace import EXACT, TIMELOOP, SpatialRules
 from model.text.source import Span, SpecError, note_at
 from model.wording import listing
 
@@ -278,8 +278,9 @@ def _check_remainders(
         missing += [f"{dim}={value},{remainder}"] if written is None and remainder < value else []
     if inner == bound:
         return
-    if context.counting == TIMELOOP:
-        message = f"the mapping's factors of {dim} = {bound} leave a remainder, which Timeloop miscounts"
+    if context.counting != EXACT:
+        who = "Timeloop miscounts" if context.counting == TIMELOOP else "AccelForge does not know"
+        message = f"the mapping's factors of {dim} = {bound} leave a remainder, which {who}"
         raise SpecError(message, place, hint="--counting exact, the default, counts such mappings")
     if missing:
         sentence = "the mapping's factors of {} = {} leave remainders: {}, the innermost first"

@@ -118,7 +118,7 @@ def test_the_busiest_instance_decides_the_cycles():
 
 def test_timeloops_rule_does_not_count_remainders():
     architecture, mapping = nest((DRAM, storage("P3", "IO")), (BUFFER, storage("P2", "IO")))
-    with pytest.raises(ValueError, match=r"remainders are not counted by Timeloop's rule: \['P'\]"):
+    with pytest.raises(ValueError, match=r"remainders are not counted by the rule 'timeloop': \['P'\]"):
         evaluate(copy(5), architecture, mapping, TIMELOOP)
 
 

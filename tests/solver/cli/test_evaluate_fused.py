@@ -52,6 +52,23 @@ def test_what_does_not_fit_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
     )
 
 
+@pytest.mark.parametrize(
+    "words", [("--einsum", "QK"), ("--no-fuse",), ("--factors", "any"), ("--timeloop-defects",)]
+)
+def test_options_about_other_mappings_are_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        evaluate("attention", *words)
+    assert ended.value.code == EXIT_INVALID
+    assert f"{words[0]} does not go with a fused mapping" in capsys.readouterr().err
+
+
+def test_an_arch_of_accelforge_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    arch = tmp_path / "arch.yaml"
+    arch.write_text("arch: {nodes: []}\n")
+    assert evaluate("attention", arch=arch) == EXIT_INVALID
+    assert "fused mappings are not read on an `arch` of AccelForge" in capsys.readouterr().err
+
+
 def test_errors_point_at_the_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "bad.yaml"
     file.write_text((DATA / "products.fused.yaml").read_text().replace("T2: m}", "T2: c}"))

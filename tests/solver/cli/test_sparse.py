@@ -51,6 +51,11 @@ def test_dense_figures_with_ignore_sparse(tmp_path):
     assert document["cycles"] == sparse["dense"]["cycles"]
 
 
+def test_accelforges_rule_is_for_dense_data(capsys):
+    assert main(["evaluate", str(SPEC), "--counting", "accelforge"]) == 2
+    assert "--counting accelforge is for dense data" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["map", "compare", "explain"])
 def test_commands_that_search_refuse(command, capsys):
     assert main([command, str(SPEC)]) == 2

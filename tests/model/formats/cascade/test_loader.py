@@ -384,5 +384,10 @@ def test_more_einsums_than_can_be_read_in_time_are_refused(load: Load):
 
 
 def test_an_unknown_section_is_refused(load: Load):
-    with pytest.raises(SpecError, match="unknown top-level key `arch`"):
+    with pytest.raises(SpecError, match="unknown top-level key `archs`"):
+        load(workload=WORKLOAD + "archs: {}\n")
+
+
+def test_architectures_of_both_kinds_are_refused(load: Load):
+    with pytest.raises(SpecError, match=r"two architectures: `arch` of w\.yaml, and a\.yaml"):
         load(workload=WORKLOAD + "arch: {}\n")

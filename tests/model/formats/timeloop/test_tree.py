@@ -320,7 +320,7 @@ def test_an_architecture_of_older_versions_is_named_as_such(key):
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("arch", "write the `architecture` in Timeloop's format"),
+        ("arch", "`--einsum NAME` chooses one of their Einsums"),
         ("ERT_summary", "the key `ERT`"),
         ("ART_summary", "the key `ART`"),
         ("workload", "the command `network`"),
