@@ -121,9 +121,9 @@ class SearchSpace:
         allowed = []
         for d, dim in enumerate(self.active):
             of_dim = [rule for rule in rules.factors if rule.dim == dim]
-            factors = self.lattice.divisors_of(d)
+            factors = self.lattice.loop_factors(d)
             allowed.append(frozenset(f for f in factors if all(r.allows(f) for r in of_dim)))
-        return Slot(self.lattice, tuple(allowed))
+        return self.lattice.slot(allowed)
 
     @cached_property
     def excluded(self) -> bool:
