@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -56,12 +57,26 @@ class Packing:
     accesses_per_block: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port that reads and writes share, in cycles per word of each; the cost model alone knows it."""
+
+    read_cycles: Fraction
+    write_cycles: Fraction
+
+
 @dataclass(frozen=True)
 class StorageLevel:
-    """A storage level as the cost model sees it.
+    """A storage level: a place in the loop nest at which a memory holds tiles of some dataspaces.
+
+    A memory has one place unless `with_places` gives it more. Its places are neighbours, with no fanout
+    between them, and share its capacity, its least utilization and its bandwidths.
 
     Parameters
     ----------
+    memory
+        Name of the memory that the level is one of several places of; None where it is the only one. What
+        counts once for a memory (leakage, area, latencies of networks) stands at its outermost place.
     size_words, multiple_buffering, min_utilization
         Capacity of one instance, None when unlimited (DRAM). ``floor(size_words / multiple_buffering)`` words
         are usable, of which at least the share `min_utilization` must be used.
@@ -69,6 +84,8 @@ class StorageLevel:
         Bits per word (for people), words per vector access, and instances that share one vector access.
     read_bandwidth, write_bandwidth, shared_bandwidth, bandwidth_scale
         Words per cycle and instance, None when unlimited; by dataspace, how much its words count.
+    ports
+        Ports at which reads and writes take different times; searches do not know them.
     packing
         Dataspaces whose values are no single words; sizes of all values are whole words then.
     network_fill_latency, network_drain_latency
@@ -95,6 +112,7 @@ class StorageLevel:
     write_bandwidth: Fraction | None = None
     shared_bandwidth: Fraction | None = None
     bandwidth_scale: tuple[tuple[str, Fraction], ...] = ()
+    ports: tuple[Port, ...] = ()
     packing: tuple[Packing, ...] = ()
     network_fill_latency: int = 0
     network_drain_latency: int = 0
@@ -110,10 +128,16 @@ class StorageLevel:
     size_source: SourceRef | None = field(default=None, compare=False)
     buffering_source: SourceRef | None = field(default=None, compare=False)
     utilization_source: SourceRef | None = field(default=None, compare=False)
+    memory: str | None = None
+
+    @property
+    def component(self) -> str:
+        """Name of the memory whose place this is."""
+        return self.memory or self.name
 
     @cached_property
     def usable_words(self) -> int | None:
-        """Words that tiles may take in one instance, None when unlimited."""
+        """Words that the tiles of all places of the memory may take in one instance, None when unlimited."""
         if self.size_words is None:
             return None
         return math.floor(self.size_words / self.multiple_buffering)
@@ -121,7 +145,8 @@ class StorageLevel:
     @property
     def unlimited(self) -> bool:
         """Whether no bandwidth is limited."""
-        return self.read_bandwidth is self.write_bandwidth is self.shared_bandwidth is None
+        rates = (self.read_bandwidth, self.write_bandwidth, self.shared_bandwidth)
+        return not self.ports and all(rate is None for rate in rates)
 
     def bandwidth(self, kind: Bandwidth) -> Fraction | None:
         """Return one of the bandwidths, in words per cycle; None when unlimited."""
@@ -197,12 +222,15 @@ class Architecture:
         The first one is a storage level. Children of a Timeloop ``!Parallel`` are consecutive levels here.
     units_per_pj
         Number of energy units in a picojoule, a power of ten, see `model.energy.figures`.
+    cycle_s
+        Seconds that a cycle takes, 0 where nothing takes time; None where nobody says.
     """
 
     name: str
     nodes: tuple[Node, ...]
     compute: Compute
     units_per_pj: int = 1
+    cycle_s: Fraction | None = field(default=None, compare=False)
 
     @cached_property
     def storage_indices(self) -> tuple[int, ...]:
@@ -224,12 +252,44 @@ class Architecture:
         """The fanouts, outermost first."""
         return tuple(node for node in self.nodes if isinstance(node, Fanout))
 
+    @cached_property
+    def memories(self) -> tuple[tuple[int, ...], ...]:
+        """Places of each memory as positions in ``levels``, outermost first.
+
+        Raises
+        ------
+        ValueError
+            If something lies between the places of one memory.
+        """
+        memories: list[tuple[int, ...]] = []
+        for number, level in enumerate(self.levels):
+            before = self.levels[memories[-1][0]] if memories else None
+            if level.memory is not None and before is not None and before.memory == level.memory:
+                memories[-1] += (number,)
+            else:
+                memories.append((number,))
+        self._check_memories(memories)
+        return tuple(memories)
+
+    def _check_memories(self, memories: list[tuple[int, ...]]) -> None:
+        names = [self.levels[places[0]].component for places in memories]
+        for name, places in zip(names, memories, strict=True):
+            first, last = self.storage_indices[places[0]], self.storage_indices[places[-1]]
+            if names.count(name) > 1 or last - first >= len(places):
+                raise ValueError(f"the places of the memory {name!r} are not neighbours")
+
     @property
     def components(self) -> tuple[tuple[StorageLevel | Compute, int], ...]:
-        """The storage levels, outermost first, and the compute, each with the number of its instances."""
-        levels = zip(self.storage_indices, self.levels, strict=True)
+        """The memories, outermost first, and the compute, each with the number of its instances."""
+        firsts = [places[0] for places in self.memories]
         return (
-            *((level, self.instances_above(position)) for position, level in levels),
+            *(
+                (
+                    replace(self.levels[number], name=self.levels[number].component),
+                    self.instances_above(self.storage_indices[number]),
+                )
+                for number in firsts
+            ),
             (self.compute, self.compute_instances),
         )
 
@@ -241,3 +301,49 @@ class Architecture:
     def compute_instances(self) -> int:
         """Total number of arithmetic units."""
         return self.instances_above(len(self.nodes))
+
+
+def with_places(architecture: Architecture, places: Mapping[str, int]) -> Architecture:
+    """Give memories several places in the loop nest.
+
+    Parameters
+    ----------
+    architecture
+        Each of its memories has one place.
+    places
+        Number of places, at least 1, by name of a memory; the others keep their one.
+
+    Returns
+    -------
+    Architecture
+        The places of ``buffer`` are the levels ``buffer#1``, the outermost one, ``buffer#2``, and so on.
+
+    Raises
+    ------
+    KeyError
+        If there is no memory of a name.
+    ValueError
+        If a number is below 1.
+    """
+    unknown = places.keys() - {level.name for level in architecture.levels}
+    if unknown:
+        raise KeyError(min(unknown))
+    if any(count < 1 for count in places.values()):
+        raise ValueError("a memory has at least one place")
+    nodes: list[Node] = []
+    for node in architecture.nodes:
+        count = places.get(node.name, 1) if isinstance(node, StorageLevel) else 1
+        nodes += [node] if count == 1 or isinstance(node, Fanout) else _places(node, count)
+    return replace(architecture, nodes=tuple(nodes))
+
+
+def _places(level: StorageLevel, count: int) -> list[StorageLevel]:
+    outermost = replace(level, name=f"{level.name}#1", memory=level.name)
+    inner = replace(
+        outermost,
+        network_fill_latency=0,
+        network_drain_latency=0,
+        energy=replace(level.energy, leak_per_cycle=0),
+        area_um2=None,
+    )
+    return [outermost, *(replace(inner, name=f"{level.name}#{place}") for place in range(2, count + 1))]

@@ -6,14 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
+from model.extents import PERFECT, Extents, Factors
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules
-from model.numbers import divisors
 
 
-def allowed_factors(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[int, ...]:
-    """Return the divisors of `bound` that a node's rules allow to a dimension, ascending."""
+def allowed_factors(
+    rules: Iterable[FactorRule], dim: str, bound: int, kind: Factors = PERFECT
+) -> tuple[int, ...]:
+    """Return the factors of `bound` that a node's rules allow to a dimension, ascending."""
     of_dim = [rule for rule in rules if rule.dim == dim]
-    return tuple(factor for factor in divisors(bound) if all(rule.allows(factor) for rule in of_dim))
+    factors = Extents(bound, kind).values
+    return tuple(factor for factor in factors if all(rule.allows(factor) for rule in of_dim))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Named
 from dataclasses import dataclass
 from typing import Literal
+
+from model.extents import remainder_of
 
 Axis = Literal["x", "y"]
 
@@ -47,10 +50,34 @@ NodeMapping = StorageMapping | FanoutMapping
 class Mapping:
     """One entry per node of the architecture, in the same order (outermost first).
 
-    Loops of bound 1 may be left out. A dimension's bounds over all loops multiply to the problem's bound.
+    Loops of bound 1 may be left out. A dimension's bounds over all loops multiply to the problem's bound, or
+    the outermost one is what the others leave of it, rounded up: then the last passes are cut short.
     """
 
     nodes: tuple[NodeMapping, ...]
+
+    def remainders(self, bounds: Named[str, int]) -> tuple[tuple[int, ...], ...]:
+        """Return how many iterations every loop has in the last pass over its dimension.
+
+        Parameters
+        ----------
+        bounds
+            Of the problem's dimensions.
+
+        Returns
+        -------
+        tuple of tuple of int
+            Per node, in the order of its loops: the loop's bound where nothing is cut short.
+        """
+        inner = dict.fromkeys(bounds, 1)
+        found: list[tuple[int, ...]] = []
+        for node in reversed(self.nodes):
+            own: list[int] = []
+            for loop in node.temporal if isinstance(node, StorageMapping) else node.spatial:
+                own.append(remainder_of(bounds[loop.dim], inner[loop.dim], loop.bound))
+                inner[loop.dim] *= loop.bound
+            found.append(tuple(own))
+        return tuple(reversed(found))
 
     @property
     def temporal_loops(self) -> int:

@@ -8,17 +8,23 @@ from functools import cached_property
 from typing import Literal
 
 from model.architecture import Architecture, Fanout
+from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.problem import Problem
 from model.source_ref import SourceRef
+from model.sparsity import Sparsity
 
 Relation = Literal["=", "<=", ">="]
 
-Counting = Literal["exact", "timeloop"]
+Counting = Literal["exact", "timeloop", "accelforge"]
 EXACT: Counting = "exact"
 TIMELOOP: Counting = "timeloop"
+ACCELFORGE: Counting = "accelforge"
 COUNTINGS: tuple[Counting, ...] = (EXACT, TIMELOOP)
 """Rules by which moved words and cycles are counted, see `model.cost.rules`."""
+
+PRICED_COUNTINGS: tuple[Counting, ...] = (*COUNTINGS, ACCELFORGE)
+"""Those by which given mappings are priced; the last one is not searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +157,10 @@ class Mapspace:
         not know it: their results are checked (`solver.result.within_loop_limit`).
     counting
         How moved words and cycles are counted, out of `COUNTINGS`.
+    factors
+        Which factors loops may have, out of `model.extents.FACTORS`.
+    sparsity
+        Densities, formats, and what is gated or skipped; None for dense data. Searches do not know it.
     """
 
     problem: Problem
@@ -165,6 +175,34 @@ class Mapspace:
     min_parallelism_source: SourceRef | None = field(default=None, compare=False)
     max_temporal_loops: int | None = None
     counting: Counting = EXACT
+    factors: Factors = PERFECT
+    sparsity: Sparsity | None = None
+
+    def extents(self, dim: str) -> Extents:
+        """Return the extents that tiles of a dimension may have."""
+        return Extents(self.problem.bound[dim], self.factors)
+
+    def check_searchable(self) -> None:
+        """Check that searches know all of it; what they do not know, only the cost model prices.
+
+        Raises
+        ------
+        ValueError
+            If words are counted by another rule than `COUNTINGS`, a level has a `Port`, a memory has several
+            places, factors may leave remainders, or data are sparse.
+        """
+        if self.counting not in COUNTINGS:
+            raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
+        ported = [level.name for level in self.architecture.levels if level.ports]
+        if ported:
+            raise ValueError(f"reads and writes of {ported[0]!r} take different times: that is not searched")
+        several = [level.memory for level in self.architecture.levels if level.memory is not None]
+        if several:
+            raise ValueError(f"mappings with several places of {several[0]!r} are not searched")
+        if self.factors != PERFECT:
+            raise ValueError("mappings with remainders are not searched")
+        if self.sparsity is not None:
+            raise ValueError("mappings of sparse data are not searched")
 
     @cached_property
     def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from model.architecture import Fanout
 from model.choices import KeepChoice, allowed_factors
+from model.extents import Factors, tiles_of
 from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
 
 
@@ -30,13 +31,13 @@ class MapspaceSize:
 def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
     """Count the choices of a mapspace, 0 where rules conflict; ``min_parallelism`` is not looked at."""
     problem, architecture = mapspace.problem, mapspace.architecture
-    slots = mapspace.factor_rules
+    slots, kind = mapspace.factor_rules, mapspace.factors
     bounds = list(zip(problem.dims, problem.bounds, strict=True))
     return MapspaceSize(
-        factorizations=math.prod(_factorizations(dim, bound, slots) for dim, bound in bounds),
-        orders=math.prod(_orders(bounds, rules) for rules in mapspace.temporal),
+        factorizations=math.prod(_factorizations(dim, bound, slots, kind) for dim, bound in bounds),
+        orders=math.prod(_orders(bounds, rules, kind) for rules in mapspace.temporal),
         splits=math.prod(
-            _splits(bounds, fanout, rules)
+            _splits(bounds, fanout, rules, kind)
             for fanout, rules in zip(architecture.fanouts, mapspace.spatial, strict=True)
         ),
         keep_masks=math.prod(
@@ -45,36 +46,38 @@ def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
     )
 
 
-def _factorizations(dim: str, bound: int, slots: Iterable[Sequence[FactorRule]]) -> int:
-    """Count the ordered factorizations of `bound`, one factor a slot, by what remains to be split."""
+def _factorizations(dim: str, bound: int, slots: Sequence[Sequence[FactorRule]], kind: Factors) -> int:
+    """Count the ordered factorizations of `bound`, one factor a slot, by the tiles that remain outside."""
     ways = Counter({bound: 1})
-    for rules in slots:
-        ways = _ways_after(dim, ways, rules)
+    for rules in reversed(slots):
+        ways = _ways_after(dim, ways, rules, kind)
     return ways[1]
 
 
-def _ways_after(dim: str, ways: Mapping[int, int], rules: Sequence[FactorRule]) -> Counter[int]:
+def _ways_after(
+    dim: str, ways: Mapping[int, int], rules: Sequence[FactorRule], kind: Factors
+) -> Counter[int]:
     """Count the ways to what remains after one more slot."""
     after: Counter[int] = Counter()
     for remaining, count in ways.items():
-        for factor in allowed_factors(rules, dim, remaining):
-            after[remaining // factor] += count
+        for factor in allowed_factors(rules, dim, remaining, kind):
+            after[tiles_of(remaining, factor)] += count
     return after
 
 
-def _live(bounds: Iterable[tuple[str, int]], rules: Sequence[FactorRule]) -> set[str]:
+def _live(bounds: Iterable[tuple[str, int]], rules: Sequence[FactorRule], kind: Factors) -> set[str]:
     """Return the dimensions whose factor may exceed 1."""
-    return {dim for dim, bound in bounds if max(allowed_factors(rules, dim, bound), default=1) > 1}
+    return {dim for dim, bound in bounds if max(allowed_factors(rules, dim, bound, kind), default=1) > 1}
 
 
-def _orders(bounds: Sequence[tuple[str, int]], rules: TemporalRules) -> int:
-    return math.factorial(len(_live(bounds, rules.factors).difference(rules.inner, rules.outer)))
+def _orders(bounds: Sequence[tuple[str, int]], rules: TemporalRules, kind: Factors) -> int:
+    return math.factorial(len(_live(bounds, rules.factors, kind).difference(rules.inner, rules.outer)))
 
 
-def _splits(bounds: Sequence[tuple[str, int]], fanout: Fanout, rules: SpatialRules) -> int:
+def _splits(bounds: Sequence[tuple[str, int]], fanout: Fanout, rules: SpatialRules, kind: Factors) -> int:
     if fanout.mesh_x == 1 or fanout.mesh_y == 1:
         return 1
-    live = _live(bounds, rules.factors)
+    live = _live(bounds, rules.factors, kind)
     unlisted = {dim for dim, _ in bounds}.difference(rules.inner, rules.outer, rules.uncounted)
     free = len(unlisted & live)
     if rules.split is None:

@@ -17,8 +17,9 @@ from model.formats.assignment import load_assignment
 from model.formats.assignment.methods import load_method_network
 from model.formats.backends import load_backend
 from model.formats.cascade import load_network
-from model.formats.timeloop import load_timeloop
+from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import TIMELOOP, Mapspace
+from model.text.source import SpecError
 from model.tiling.operators import Convolution
 from solver import Options, map_einsum
 from solver.assignment import AssignOptions, assign
@@ -66,6 +67,72 @@ renames:
     - {name: weight, source: ~(Outputs | Intermediates | Shared)}
     rank_variables: {all: All.rank_variables}
   - {name: Q, tensor_accesses: {weight: WQ | Nothing}}
+"""
+PRODUCTS = """\
+workload:
+  rank_sizes: {M: 8, K: 4, N: 6}
+  bits_per_value: {All: 8}
+  einsums:
+  - {einsum: "T[m, n] = A[m, k] * W[k, n]", renames: {weight: W, input: A, output: T}}
+  - {einsum: "Z[m, n] = T[m, n]", renames: {weight: Nothing, input: T, output: Z}}
+"""
+ARCH = """\
+variables: {DEPTH: 4}
+config: {expression_custom_functions: []}
+mapper: {metrics: ENERGY}
+arch:
+  variables: {rows: DEPTH * len(All), width: 8 if weight else 16}
+  extra_attributes_for_all_component_models: {tech_node: 45e-9}
+  nodes:
+  - !Memory
+    name: Main
+    size: inf
+    leak_power: 0
+    area: 1e-6
+    tensors: {keep: ~Intermediates, may_keep: All}
+    actions:
+    - {name: read, energy: 8e-12, throughput: 8 * 1.25e9}
+    - {name: write, energy: 9e-12, latency: 1e-10}
+  - !Hierarchical
+    nodes:
+    - !Memory
+      name: Buffer
+      spatial: [{name: Z, fanout: 2, may_reuse: Nothing, power_gateable: False}]
+      component_class: SmartBufferSRAM
+      extra_attributes_for_component_model: {n_banks: 2}
+      size: rows * width * 16
+      bits_per_value: {output: 3 * output.bits_per_value}
+      bits_per_action: 32
+      total_latency: max(a.n_calls / a.throughput for a in actions if a.name != 'x') / 2
+      leak_power_scale: 2
+      tensors: {keep: ~Main.tensors, may_keep: All & ~Above, force_memory_hierarchy_order: True}
+      actions:
+      - {name: read, throughput: 2e9, energy_scale: 2}
+      - {name: write, throughput: inf, bits_per_action: 16}
+  - !Fork
+    nodes:
+    - !Compute
+      name: Scalar
+      enabled: len(All) == 2
+      leak_power: 1e-3
+      actions: [{name: compute, energy: 0, throughput: 4e9}]
+  - type: Container
+    name: Array
+    spatial:
+    - {name: X, fanout: 4, reuse: input, min_usage: 1, usage_scale: 1}
+    - {name: Y, fanout: 3, min_usage: 0, loop_bounds: [{expression: ~m, operator: ==, value: 1}]}
+  - !Memory
+    name: Register
+    size: weight.bits_per_value if weight else 1
+    component_class: Dummy
+    n_parallel_instances: 2
+    tensors: {keep: weight}
+  - !Compute
+    name: MAC
+    enabled: len(All) == 3
+    leak_power: 0
+    actions_scale: 2
+    actions: [{name: compute, energy: 5e-13, throughput: 1e9 / (1)}]
 """
 TABLES = """\
 network:
@@ -125,6 +192,18 @@ def use_workload(path: Path, search: bool) -> str:
     return _searched(network.layers[0].mapspace) if search else "loaded"
 
 
+def use_arch(path: Path, search: bool) -> str:
+    """Read an architecture of AccelForge for two Einsums, and search the mapspace of the first."""
+    workload = path.with_name("products.yaml")
+    workload.write_text(PRODUCTS)
+    load_network([workload, path], options=LoadOptions(refuse_unsearchable=False))
+    try:
+        network = load_network([workload, path], options=LoadOptions(stored_outside=True))
+    except SpecError:
+        return "loaded, not searchable"
+    return _searched(network.layers[0].mapspace) if search else "loaded"
+
+
 def use_network(path: Path, search: bool) -> str:
     """Read a network, price its shapes, and assign its methods."""
     loaded = load_assignment([path])
@@ -169,6 +248,7 @@ def _seeds(directory: str, *small: str) -> tuple[str, ...]:
 
 READERS = {
     "architecture": Reader(architecture_seeds, use_architecture),
+    "arch": Reader(lambda: (ARCH,), use_arch),
     "workload": Reader(lambda: _seeds("workloads", WORKLOAD), use_workload),
     "network": Reader(lambda: _seeds("networks", TABLES), use_network),
     "methods": Reader(lambda: _seeds("methods"), use_methods),

@@ -1,10 +1,10 @@
 """Feeds damaged specs to the readers and counts the outcomes.
 
-`--reader` selects the kind of spec: an architecture with a problem, an AccelForge workload, a network for
-`assign`, its methods, or a tiling backend. Every input must load, or end in a printable `SpecError`, within
-`--slowest` seconds. What loads is used as the commands use it (`scripts/fuzz_readers.py`), and every
-`--map-every`-th input is searched briefly. Anything else is a failure: the input is written into the
-directory `--failures`, and the exit code is 1.
+`--reader` selects the kind of spec: an architecture with a problem, an AccelForge workload or architecture,
+a network for `assign`, its methods, or a tiling backend. Every input must load, or end in a printable
+`SpecError`, within `--slowest` seconds. What loads is used as the commands use it
+(`scripts/fuzz_readers.py`), and every `--map-every`-th input is searched briefly. Anything else is a failure:
+the input is written into the directory `--failures`, and the exit code is 1.
 
 Inputs depend only on the seed and their number, not on the number of workers.
 """

@@ -15,7 +15,7 @@ from model.architecture import Fanout
 from model.cost import evaluate_in
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
-from model.numbers import ordered_factorizations
+from model.problem import Problem
 
 Factors = dict[str, int]
 Objective = str | tuple[str, ...]
@@ -32,9 +32,10 @@ def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> 
     below every boundary with temporal reuse, the arithmetic takes its operands anew at each step.
     """
     masks = list(_keep_masks(mapspace))
+    fanouts = mapspace.architecture.fanout_indices
     for factors in _factorizations(mapspace):
         spatial = _spatial_parts(mapspace, factors)
-        if spatial is None or _parallelism(spatial) < mapspace.min_parallelism:
+        if spatial is None or units_in_use(mapspace.problem, factors, fanouts) < mapspace.min_parallelism:
             continue
         orders = [
             list(temporal_orders(rules, factors[node]))
@@ -137,10 +138,11 @@ def _factorizations(mapspace: Mapspace) -> Iterator[list[Factors]]:
     choices = [
         [
             split
-            for split in ordered_factorizations(bound, len(rules))
+            for chain in mapspace.extents(dim).chains(len(rules))
+            for split in (chain[::-1],)
             if all(_allowed(rule, dim, factor) for rule, factor in zip(rules, split, strict=True))
         ]
-        for dim, bound in zip(problem.dims, problem.bounds, strict=True)
+        for dim in problem.dims
     ]
     for chosen in product(*choices):
         yield [
@@ -177,8 +179,19 @@ def _fit(fanout: Fanout, rules: SpatialRules, factors: Factors) -> FanoutMapping
     return None
 
 
-def _parallelism(parts: Iterable[FanoutMapping]) -> int:
-    return math.prod(loop.bound for part in parts for loop in part.spatial)
+def units_in_use(problem: Problem, factors: Sequence[Factors], fanouts: Sequence[int]) -> int:
+    """Arithmetic units that some iteration is computed on, dimension by dimension; nodes outermost first."""
+    units = 1
+    for dim, bound in problem.bound.items():
+        places = set()
+        for iteration in range(bound):
+            digits, rest = [], iteration
+            for node in reversed(range(len(factors))):
+                rest, digit = divmod(rest, factors[node][dim])
+                digits += [digit] if node in fanouts else []
+            places.add(tuple(digits))
+        units *= len(places)
+    return units
 
 
 def _keep_masks(mapspace: Mapspace) -> Iterator[tuple[frozenset[str], ...]]:

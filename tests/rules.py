@@ -1,4 +1,4 @@
-"""Whether rules allow a mapping, following their definitions; shares nothing with the enumeration."""
+"""Whether rules allow a mapping, by their definitions; shares only the units in use with the enumeration."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from model.architecture import Fanout, StorageLevel
 from model.mapping import FanoutMapping, Loop, Mapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem
+from tests.bruteforce import units_in_use
 
 
 def allows(mapspace: Mapspace, mapping: Mapping) -> bool:
@@ -38,8 +39,22 @@ def allows(mapspace: Mapspace, mapping: Mapping) -> bool:
             for group in mapspace.parallel
             for name in (space.name for space in mapspace.problem.dataspaces)
         )
-        and math.prod(loop.bound for part in spatial for loop in part.spatial) >= mapspace.min_parallelism
+        and _units(mapspace, mapping) >= mapspace.min_parallelism
     )
+
+
+def _units(mapspace: Mapspace, mapping: Mapping) -> int:
+    """Arithmetic units that any iteration is computed on."""
+    ones = dict.fromkeys(mapspace.problem.dims, 1)
+    factors = [
+        ones
+        | {
+            loop.dim: loop.bound
+            for loop in (part.spatial if isinstance(part, FanoutMapping) else part.temporal)
+        }
+        for part in mapping.nodes
+    ]
+    return units_in_use(mapspace.problem, factors, mapspace.architecture.fanout_indices)
 
 
 def factors_allowed(problem: Problem, rules: tuple[FactorRule, ...], loops: tuple[Loop, ...]) -> bool:

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from model.architecture import Fanout, StorageLevel
 from model.cost import evaluate
+from model.extents import ANY, PERFECT
 from model.mapping import FanoutMapping, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
+from model.problem import Problem
 from tests.bruteforce import (
     axis_choices,
     count_mappings,
@@ -25,7 +28,15 @@ from tests.bruteforce import (
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import NAMES, OBJECTIVES, OPTIMA, load_reference
 from tests.rules import allows
-from tests.strategies import mapspaces, random_mapspaces
+from tests.strategies import (
+    convolution_1d,
+    depthwise,
+    gemm,
+    mapspaces,
+    mttkrp,
+    random_architecture,
+    random_mapspaces,
+)
 
 SMALL = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 
@@ -266,3 +277,54 @@ def test_random_mapspaces_hold_every_feature():
     assert {group.may_skip for mapspace in drawn for group in mapspace.parallel} == {True, False}
     empty = sum(count_mappings(mapspace, 1) == 0 for mapspace in drawn)
     assert 0 < empty < len(drawn) / 3
+
+
+# ------------------------------------------------------------------- loops with remainders
+
+OBJECTIVES_OF_ONE = ("energy", "latency", "edp")
+
+
+def small_mapspaces(seed: int, count: int, most: int) -> list[Mapspace]:
+    """Mapspaces without rules, with at most so many mappings with remainders."""
+    random, found = Random(seed), []
+    while len(found) < count:
+        spaces = random.choice((gemm, convolution_1d, depthwise, mttkrp))(random)
+        dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
+        bounds = tuple(random.choice((1, 1, 2, 3, 5, 7)) for _ in dims)
+        problem = Problem("small", dims, bounds, spaces)
+        nodes = (
+            replace(node, min_utilization=Fraction(0)) if isinstance(node, StorageLevel) else node
+            for node in random_architecture(random, problem).nodes
+        )
+        mapspace = replace(free_mapspace(problem, *nodes), factors=ANY)
+        if count_mappings(mapspace, most, innermost_orders=False) <= most and max(bounds) > 2:
+            found.append(mapspace)
+    return found
+
+
+def test_with_remainders_the_optimum_is_no_worse_than_without_or_after_padding():
+    better = Counter()
+    for number, mapspace in enumerate(small_mapspaces(5, 40, 400)):
+        wider = optima(mapspace, OBJECTIVES_OF_ONE)
+        bounds = list(mapspace.problem.bounds)
+        bounds[number % len(bounds)] += 1
+        padded = replace(mapspace, problem=replace(mapspace.problem, bounds=tuple(bounds)))
+        for kind, other in (("perfect", mapspace), ("padded", padded)):
+            for own, found in zip(
+                wider, optima(replace(other, factors=PERFECT), OBJECTIVES_OF_ONE), strict=True
+            ):
+                assert found is None or (own is not None and own[0] <= found[0])
+                better[kind] += found is not None and own[0] < found[0]
+    assert better["perfect"] > 5
+    assert better["padded"] > 5
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(mapspaces(max_mappings=100))
+def test_enumerates_what_the_rules_allow_with_remainders(mapspace: Mapspace):
+    wider = replace(mapspace, factors=ANY)
+    assume(count_mappings(wider, 2000) <= 2000)
+    mappings = list(enumerate_mappings(wider))
+    assert max(Counter(mappings).values(), default=1) == 1
+    assert all(allows(wider, mapping) for mapping in mappings)
+    assert {*map(without_axes, enumerate_mappings(mapspace))} <= {*map(without_axes, mappings)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -73,7 +74,7 @@ def backing_levels(mapspace: Mapspace) -> dict[str, int]:
     }
 
 
-def transfer_of(mapspace: Mapspace) -> Transfer | None:
+def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> Transfer | None:
     """Price a copy: its input is read once where it is stored, each output written once where that is.
 
     Writes into a level farther in are fills, those into one farther out updates; whole vectors are
@@ -85,6 +86,8 @@ def transfer_of(mapspace: Mapspace) -> Transfer | None:
     ----------
     mapspace
         Of an Einsum with one input. Levels that store its tensors have one instance each.
+    stored
+        Where each dataspace is stored, as positions in ``architecture.levels``; `backing_levels` by default.
 
     Returns
     -------
@@ -96,7 +99,7 @@ def transfer_of(mapspace: Mapspace) -> Transfer | None:
     ValueError
         If the Einsum has no input, or several.
     """
-    homes = backing_levels(mapspace)
+    homes = backing_levels(mapspace) if stored is None else stored
     spaces, levels = mapspace.problem.dataspaces, mapspace.architecture.levels
     (source,) = (homes[space.name] for space in spaces if not space.read_write)
     targets = sorted({homes[space.name] for space in spaces if space.read_write} - {source})

@@ -129,6 +129,22 @@ def timeloop_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Cha
     return _changes(tile, moves, lambda bound: 1, words)
 
 
+def place_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
+    """The same by AccelForge's rule; same parameters.
+
+    Whether a tile stays is decided by its place in the nest alone: every loop outside of it fetches the
+    whole tile again, be it that of the iteration before. Only the innermost of these loops, where it moves
+    the tile by less than its extent, keeps what overlaps.
+    """
+    loops = [(bound, move) for bound, move in moves if bound > 1]
+    repeats = math.prod(bound for bound, _ in loops)
+    for place, (bound, move) in enumerate(loops):
+        outer_repeats = repeats // bound
+        overlaps = place == 0 and any(move)
+        yield Change(repeats - outer_repeats, move, fresh_words(tile, move) if overlaps else math.prod(tile))
+        repeats = outer_repeats
+
+
 def _changes(
     tile: Sequence[int],
     moves: Iterable[Move],

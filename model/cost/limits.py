@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.report import Violation
+from model.cost.report import LevelCost, Violation
 from model.mapping import FanoutMapping, Mapping
 
 
@@ -33,6 +33,28 @@ def capacity_violations(level: StorageLevel, size_words: int) -> Iterator[Violat
         yield Violation(level.name, "capacity", size_words, limit)
     if size_words < least:
         yield Violation(level.name, "min_utilization", size_words, least)
+
+
+def memory_violations(architecture: Architecture, costs: Sequence[LevelCost]) -> Iterator[Violation]:
+    """Check that the tiles of all places of each memory fit it together, and fill it enough.
+
+    Parameters
+    ----------
+    architecture
+        Its memories.
+    costs
+        Along ``architecture.levels``.
+    """
+    for places in architecture.memories:
+        level = architecture.levels[places[0]]
+        tiles = [
+            (space.dataspace, costs[place].name, space.size_words)
+            for place in places
+            for space in costs[place].dataspaces
+        ]
+        parts = tuple(tiles) if len(places) > 1 else ()
+        for violation in capacity_violations(level, sum(size for _, _, size in tiles)):
+            yield violation._replace(node=level.component, parts=parts)
 
 
 def mesh_violations(architecture: Architecture, mapping: Mapping) -> Iterator[Violation]:

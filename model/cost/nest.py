@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from model.architecture import Architecture, Fanout
 from model.cost.counting import Move, displacement
+from model.cost.shares import Row, RowLoop, Share, deal, first
+from model.extents import tiles_of
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 
@@ -42,37 +44,72 @@ class Nest:
     temporal, spatial
         Per node (outermost first), its loops innermost first; empty for nodes of the other kind.
     bounds
-        Per node, how many iterations of each dimension lie at or below it; one more entry for the
-        compute, where every dimension has 1.
+        Per node, how many iterations of each dimension a full tile at or below it has; one more entry
+        for the compute, where every dimension has 1.
+    uneven
+        Dimensions whose loops have remainders.
     """
 
     temporal: tuple[tuple[NestLoop, ...], ...]
     spatial: tuple[tuple[NestLoop, ...], ...]
     bounds: tuple[dict[str, int], ...]
+    uneven: frozenset[str] = frozenset()
 
     def steps(self, position: int | None = None) -> int:
-        """Product of the temporal bounds above a node.
+        """Steps of the temporal loops above a node, those in which no instance has anything to do left out.
 
         Parameters
         ----------
         position
             Of the node, counted from the outermost; None for all loops: the cycles of an unhindered compute.
         """
+        if self.uneven:
+            return math.prod(self._steps_of(dim, position) for dim in self.bounds[0])
         return math.prod(loop.bound for loops in self.temporal[:position] for loop in loops)
+
+    def _steps_of(self, dim: str, position: int | None) -> int:
+        """Steps of one dimension: the first instance takes part in all of them."""
+        row = self.row(dim, len(self.temporal) if position is None else position)
+        (share,) = first([Share(self.bounds[0][dim], 1)], row.spatial)
+        return tiles_of(share.iterations, row.extent)
 
     def children(self, position: int) -> int:
         """Children in use per instance of the fanout at `position`."""
         return math.prod(loop.bound for loop in self.spatial[position])
 
     def instances(self, position: int) -> int:
-        """Used instances of a node: the product of the spatial bounds above it.
+        """Instances of a node that are ever in use.
 
         Parameters
         ----------
         position
             Of the node, counted from the outermost; the number of nodes for the compute.
         """
+        if self.uneven:
+            return math.prod(
+                sum(share.instances for share in self.shares(dim, position)) for dim in self.bounds[0]
+            )
         return math.prod(map(self.children, range(position)))
+
+    def row(self, dim: str, position: int) -> Row:
+        """The loops over a dimension above the node at `position`."""
+        above = self.loops_above(position)
+        temporal = (RowLoop(n, loop.bound, loop.stride) for n, loop in enumerate(above) if loop.dim == dim)
+        spatial = (
+            RowLoop(place, loop.bound, loop.stride)
+            for place, loops in enumerate(self.spatial[:position])
+            for loop in reversed(loops)
+            if loop.dim == dim
+        )
+        return Row(self.bounds[position][dim], tuple(temporal), tuple(spatial))
+
+    def shares(self, dim: str, position: int) -> tuple[Share, ...]:
+        """Iterations of a dimension that the instances of a node execute; the largest share comes first."""
+        return deal([Share(self.bounds[0][dim], 1)], self.row(dim, position).spatial)
+
+    def loops_above(self, position: int) -> list[NestLoop]:
+        """The temporal loops above the node at `position`, innermost first."""
+        return [loop for loops in reversed(self.temporal[:position]) for loop in loops]
 
     def moves_above(self, space: Dataspace, position: int) -> Iterator[Move]:
         """Yield the temporal loops above the node at `position`, innermost first, as `space` sees them."""
@@ -96,7 +133,8 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
     problem, architecture
         What the mapping is of.
     mapping
-        Loops of bound 1 may be missing or there, and leave no trace.
+        Loops of bound 1 may be missing or there, and leave no trace. The bounds of a dimension's loops
+        multiply to the problem's bound, or the outermost one is what the others leave of it, rounded up.
 
     Returns
     -------
@@ -107,7 +145,7 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
     ------
     ValueError
         If the mapping does not fit the architecture's nodes or the problem's dimensions, if a bound is
-        below 1, or if the bounds of a dimension's loops do not multiply to the problem's bound.
+        below 1, or if the loops over a dimension do not cover it, or go beyond.
     """
     check_nodes(architecture, mapping)
     inner = dict.fromkeys(problem.dims, 1)
@@ -120,10 +158,28 @@ def build_nest(problem: Problem, architecture: Architecture, mapping: Mapping) -
         temporal.append(() if isinstance(node, Fanout) else loops)
         spatial.append(loops if isinstance(node, Fanout) else ())
         bounds.append(dict(inner))
-    if inner != problem.bound:
-        wrong = {dim: value for dim, value in inner.items() if value != problem.bound[dim]}
+    uneven = frozenset(dim for dim, value in inner.items() if value != problem.bound[dim])
+    _check_cover(problem, inner, [loop for loops in (*temporal, *spatial) for loop in loops], uneven)
+    if uneven:
+        bounds = [{dim: min(own[dim], problem.bound[dim]) for dim in own} for own in bounds]
+    return Nest(tuple(reversed(temporal)), tuple(reversed(spatial)), tuple(reversed(bounds)), uneven)
+
+
+def _check_cover(
+    problem: Problem, products: dict[str, int], loops: Iterable[NestLoop], uneven: Iterable[str]
+) -> None:
+    """Check that the outermost loops over dimensions with remainders are as long as they have to be."""
+    outermost: dict[str, NestLoop] = {}
+    for loop in loops:
+        known = outermost.get(loop.dim, loop)
+        outermost[loop.dim] = loop if loop.stride >= known.stride else known
+    wrong = {
+        dim: products[dim]
+        for dim in uneven
+        if dim not in outermost or outermost[dim].bound != tiles_of(problem.bound[dim], outermost[dim].stride)
+    }
+    if wrong:
         raise ValueError(f"loop bounds multiply to {wrong}, which is not the problem's bound")
-    return Nest(tuple(reversed(temporal)), tuple(reversed(spatial)), tuple(reversed(bounds)))
 
 
 def _advance(inner: dict[str, int], loops: Iterable[Loop | SpatialLoop]) -> Iterator[NestLoop]:
@@ -179,3 +235,20 @@ def check_keeps(problem: Problem, mapping: Mapping) -> None:
         unknown = entry.keep - known if isinstance(entry, StorageMapping) else frozenset()
         if unknown:
             raise ValueError(f"mapping keeps unknown dataspaces {sorted(unknown)}")
+
+
+def check_places(architecture: Architecture, mapping: Mapping) -> None:
+    """Check that no dataspace is kept at several places of one memory.
+
+    Raises
+    ------
+    ValueError
+        If one is.
+    """
+    for places in architecture.memories:
+        entries = [mapping.nodes[architecture.storage_indices[place]] for place in places]
+        kept = [name for entry in entries if isinstance(entry, StorageMapping) for name in entry.keep]
+        twice = sorted({name for name in kept if kept.count(name) > 1})
+        if twice:
+            name = architecture.levels[places[0]].component
+            raise ValueError(f"mapping keeps {twice} at several places of {name!r}")

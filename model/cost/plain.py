@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import NamedTuple
 
 from model.architecture import Architecture, StorageLevel
-from model.cost.limits import capacity_violations, mesh_violations
+from model.cost.limits import memory_violations, mesh_violations
 from model.cost.links import LinkDelivery
-from model.cost.nest import Nest, build_nest, check_keeps
+from model.cost.nest import Nest, build_nest, check_keeps, check_places
 from model.cost.prices import (
     access_energy,
     leaking_instances,
     network_latency,
+    paid_energy,
     paying_instances,
 )
 from model.cost.report import DataspaceCost, Evaluation, LevelCost
-from model.cost.rules import rule_of
+from model.cost.rules import CountingRule, rule_of
+from model.cost.shares import Share
 from model.cost.traffic import MulticastDelivery, Traffic, dataspace_traffic
+from model.cost.uneven import Shares, uneven_traffic
 from model.mapping import Mapping
 from model.mapspace import EXACT, TIMELOOP, Counting, Mapspace
 from model.problem import Problem
 
 Named = tuple[str, Traffic]
+
+
+class Load(NamedTuple):
+    """Instances of a level that do the same, and what one of them does with each dataspace that it keeps."""
+
+    instances: int
+    traffic: tuple[Named, ...]
 
 
 def evaluate_in(mapspace: Mapspace, mapping: Mapping) -> Evaluation:
@@ -56,78 +70,166 @@ def evaluate(
     ------
     ValueError
         If the mapping does not belong to the problem and the architecture, if no level keeps a
-        dataspace, or if link transfers are to be counted by another rule than Timeloop's.
+        dataspace, or two places of one memory do, or if link transfers are to be counted by another rule
+        than Timeloop's, or remainders by another one than the exact rule.
     """
     if link_transfers and counting != TIMELOOP:
         raise ValueError("link transfers are counted by Timeloop's rule only")
     rule = rule_of(counting)
     nest = build_nest(problem, architecture, mapping)
     check_keeps(problem, mapping)
+    check_places(architecture, mapping)
+    if nest.uneven and counting != EXACT:
+        raise ValueError(f"remainders are not counted by the rule {counting!r}: {sorted(nest.uneven)}")
+    if nest.uneven:
+        loads = _uneven_loads(problem, architecture, mapping, nest)
+    else:
+        loads = _even_loads(rule, problem, architecture, mapping, nest, link_transfers)
+    steps = nest.steps()
+    needed = _memory_cycles(rule, architecture, steps, loads)
+    busy = max(needed)
+    latency = busy + network_latency(architecture)
+    levels = tuple(
+        _level_cost(architecture, nest, position, _busiest_first(rule, level, steps, own), own_cycles, busy)
+        for position, level, own, own_cycles in zip(
+            architecture.storage_indices, architecture.levels, loads, needed, strict=True
+        )
+    )
+    return Evaluation(
+        violations=(*memory_violations(architecture, levels), *mesh_violations(architecture, mapping)),
+        levels=levels,
+        computes=problem.computes,
+        compute_cycles=steps,
+        compute_instances=nest.instances(len(architecture.nodes)),
+        cycles=math.ceil(latency),
+        compute_energy=problem.computes * architecture.compute.energy,
+        utilization=float(problem.computes / (architecture.compute_instances * latency)),
+        units_per_pj=architecture.units_per_pj,
+        latency_s=None if architecture.cycle_s is None else latency * architecture.cycle_s,
+    )
+
+
+def _memory_cycles(
+    rule: CountingRule, architecture: Architecture, steps: int, loads: Sequence[Sequence[Load]]
+) -> list[int | Fraction]:
+    """Cycles that the memory of each level needs for all its places, which have the same instances."""
+    needed: list[int | Fraction] = []
+    for places in architecture.memories:
+        same = zip(*(loads[place] for place in places), strict=True)
+        joint = [Load(own[0].instances, tuple(pair for load in own for pair in load.traffic)) for own in same]
+        level = architecture.levels[places[0]]
+        needed += [max(_latency(rule, level, steps, load) for load in joint)] * len(places)
+    return needed
+
+
+def _even_loads(
+    rule: CountingRule,
+    problem: Problem,
+    architecture: Architecture,
+    mapping: Mapping,
+    nest: Nest,
+    link_transfers: bool,
+) -> list[list[Load]]:
+    """What each level does where all of its instances do the same."""
     deliver = LinkDelivery if link_transfers else MulticastDelivery
     at: dict[int, list[Named]] = {position: [] for position in architecture.storage_indices}
     for space in problem.dataspaces:
         delivery = deliver(rule, architecture, nest, space)
         for traffic in dataspace_traffic(rule, architecture, mapping, nest, space, delivery):
             at[traffic.position].append((space.name, traffic))
-    steps = nest.steps()
-    needed = [
-        rule.cycles(level, steps, ((name, t.reads, t.fills + t.updates) for name, t in at[position]))
-        for position, level in zip(at, architecture.levels, strict=True)
+    return [[Load(nest.instances(position), tuple(words))] for position, words in at.items()]
+
+
+def _uneven_loads(
+    problem: Problem, architecture: Architecture, mapping: Mapping, nest: Nest
+) -> list[list[Load]]:
+    """What each level does, by the shares of the dimensions that its instances have."""
+    at: dict[int, list[tuple[str, Callable[[Shares], Traffic]]]]
+    at = {position: [] for position in architecture.storage_indices}
+    for space in problem.dataspaces:
+        for position, words in uneven_traffic(architecture, mapping, nest, space):
+            at[position].append((space.name, words))
+    return [
+        [
+            Load(
+                math.prod(share.instances for share in chosen),
+                tuple((name, words(_of_one(problem, chosen))) for name, words in own),
+            )
+            for chosen in product(*(nest.shares(dim, position) for dim in problem.dims))
+        ]
+        for position, own in at.items()
     ]
-    busy = max(needed)
-    cycles = busy + network_latency(architecture)
-    levels = tuple(
-        _level_cost(architecture, nest, position, level, at[position], own, busy)
-        for position, level, own in zip(at, architecture.levels, needed, strict=True)
-    )
-    violations = [
-        violation
-        for level, cost in zip(architecture.levels, levels, strict=True)
-        for violation in capacity_violations(level, cost.size_words)
-    ]
-    return Evaluation(
-        violations=(*violations, *mesh_violations(architecture, mapping)),
-        levels=levels,
-        computes=problem.computes,
-        compute_cycles=steps,
-        compute_instances=nest.instances(len(architecture.nodes)),
-        cycles=cycles,
-        compute_energy=problem.computes * architecture.compute.energy,
-        utilization=problem.computes / (architecture.compute_instances * cycles),
-        units_per_pj=architecture.units_per_pj,
-    )
+
+
+def _of_one(problem: Problem, chosen: Sequence[Share]) -> Shares:
+    """Shares of a single instance."""
+    return {dim: (Share(own.iterations, 1),) for dim, own in zip(problem.dims, chosen, strict=True)}
+
+
+def _latency(rule: CountingRule, level: StorageLevel, steps: int, load: Load) -> int | Fraction:
+    words = ((name, own.reads, own.fills + own.updates) for name, own in load.traffic)
+    return rule.latency(level, steps, words)
+
+
+def _busiest_first(
+    rule: CountingRule, level: StorageLevel, steps: int, loads: Sequence[Load]
+) -> Sequence[Load]:
+    return sorted(loads, key=lambda load: _latency(rule, level, steps, load), reverse=True)
 
 
 def _level_cost(
     architecture: Architecture,
     nest: Nest,
     position: int,
-    level: StorageLevel,
-    traffic: Sequence[Named],
-    needed: int,
-    busy: int,
+    loads: Sequence[Load],
+    needed: int | Fraction,
+    busy: int | Fraction,
 ) -> LevelCost:
-    used = nest.instances(position)
-    paying = paying_instances(level, architecture.instances_above(position), used)
-    children = [nest.children(above) for above in architecture.fanout_indices if above < position]
+    level = architecture.nodes[position]
+    assert isinstance(level, StorageLevel)
+    above = [place for place in architecture.fanout_indices if place < position]
+    children = [Fraction(nest.instances(place + 1), nest.instances(place)) for place in above]
+    paying = paying_instances(level, architecture.instances_above(position), nest.instances(position))
+    by_space = zip(*(load.traffic for load in loads), strict=True)
+    counts = [load.instances for load in loads]
     return LevelCost(
         name=level.name,
-        instances=used,
-        cycles=needed,
-        leak_energy=level.energy.leak_per_cycle * busy * leaking_instances(architecture, level, children),
-        dataspaces=tuple(_dataspace_cost(level, name, words, paying) for name, words in traffic),
+        instances=nest.instances(position),
+        cycles=math.ceil(needed),
+        leak_energy=round(
+            level.energy.leak_per_cycle * busy * leaking_instances(architecture, level, children)
+        ),
+        dataspaces=tuple(
+            _dataspace_cost(
+                level, own[0][0], list(zip(counts, (words for _, words in own), strict=True)), paying
+            )
+            for own in by_space
+        ),
     )
 
 
-def _dataspace_cost(level: StorageLevel, name: str, words: Traffic, paying: int) -> DataspaceCost:
+def _dataspace_cost(
+    level: StorageLevel, name: str, words: Sequence[tuple[int, Traffic]], paying: int
+) -> DataspaceCost:
+    """What a dataspace costs, given the instances that move equally many words, the busiest ones first."""
     packing = level.packing_of(name)
+    one = words[0][1]
     return DataspaceCost(
         dataspace=name,
-        tile_words=words.tile_words,
-        partition_words=words.partition_words,
-        reads=words.reads,
-        fills=words.fills,
-        updates=words.updates,
-        energy=access_energy(level, packing, words.reads, words.fills, words.updates) * paying,
-        size_words=words.tile_words * packing.size_per_value,
+        tile_words=one.tile_words,
+        partition_words=one.partition_words,
+        reads=one.reads,
+        fills=one.fills,
+        updates=one.updates,
+        total_reads=sum(count * own.reads for count, own in words),
+        total_fills=sum(count * own.fills for count, own in words),
+        total_updates=sum(count * own.updates for count, own in words),
+        energy=paid_energy(
+            (
+                (count, access_energy(level, packing, own.reads, own.fills, own.updates))
+                for count, own in words
+            ),
+            paying,
+        ),
+        size_words=one.tile_words * packing.size_per_value,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from operator import itemgetter
 
 from model.architecture import Architecture, Packing, StorageLevel
 
@@ -39,6 +40,23 @@ def paying_instances(level: StorageLevel, instances: int, used: int) -> int:
     return min(used, max(1, instances // level.cluster_size))
 
 
+def paid_energy(energies: Iterable[tuple[int, int]], paying: int) -> int:
+    """Energy of the instances that pay for their accesses: the busiest ones.
+
+    Parameters
+    ----------
+    energies
+        Pairs of a number of instances in use, and the energy of one of them.
+    paying
+        How many pay, see `paying_instances`.
+    """
+    total = 0
+    for instances, energy in sorted(energies, key=itemgetter(1), reverse=True):
+        own = min(instances, paying)
+        total, paying = total + own * energy, paying - own
+    return total
+
+
 def exact_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
     """Cycles that a level needs: those of the compute, or more if a bandwidth does not suffice.
 
@@ -56,14 +74,19 @@ def exact_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> 
     int
         At least `steps`; exact quotients, rounded up.
     """
+    return math.ceil(unrounded_cycles(level, steps, demands))
+
+
+def unrounded_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> Fraction:
+    """The same, not rounded; same parameters."""
     if level.unlimited:
-        return steps
+        return Fraction(steps)
     reads = writes = Fraction(0)
     for name, read, written in demands:
         scale = level.scale(name)
         reads += read * scale
         writes += written * scale
-    return max(steps, transfer_cycles(level, reads, writes))
+    return max(Fraction(steps), transfer_time(level, reads, writes))
 
 
 def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) -> int:
@@ -96,7 +119,11 @@ def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) 
     ):
         if bandwidth is not None and float(bandwidth) < demand:
             slowdown = min(slowdown, float(bandwidth) / demand)
-    return max(steps, math.ceil(steps / slowdown))
+    ports = (
+        math.ceil(steps * (reads * float(port.read_cycles) + writes * float(port.write_cycles)))
+        for port in level.ports
+    )
+    return max(steps, math.ceil(steps / slowdown), *ports)
 
 
 def transfer_cycles(level: StorageLevel, reads: int | Fraction, writes: int | Fraction) -> int:
@@ -114,12 +141,19 @@ def transfer_cycles(level: StorageLevel, reads: int | Fraction, writes: int | Fr
     int
         Rounded up; zero where no bandwidth is limited.
     """
+    return math.ceil(transfer_time(level, reads, writes))
+
+
+def transfer_time(level: StorageLevel, reads: int | Fraction, writes: int | Fraction) -> Fraction:
+    """The same, not rounded; same parameters."""
     demands = (
         (reads, level.read_bandwidth),
         (writes, level.write_bandwidth),
         (reads + writes, level.shared_bandwidth),
     )
-    return max((math.ceil(words / rate) for words, rate in demands if rate is not None), default=0)
+    times = [Fraction(words) / rate for words, rate in demands if rate is not None]
+    times += [reads * port.read_cycles + writes * port.write_cycles for port in level.ports]
+    return max(times, default=Fraction(0))
 
 
 def network_latency(architecture: Architecture) -> int:
@@ -127,7 +161,9 @@ def network_latency(architecture: Architecture) -> int:
     return sum(level.network_fill_latency + level.network_drain_latency for level in architecture.levels)
 
 
-def leaking_instances(architecture: Architecture, level: StorageLevel, used_children: list[int]) -> int:
+def leaking_instances(
+    architecture: Architecture, level: StorageLevel, used_children: Sequence[int | Fraction]
+) -> int:
     """Instances of a level that leak.
 
     Those in use; where a node farther out gates the power, every instance under a used gate.
@@ -139,10 +175,10 @@ def leaking_instances(architecture: Architecture, level: StorageLevel, used_chil
     level
         One of its levels.
     used_children
-        Children in use of each fanout above `level`, outermost first.
+        Children in use of each fanout above `level`, outermost first; averages where they differ.
     """
     gate = level.gating_fanouts
     if gate is None:
-        return math.prod(used_children)
+        return int(math.prod(used_children))
     children = [fanout.size for fanout in architecture.fanouts[gate : len(used_children)]]
-    return math.prod(used_children[:gate]) * math.prod(children)
+    return int(math.prod(used_children[:gate])) * math.prod(children)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from model.objective import objective_value
 
-ViolationKind = Literal["capacity", "min_utilization", "mesh_x", "mesh_y"]
+ViolationKind = Literal["capacity", "min_utilization", "mesh_x", "mesh_y", "metadata"]
 
 
 class Violation(NamedTuple):
@@ -17,19 +17,23 @@ class Violation(NamedTuple):
     Parameters
     ----------
     node
-        Name of the level or fanout.
+        Name of the memory or fanout.
     kind
         Which limit it is.
     demand, limit
         What the mapping takes, and what there is: words of one instance for ``capacity`` and
         ``min_utilization`` (where the limit is the least), children along the axis for ``mesh_x`` and
-        ``mesh_y``.
+        ``mesh_y``, bits of one instance for ``metadata`` (of sparse data).
+    parts
+        Where a memory has several places: the dataspaces that they hold, each with the level that is its
+        place and what it takes, outermost first.
     """
 
     node: str
     kind: ViolationKind
     demand: int
     limit: int | Fraction
+    parts: tuple[tuple[str, str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,9 @@ class DataspaceCost:
     tile_words, partition_words
         Words of the dataspace (its values) in one instance: at a time, and over the whole run.
     reads, fills, updates
-        Such words per instance over the whole run.
+        Such words of the busiest instance over the whole run; without remainders all are alike.
+    total_reads, total_fills, total_updates
+        Those of all instances together.
     energy
         Total of all instances, in the architecture's energy unit.
     size_words
@@ -57,6 +63,9 @@ class DataspaceCost:
     reads: int
     fills: int
     updates: int
+    total_reads: int
+    total_fills: int
+    total_updates: int
     energy: int
     size_words: int
 
@@ -70,9 +79,9 @@ class LevelCost:
     name
         Of the level.
     instances
-        Those in use.
+        Those that are ever in use.
     cycles
-        What its bandwidths need, at least the cycles of the arithmetic.
+        What the bandwidths of the busiest one need, at least the cycles of the arithmetic.
     leak_energy
         Of all instances that leak, in the architecture's energy unit.
     dataspaces
@@ -120,9 +129,10 @@ class Evaluation:
     levels
         Storage levels, outermost first.
     computes, compute_cycles, compute_instances
-        Multiply-accumulates in all, product of the temporal bounds, arithmetic units in use.
-    cycles
-        Latency of the whole problem.
+        Multiply-accumulates in all, steps of the temporal loops, arithmetic units that are ever in use.
+    cycles, latency_s
+        Latency of the whole problem, rounded up, and in seconds, rounded only if the counting rule rounds
+        cycles; None if the architecture has no clock.
     compute_energy
         Energy of all multiply-accumulates, in the architecture's unit.
     utilization
@@ -140,6 +150,7 @@ class Evaluation:
     compute_energy: int
     utilization: float
     units_per_pj: int
+    latency_s: Fraction | None = None
 
     @property
     def valid(self) -> bool:
@@ -160,6 +171,11 @@ class Evaluation:
     def energy_pj(self) -> float:
         """Total energy in picojoule."""
         return self.energy / self.units_per_pj
+
+    @property
+    def energy_j(self) -> float:
+        """Total energy in joules."""
+        return float(Fraction(self.energy, self.units_per_pj * 10**12))
 
     @property
     def edp(self) -> int:

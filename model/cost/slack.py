@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
@@ -19,12 +19,12 @@ RESOURCES: tuple[Resource, ...] = (CAPACITY, *BANDWIDTHS)
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """One limit of a storage level, per instance, and how much of it a mapping uses.
+    """One limit of a memory, per instance, and how much of it a mapping uses.
 
     Parameters
     ----------
     level
-        Name of the storage level.
+        Name of the memory: that of its storage level, unless it has several.
     resource
         Out of `RESOURCES`: ``capacity`` in words, or a bandwidth in words per cycle.
     limit, used
@@ -68,19 +68,26 @@ def slacks(architecture: Architecture, evaluation: Evaluation) -> tuple[Slack, .
         Outermost level first, in the order of `RESOURCES` within a level.
     """
     cycles = evaluation.cycles - network_latency(architecture)
-    pairs = zip(architecture.levels, evaluation.levels, strict=True)
-    return tuple(slack for level, cost in pairs for slack in _level_slacks(level, cost, cycles))
+    return tuple(
+        slack
+        for places in architecture.memories
+        for slack in _memory_slacks(
+            architecture.levels[places[0]], [evaluation.levels[place] for place in places], cycles
+        )
+    )
 
 
-def _level_slacks(level: StorageLevel, cost: LevelCost, cycles: int) -> Iterator[Slack]:
+def _memory_slacks(level: StorageLevel, costs: Sequence[LevelCost], cycles: int) -> Iterator[Slack]:
+    name, spaces = level.component, [space for cost in costs for space in cost.dataspaces]
     if level.usable_words is not None:
-        yield Slack(level.name, CAPACITY, Fraction(level.usable_words), Fraction(cost.size_words))
-    reads = sum((level.scale(space.dataspace) * space.reads for space in cost.dataspaces), Fraction(0))
+        size_words = sum(cost.size_words for cost in costs)
+        yield Slack(name, CAPACITY, Fraction(level.usable_words), Fraction(size_words))
+    reads = sum((level.scale(space.dataspace) * space.reads for space in spaces), Fraction(0))
     written = sum(
-        (level.scale(space.dataspace) * (space.fills + space.updates) for space in cost.dataspaces),
+        (level.scale(space.dataspace) * (space.fills + space.updates) for space in spaces),
         Fraction(0),
     )
     for resource, words in zip(BANDWIDTHS, (reads, written, reads + written), strict=True):
         limit = level.bandwidth(resource)
         if limit is not None:
-            yield Slack(level.name, resource, limit, words / cycles)
+            yield Slack(name, resource, limit, words / cycles)

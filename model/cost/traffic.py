@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.counting import distinct_offsets, extents, tile_words
+from model.cost.counting import Move, distinct_offsets, extents, tile_words
 from model.cost.nest import Nest
 from model.cost.rules import CountingRule
 from model.mapping import Mapping, StorageMapping
@@ -78,10 +79,18 @@ class MulticastDelivery:
 
     def across(self, position: int, stream: Words, for_themselves: bool) -> Words:
         """`stream` for every group of children with different words."""
-        return stream * distinct_children(self.architecture, self.nest, self.space, position)
+        return stream * distinct_children(
+            self.architecture, self.nest, self.space, position, self.rule.copies
+        )
 
 
-def distinct_children(architecture: Architecture, nest: Nest, space: Dataspace, position: int) -> int:
+def distinct_children(
+    architecture: Architecture,
+    nest: Nest,
+    space: Dataspace,
+    position: int,
+    copies: Callable[[Iterable[Move]], int] = distinct_offsets,
+) -> int:
     """Accesses above a fanout per word that each used child receives.
 
     Parameters
@@ -92,11 +101,13 @@ def distinct_children(architecture: Architecture, nest: Nest, space: Dataspace, 
         The dataspace; the children of a fanout with `space` under ``no_multicast`` count one by one.
     position
         Of the fanout in ``architecture.nodes``.
+    copies
+        How many accesses serve the children of a fanout, see `model.cost.rules`.
     """
     fanout = architecture.nodes[position]
     if isinstance(fanout, Fanout) and space.name in fanout.no_multicast:
         return nest.children(position)
-    return distinct_offsets(nest.spatial_moves(space, position))
+    return copies(nest.spatial_moves(space, position))
 
 
 def reuses(architecture: Architecture, space: Dataspace, position: int) -> bool:
@@ -173,14 +184,16 @@ def dataspace_traffic(
         above, beside = (0, 0) if position == kept[0] else delivery.received(position)
         held = touched(position, position)
         firsts = (touched(position, asking) if space.read_write else held), held
-        counts = _counts(node, space, stream, (above, 0 if passes else beside), firsts)
-        traffic.append(Traffic(position, tiles[position], held, *counts))
+        reads, fills, updates = accesses(node, space, stream, (above, 0 if passes else beside), firsts)
+        if rule.drains_are_reads and space.read_write:
+            reads += _nearest(above)
+        traffic.append(Traffic(position, tiles[position], held, reads, fills, updates))
         if not passes:
             asking, stream = position, above
     return tuple(reversed(traffic))
 
 
-def _counts(
+def accesses(
     level: StorageLevel,
     space: Dataspace,
     served: Words,

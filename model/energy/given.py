@@ -11,14 +11,15 @@ from operator import itemgetter
 
 from model.energy.figures import exact_decimal, place
 from model.energy.request import Figure, Kind
+from model.sparsity import COMPUTE_ACTIONS, STORAGE_ACTIONS
 from model.text.arithmetic import calculated
 from model.text.expressions import evaluate
 from model.text.fields import add_once, as_name, items_of, keyed_mapping
 from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
 
 _ACTIONS: Mapping[Kind, tuple[str, ...]] = {
-    "storage": ("read", "write", "fill", "update", "leak"),
-    "compute": ("compute", "leak"),
+    "storage": ("read", "write", "fill", "update", "leak", *STORAGE_ACTIONS),
+    "compute": ("compute", "leak", *COMPUTE_ACTIONS),
 }
 _ACTION_KEYS = ("energy", "name")
 
@@ -54,7 +55,8 @@ def read_given(
         what = "area" if action is None else action
         if action is not None and action not in _ACTIONS[kind]:
             known = _ACTIONS[kind]
-            hint = did_you_mean(action, known) or f"its actions: {', '.join(known)}"
+            usual = [name for name in known if name not in (*STORAGE_ACTIONS, *COMPUTE_ACTIONS)]
+            hint = did_you_mean(action, known) or f"its actions: {', '.join(usual)}"
             raise SpecError(f"unknown action `{action}` of a {kind} component", where.span, hint=hint)
         add_once(spans, action, node.span, f"`{what}` is given twice", "the first figure is here")
         figure = _figure(node, "`area`" if action is None else f"the energy of `{action}`", names)

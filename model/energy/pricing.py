@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import product
 
 from model.energy.components import Component, CompoundClasses, CompoundComponent, Library, PrimitiveComponent
 from model.energy.estimator import DEFAULT_DRAM, asks_for_placeholders, is_placeholder, parse_node
@@ -45,6 +46,32 @@ _TABLE_NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
         "leak": ("leak",),
     },
     "compute": {"compute": ("mac_random", "mult_random", "mac", "mult", "compute")},
+}
+
+
+def _sparse_storage_names() -> dict[str, tuple[str, ...]]:
+    """Return what Timeloop looks for in an ERT, by action, the best name first."""
+    names: dict[str, tuple[str, ...]] = {
+        "decompression": ("decompression_count",),
+        "compression": ("compression_count",),
+    }
+    for data, access in product(("", "metadata_"), ("read", "fill", "update")):
+        stems = [data + access] if access == "read" else [data + access, data + "write"]
+        gated = [f"gated_{stem}" for stem in stems]
+        names[f"gated_{data}{access}"] = tuple(gated)
+        names[f"skipped_{data}{access}"] = (*(f"skipped_{stem}" for stem in stems), *gated)
+        if data:
+            names[data + access] = (*(f"random_{stem}" for stem in stems), *stems)
+    return names
+
+
+_GATED_COMPUTE = ("mac_gated", "mult_gated", "compute_gated")
+_SPARSE_NAMES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
+    "storage": _sparse_storage_names(),
+    "compute": {
+        "gated_compute": _GATED_COMPUTE,
+        "skipped_compute": ("mac_skipped", "mult_skipped", "compute_skipped", *_GATED_COMPUTE),
+    },
 }
 _GENERIC_CLASSES = frozenset({"storage", "compute"})
 
@@ -135,7 +162,23 @@ def _price(request: EnergyRequest, tables: EnergyTables, library: Library) -> Pr
         sources={action: figures[action][1] for action in energies},
         given=given.given | rest.given,
         remarks=(*given.remarks, *rest.remarks, *_idle_arithmetic(request, tables)),
+        further=dict(_sparse_figures(request, tables, library)) if request.sparse else {},
     )
+
+
+def _sparse_figures(
+    request: EnergyRequest, tables: EnergyTables, library: Library
+) -> Iterator[tuple[str, Decimal]]:
+    """Yield the energies of actions on sparse data that the user or the ERT gives."""
+    table = tables.energies.get(request.name)
+    listed = {} if table is None else table.actions
+    for action, names in _SPARSE_NAMES[request.kind].items():
+        if action in request.given:
+            yield action, _scaled(request.given[action], action, request, library)[0]
+            continue
+        known = [listed[name][0] for name in names if name in listed]
+        if known:
+            yield action, known[0]
 
 
 def _idle_arithmetic(request: EnergyRequest, tables: EnergyTables) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ class EnergyRequest:
     given_area: Figure | None = None  # by the user, of one instance, in square micrometres
     span: Span | None = None
     places: Mapping[str, Span] = field(default_factory=dict)  # places of its attributes, and that of `CLASS`
+    sparse: bool = False  # whether actions on sparse data are priced as well
 
     @property
     def model_class(self) -> str:
@@ -71,3 +72,5 @@ class Prices:
     # Actions whose figures stand in the spec or its ERT; others are estimated or count as zero.
     given: frozenset[str] = frozenset()
     remarks: tuple[str, ...] = ()
+    # Actions on sparse data, by their names in `model.sparsity`; those that nobody prices are missing
+    further: Mapping[str, Decimal] = field(default_factory=dict)

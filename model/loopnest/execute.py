@@ -1,11 +1,13 @@
 """Runs the loop nest of a mapping step by step, all instances in lockstep.
 
 Each storage level that keeps a dataspace holds exactly the current tile of it in every used instance: the
-bounding box of its words, with those that strides skip.
+bounding box of its words, with those that strides skip, cut off where a dimension ends. Steps in which
+no arithmetic unit has anything to do are left out.
 When a loop outside a level advances, words that are no longer in the tile leave (partial sums are written
 back to the next outer level that keeps the dataspace), and words that were not in the previous tile are
-delivered. The arithmetic asks for its operands and its partial sum anew in each step. Nothing is computed
-by formula: every count is a word seen moving.
+delivered. An instance that lies beyond the end of a dimension for a while has nothing to do: it keeps
+what its next tile holds, and what is still at its place in the nest. The arithmetic asks for its operands
+and its partial sum anew in each step. Nothing is computed by formula: every count is a word seen moving.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Named
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise, product
 
 import numpy as np
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.loopnest.layout import Layout
-from model.loopnest.storage import AccessCounts, Link, Store, Words
+from model.loopnest.storage import EMPTY, AccessCounts, Link, Store, Visits, Words
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 
@@ -40,11 +42,18 @@ class Execution:
         Accesses per name of a storage level and of a dataspace that it keeps.
     steps
         Iterations of the temporal loops, one multiply-accumulate per used arithmetic unit each.
+    room_words
+        By name of a memory: the most words of it that the tiles at all its places took at a time, in one
+        instance.
+    overfull
+        Memories of which that is more than there is.
     """
 
     outputs: dict[str, Array]
     counts: dict[tuple[str, str], AccessCounts]
     steps: int
+    room_words: dict[str, int]
+    overfull: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +67,23 @@ class _NestLoop:
     spatial: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Digits of all temporal loops: the point where they stand, and the outermost loop that has advanced.
+
+    That is number 1 for the outermost one of all, and 0 in the first step.
+    """
+
+    point: dict[str, int]
+    advanced: int
+
+
+@dataclass
 class _Chain:
     """The stores of one dataspace, from the whole tensor to the arithmetic, and the links between them.
 
-    ``depths`` says per link how many temporal loops lie outside its child.
+    ``depths`` says per link how many temporal loops lie outside its child, ``visits`` how often its child
+    has moved on.
     """
 
     space: Dataspace
@@ -70,14 +91,20 @@ class _Chain:
     links: tuple[Link, ...]
     depths: tuple[int, ...]
     levels: tuple[str, ...]
+    visits: list[int] = field(init=False)
 
-    def advance(self, base: int, advanced: int) -> None:
-        """Move on to the step whose first point is at `base`: tiles inside loop `advanced` change."""
-        moved = [link for link, depth in zip(self.links, self.depths, strict=True) if depth >= advanced]
-        for link in reversed(moved):
-            link.write_back(base)
-        for link in moved:
-            link.deliver(base)
+    def __post_init__(self) -> None:
+        self.visits = [-1 for _ in self.links]
+
+    def advance(self, advanced: int) -> None:
+        """Move on to the next step: tiles inside loop `advanced` change."""
+        moved = [number for number, depth in enumerate(self.depths) if depth >= advanced]
+        for number in moved:
+            self.visits[number] += 1
+        for number in reversed(moved):
+            self.links[number].write_back(self.visits[number])
+        for number in moved:
+            self.links[number].deliver(self.visits[number])
 
     def drain(self) -> None:
         """Write everything back."""
@@ -88,6 +115,10 @@ class _Chain:
     def registers(self) -> list[dict[int, int]]:
         """What each arithmetic unit holds: one word and its value."""
         return [buffer.held for buffer in self.links[-1].child.buffers]
+
+    def at_work(self) -> list[bool]:
+        """Whether each arithmetic unit has anything to do in this step."""
+        return [tile is not None for tile in self.links[-1].child.tiles(self.visits[-1])]
 
     @property
     def tensor(self) -> dict[int, int]:
@@ -109,7 +140,8 @@ def execute(
     Parameters
     ----------
     problem, architecture, mapping
-        What to execute; loop bounds must multiply to the problem's bounds.
+        What to execute. The bounds of a dimension's loops multiply to the problem's, or the outermost one is
+        what the others leave of it, rounded up.
     operands
         One integer array per read-only dataspace, of the shape of `Layout`.
 
@@ -123,13 +155,16 @@ def execute(
     """
     _check_names(problem, mapping)
     loops = _nest(problem, architecture, mapping)
-    chains = [_chain(problem, architecture, mapping, loops, space) for space in problem.dataspaces]
+    steps = list(_steps(problem, [loop for loop in loops if not loop.spatial]))
+    chains = [_chain(problem, architecture, mapping, loops, steps, space) for space in problem.dataspaces]
     for chain in chains:
         _load(chain, operands)
-    temporal = [loop for loop in loops if not loop.spatial]
-    for point, advanced in _steps(problem, temporal):
+    memories = list(_memories(architecture, chains))
+    for step in steps:
         for chain in chains:
-            chain.advance(chain.layout.position(point), advanced)
+            chain.advance(step.advanced)
+        for memory in memories:
+            memory.look()
         _compute(chains)
     for chain in chains:
         chain.drain()
@@ -139,7 +174,42 @@ def execute(
         for chain in chains
         for level, link in zip(chain.levels, chain.links, strict=False)
     }
-    return Execution(outputs, counts, math.prod(loop.bound for loop in temporal))
+    return Execution(
+        outputs,
+        counts,
+        len(steps),
+        {memory.name: memory.most_words for memory in memories},
+        frozenset(memory.name for memory in memories if memory.most_words > memory.usable_words),
+    )
+
+
+@dataclass
+class _Memory:
+    """A memory, the stores at its places with the words that a value takes, and the most they ever held."""
+
+    name: str
+    usable_words: float
+    stores: list[tuple[Store, int]]
+    most_words: int = 0
+
+    def look(self) -> None:
+        """Take note of what the stores hold now."""
+        held = ([len(buffer.held) * size for buffer in store.buffers] for store, size in self.stores)
+        self.most_words = max(self.most_words, *map(sum, zip(*held, strict=True)), 0)
+
+
+def _memories(architecture: Architecture, chains: list[_Chain]) -> Iterator[_Memory]:
+    """Yield the memories with the stores at all their places."""
+    levels = {level.name: level for level in architecture.levels}
+    for name in dict.fromkeys(level.component for level in architecture.levels):
+        stores = [
+            (link.child, levels[place].packing_of(chain.space.name).size_per_value)
+            for chain in chains
+            for place, link in zip(chain.levels, chain.links, strict=False)
+            if levels[place].component == name
+        ]
+        room = next(level.usable_words for level in architecture.levels if level.component == name)
+        yield _Memory(name, math.inf if room is None else room, stores)
 
 
 def _check_names(problem: Problem, mapping: Mapping) -> None:
@@ -175,8 +245,12 @@ def _nest(problem: Problem, architecture: Architecture, mapping: Mapping) -> lis
                 _NestLoop(node, loop.dim, loop.bound, stride[loop.dim], isinstance(part, FanoutMapping))
             )
             stride[loop.dim] *= loop.bound
-    if stride != problem.bound:
-        raise ValueError(f"the loops cover {stride} instead of {problem.bound}")
+    for dim, bound in problem.bound.items():
+        own = [loop for loop in nest if loop.dim == dim and loop.bound > 1]
+        # The last one, outermost of all, begins its last iteration before the end and ends it there or later.
+        inner, outer = (own[-1].stride, own[-1].bound) if own else (1, 1)
+        if not (outer - 1) * inner < bound <= outer * inner:
+            raise ValueError(f"the loops cover {stride} instead of {problem.bound}")
     return nest[::-1]
 
 
@@ -185,6 +259,7 @@ def _chain(
     architecture: Architecture,
     mapping: Mapping,
     loops: list[_NestLoop],
+    steps: list[_Step],
     space: Dataspace,
 ) -> _Chain:
     layout = Layout.of(problem, space)
@@ -198,14 +273,7 @@ def _chain(
     # The whole tensor lies outside of all nodes, the arithmetic inside of them.
     places = [-1, *kept, len(mapping.nodes)]
     stores = [
-        _store(
-            architecture,
-            space,
-            place,
-            layout.bounding_box(_extents(loops, place)),
-            _offsets(loops, place, layout),
-        )
-        for place in places
+        _store(architecture, space, place, _visits(problem, loops, steps, place, layout)) for place in places
     ]
     ways = [_way(architecture, loops, space, a, b) for a, b in pairwise(places)]
     links = tuple(
@@ -225,29 +293,57 @@ def _extents(loops: list[_NestLoop], place: int) -> dict[str, int]:
     return extents
 
 
-def _offsets(loops: list[_NestLoop], place: int, layout: Layout) -> tuple[int, ...]:
-    """Per instance at `place`, how far its tile lies from the first instance's."""
+def _visits(
+    problem: Problem, loops: list[_NestLoop], steps: list[_Step], place: int, layout: Layout
+) -> tuple[Visits, ...]:
+    """Per instance at `place`, its tiles whenever a loop outside advances."""
     across = [loop for loop in loops if loop.spatial and loop.node < place]
+    depth = sum(not loop.spatial and loop.node < place for loop in loops)
+    points = [step.point for step in steps if step.advanced <= depth]
+    extents = _extents(loops, place)
     return tuple(
-        sum(i * loop.stride * layout.weight[loop.dim] for i, loop in zip(index, across, strict=True))
+        _visits_of(problem, layout, extents, points, _offset(across, index))
         for index in product(*(range(loop.bound) for loop in across))
     )
 
 
-def _store(
-    architecture: Architecture, space: Dataspace, place: int, tile: Words, offsets: tuple[int, ...]
-) -> Store:
+def _offset(across: Sequence[_NestLoop], index: Sequence[int]) -> dict[str, int]:
+    """By dimension, how far an instance is from the first one."""
+    offset: dict[str, int] = {}
+    for digit, loop in zip(index, across, strict=True):
+        offset[loop.dim] = offset.get(loop.dim, 0) + digit * loop.stride
+    return offset
+
+
+def _visits_of(
+    problem: Problem,
+    layout: Layout,
+    extents: Named[str, int],
+    points: Sequence[Named[str, int]],
+    offset: Named[str, int],
+) -> Visits:
+    tiles: list[Words | None] = []
+    covered: list[Words] = []
+    for point in points:
+        start = {dim: at + offset.get(dim, 0) for dim, at in point.items()}
+        left = {dim: min(extents.get(dim, 1), problem.bound[dim] - at) for dim, at in start.items()}
+        inside = all(left[term.dim] > 0 for rank in layout.ranks for term in rank)
+        covered.append(layout.touched(start, left) if inside else EMPTY)
+        tiles.append(covered[-1] if min(left.values()) > 0 else None)
+    return Visits(tuple(tiles), tuple(covered))
+
+
+def _store(architecture: Architecture, space: Dataspace, place: int, visits: tuple[Visits, ...]) -> Store:
     if place < 0:
-        return Store(tile, offsets)
+        return Store(visits)
     if place == len(architecture.nodes):
-        return Store(tile, offsets, temporal_reuse=False)
+        return Store(visits, temporal_reuse=False)
     level = architecture.nodes[place]
     assert isinstance(level, StorageLevel)
     if space.name in level.no_coalesce:
         raise ValueError(f"{level.name} keeps {space.name} without coalescing, which is not executed")
     return Store(
-        tile,
-        offsets,
+        visits,
         temporal_reuse=space.name not in level.no_temporal_reuse,
         elides_first_touch=space.name not in level.rmw_first_update,
     )
@@ -266,26 +362,27 @@ def _way(
     return tuple(way)
 
 
-def _steps(problem: Problem, temporal: list[_NestLoop]) -> Iterator[tuple[dict[str, int], int]]:
-    """Yield each step's first point, and which loop outermost has advanced: the first is number 1.
-
-    In the first step that number is 0.
-    """
+def _steps(problem: Problem, temporal: list[_NestLoop]) -> Iterator[_Step]:
+    """Yield the steps in which the first arithmetic unit, and with it any, has something to do."""
     last: tuple[int, ...] = ()
     for index in product(*(range(loop.bound) for loop in temporal)):
         point = dict.fromkeys(problem.dims, 0)
         for i, loop in zip(index, temporal, strict=True):
             point[loop.dim] += i * loop.stride
+        if any(at >= problem.bound[dim] for dim, at in point.items()):
+            continue
         advanced = next((n for n, (a, b) in enumerate(zip(last, index, strict=False)) if a != b), -1)
         last = index
-        yield point, advanced + 1
+        yield _Step(point, advanced + 1)
 
 
 def _compute(chains: list[_Chain]) -> None:
-    """One multiply-accumulate in each arithmetic unit, from registers to registers."""
+    """One multiply-accumulate in each arithmetic unit that has work, from registers to registers."""
     operands = [chain.registers for chain in chains if not chain.space.read_write]
     results = [chain.registers for chain in chains if chain.space.read_write]
-    for unit in range(len(results[0])):
+    for unit, works in enumerate(chains[0].at_work()):
+        if not works:
+            continue
         term = math.prod(value for registers in operands for value in registers[unit].values())
         for registers in results:
             (word,) = registers[unit]

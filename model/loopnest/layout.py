@@ -53,11 +53,11 @@ class Layout:
         """Flat position of the word that an iteration uses."""
         return self.origin + sum(self.weight[dim] * index for dim, index in point.items())
 
-    def bounding_box(self, extents: Mapping[str, int]) -> frozenset[int]:
-        """Flat positions in the box that a block of iterations touches, relative to its first point's."""
-        within = {0}
+    def touched(self, start: Mapping[str, int], extents: Mapping[str, int]) -> frozenset[int]:
+        """Flat positions in the box that a block of iterations touches."""
+        within = {self.position(start)}
         for i, rank in enumerate(self.ranks):
-            reaches = [term.coefficient * (extents.get(term.dim, 1) - 1) for term in rank]
+            reaches = [term.coefficient * (extents[term.dim] - 1) for term in rank]
             least, most = (sum(bound(0, reach) for reach in reaches) for bound in (min, max))
             step = math.prod(self.shape[i + 1 :])
             within = {at + step * index for at in within for index in range(least, most + 1)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Words = frozenset[int]
-Request = tuple[tuple[Words, tuple[int, ...]], ...]
-"""What a subtree asks for in one step: sets of words, each with the child instances that it is for."""
+EMPTY: Words = frozenset()
+
+Way = tuple[Hashable, ...]
+"""How a request comes to a store: through which children of fanouts, and the tile that it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +19,13 @@ class AccessCounts:
     Parameters
     ----------
     reads, fills, updates
-        Words, summed over the used instances.
+        Words, summed over the instances in use.
     tile_words
         The most that one instance ever held.
     instances
-        Instances in use.
+        Instances that were ever in use.
+    of_instances
+        Reads, fills and updates of each instance in use.
     """
 
     reads: int
@@ -29,6 +33,14 @@ class AccessCounts:
     updates: int
     tile_words: int
     instances: int
+    of_instances: tuple[tuple[int, int, int], ...] = field(default=(), compare=False)
+
+
+@dataclass
+class Parcel:
+    """What one access brings of one word: children that got it, and have not given it up."""
+
+    holders: int
 
 
 @dataclass
@@ -39,13 +51,55 @@ class Buffer:
     ----------
     held
         Value of each word that is there.
+    parcels
+        With which access each word came, where partial sums go back.
     arrived, served
         Words that have ever come in, and that have ever been handed to a child.
     """
 
     held: dict[int, int] = field(default_factory=dict)
+    parcels: dict[int, Parcel] = field(default_factory=dict)
     arrived: set[int] = field(default_factory=set)
     served: set[int] = field(default_factory=set)
+    reads: int = 0
+    fills: int = 0
+    updates: int = 0
+    most_words: int = 0
+
+    def take(self, words: Words, parcels: Mapping[int, Parcel]) -> None:
+        """Remember with which access partial sums came."""
+        for word in words:
+            self.parcels[word] = parcels[word]
+            parcels[word].holders += 1
+
+
+@dataclass(frozen=True)
+class Visits:
+    """What one instance is to hold, visit by visit: the loops outside of its level are in one iteration.
+
+    Parameters
+    ----------
+    tiles
+        Its tile, None where it has nothing to do.
+    covered
+        The tile that it would have if it had: the words at its place in the nest.
+    """
+
+    tiles: tuple[Words | None, ...]
+    covered: tuple[Words, ...]
+    upcoming: tuple[Words, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        upcoming: list[Words] = []
+        following = EMPTY
+        for tile in reversed(self.tiles):
+            following = following if tile is None else tile
+            upcoming.append(following)
+        object.__setattr__(self, "upcoming", tuple(reversed(upcoming)))
+
+    def spared(self, visit: int | None) -> Words:
+        """Words that are not given up when a visit begins: they are at its place, or wanted next."""
+        return EMPTY if visit is None else self.covered[visit] | self.upcoming[visit]
 
 
 @dataclass
@@ -54,60 +108,57 @@ class Store:
 
     Parameters
     ----------
-    box
-        Words of an instance's tile, relative to the tile's first one.
-    offsets
-        Per instance, how far its tile is from that of the first instance.
+    visits
+        Per instance, what it is to hold.
     temporal_reuse
         False if words that stay in the tile are dropped and fetched again all the same.
     elides_first_touch
         True if the first touch of a word of a read-write dataspace needs neither fill nor read.
     """
 
-    box: Words
-    offsets: tuple[int, ...]
+    visits: tuple[Visits, ...]
     temporal_reuse: bool = True
     elides_first_touch: bool = True
     buffers: list[Buffer] = field(init=False)
-    reads: int = 0
-    fills: int = 0
-    updates: int = 0
-    tile_words: int = 0
 
     def __post_init__(self) -> None:
-        self.buffers = [Buffer() for _ in self.offsets]
+        self.buffers = [Buffer() for _ in self.visits]
 
-    def tile(self, instance: int, base: int) -> Words:
-        """Words of one instance's tile."""
-        start = base + self.offsets[instance]
-        return frozenset(start + word for word in self.box)
+    def leaving(self, visit: int | None) -> list[Words]:
+        """Words that each instance gives up when a visit begins, or at the end."""
+        return [
+            frozenset(buffer.held) - own.spared(visit if self.temporal_reuse else None)
+            for buffer, own in zip(self.buffers, self.visits, strict=True)
+        ]
 
-    def leaving(self, base: int | None) -> list[Words]:
-        """Words that each instance gives up when the tiles move."""
-        held = [frozenset(buffer.held) for buffer in self.buffers]
-        if base is None or not self.temporal_reuse:
-            return held
-        return [words - self.tile(i, base) for i, words in enumerate(held)]
-
-    def missing(self, base: int) -> list[Words]:
-        """Words that each instance does not hold of its tile."""
-        return [self.tile(i, base).difference(buffer.held) for i, buffer in enumerate(self.buffers)]
-
-    def drop(self, words: Sequence[Words]) -> None:
-        """Forget words of each instance.
-
-        Raises
-        ------
-        KeyError
-            If an instance does not hold one of them.
-        """
-        for buffer, dropped in zip(self.buffers, words, strict=True):
-            for word in dropped:
-                del buffer.held[word]
+    def tiles(self, visit: int) -> list[Words | None]:
+        """The tile of each instance in a visit, None where it has nothing to do."""
+        return [own.tiles[visit] for own in self.visits]
 
     def counts(self) -> AccessCounts:
         """What has been counted so far."""
-        return AccessCounts(self.reads, self.fills, self.updates, self.tile_words, len(self.buffers))
+        used = [
+            buffer
+            for buffer, own in zip(self.buffers, self.visits, strict=True)
+            if any(tile is not None for tile in own.tiles)
+        ]
+        of_instances = tuple((buffer.reads, buffer.fills, buffer.updates) for buffer in used)
+        reads, fills, updates = (sum(words) for words in zip(*of_instances, strict=True))
+        most = max(buffer.most_words for buffer in used)
+        return AccessCounts(reads, fills, updates, most, len(used), of_instances)
+
+
+@dataclass
+class Request:
+    """What reaches a store of what children ask for with one tile: words, and who lacks which of them."""
+
+    tile: Words
+    receivers: list[tuple[int, Words]]
+
+    @property
+    def words(self) -> Words:
+        """Words that are to be read: any receiver lacks them."""
+        return frozenset[int]().union(*(lacks for _, lacks in self.receivers))
 
 
 @dataclass(frozen=True)
@@ -119,8 +170,8 @@ class Link:
     parent, child
         The outer and the inner store; transfers change both.
     fanouts
-        For every fanout on the way, outermost first: the children in use, and whether they can be reached
-        by one multicast.
+        For every fanout on the way, outermost first: its children, and whether they can be reached by one
+        multicast.
     read_write
         Whether partial sums go back to `parent`; otherwise what leaves `child` is dropped.
     fills_counted
@@ -134,44 +185,60 @@ class Link:
     read_write: bool
     fills_counted: bool = True
 
-    def write_back(self, base: int | None) -> None:
-        """Empty the child of what its next tile does not hold.
+    @property
+    def _children(self) -> int:
+        """Instances of the child per instance of the parent."""
+        return len(self.child.buffers) // len(self.parent.buffers)
 
-        Children that give up the same words in one step are reduced on the way: one update each.
+    def write_back(self, visit: int | None) -> None:
+        """Empty the child of what it gives up when a visit begins, or at the end.
+
+        Partial sums of a word that came with one access go back with one: they are added on the way.
         """
-        leaving = self.child.leaving(base)
+        for number, words in enumerate(self.child.leaving(visit)):
+            target = self.parent.buffers[number // self._children]
+            for word in words:
+                self._give_up(self.child.buffers[number], word, target)
+
+    def deliver(self, visit: int) -> None:
+        """Bring each child what its tile lacks; children with equal tiles share the accesses."""
+        tiles = self.child.tiles(visit)
+        asked: list[dict[Way, Request]] = [
+            {} if tile is None else {(tile,): Request(tile, [(number, tile - {*buffer.held})])}
+            for number, (tile, buffer) in enumerate(zip(tiles, self.child.buffers, strict=True))
+        ]
+        for number, requests in enumerate(self._gather(asked)):
+            for request in requests.values():
+                self._send(self.parent.buffers[number], request)
+        for buffer in self.child.buffers:
+            buffer.most_words = max(buffer.most_words, len(buffer.held))
+
+    def _give_up(self, buffer: Buffer, word: int, target: Buffer) -> None:
+        value = buffer.held.pop(word)
         if not self.read_write:
-            self.child.drop(leaving)
             return
-        for instance, request in enumerate(self._gather(leaving)):
-            for words, senders in request:
-                self._reduce(self.parent.buffers[instance], words, senders)
+        target.held[word] += value
+        parcel = buffer.parcels.pop(word)
+        parcel.holders -= 1
+        target.updates += parcel.holders == 0
 
-    def deliver(self, base: int) -> None:
-        """Bring each child what its tile lacks; equal requests of one step are one read."""
-        for instance, request in enumerate(self._gather(self.child.missing(base))):
-            for words, receivers in request:
-                self._send(self.parent.buffers[instance], words, receivers)
-        most = max(len(buffer.held) for buffer in self.child.buffers)
-        self.child.tile_words = max(self.child.tile_words, most)
-
-    def _reduce(self, target: Buffer, words: Words, senders: tuple[int, ...]) -> None:
-        self.parent.updates += len(words)
-        for word in words:
-            target.held[word] += sum(self.child.buffers[sender].held.pop(word) for sender in senders)
-
-    def _send(self, source: Buffer, words: Words, receivers: tuple[int, ...]) -> None:
-        self.parent.reads += self._charged(self.parent, words, source.served)
+    def _send(self, source: Buffer, request: Request) -> None:
+        words = request.words
+        source.reads += self._charged(self.parent, words, source.served)
         source.served |= words
-        for receiver in receivers:
+        values = {word: source.held[word] for word in words}
+        parcels = {word: Parcel(0) for word in words}
+        for receiver, lacks in request.receivers:
             buffer = self.child.buffers[receiver]
             if self.fills_counted:
-                self.child.fills += self._charged(self.child, words, buffer.arrived)
-            buffer.arrived |= words
-            buffer.held.update((word, source.held[word]) for word in words)
+                buffer.fills += self._charged(self.child, lacks, buffer.arrived)
+            buffer.arrived |= lacks
+            buffer.held.update((word, values[word]) for word in lacks)
             if self.read_write:
                 # The partial sum moves to one receiver; the others add to zero.
-                source.held.update(dict.fromkeys(words, 0))
+                values.update(dict.fromkeys(lacks, 0))
+                source.held.update(dict.fromkeys(lacks, 0))
+                buffer.take(lacks, parcels)
 
     def _charged(self, store: Store, words: Words, touched: set[int]) -> int:
         """Accesses that moving `words` costs at `store`, of which `touched` were there before."""
@@ -179,27 +246,24 @@ class Link:
             return len(words & touched)
         return len(words)
 
-    def _gather(self, wanted: Sequence[Words]) -> list[Request]:
-        """Return, per parent instance, what arrives there of what each child wants to exchange."""
-        requests: list[Request] = [
-            ((words, (child,)),) if words else () for child, words in enumerate(wanted)
-        ]
+    def _gather(self, asked: list[dict[Way, Request]]) -> list[dict[Way, Request]]:
+        """Return, per parent instance, what arrives there of what each child asks for."""
         for size, multicast in reversed(self.fanouts):
-            chunks = [requests[i : i + size] for i in range(0, len(requests), size)]
-            requests = [merge(chunk) if multicast else sum(chunk, ()) for chunk in chunks]
-        return requests
+            chunks = [asked[i : i + size] for i in range(0, len(asked), size)]
+            asked = [join(chunk, multicast) for chunk in chunks]
+        return asked
 
 
-def merge(requests: Sequence[Request]) -> Request:
-    """Join the requests of one fanout's children."""
-    groups: dict[tuple[Words, ...], list[tuple[int, ...]]] = {}
-    for request in requests:
-        key = tuple(words for words, _ in request)
-        receivers = [children for _, children in request]
-        known = groups.get(key)
-        groups[key] = receivers if known is None else [a + b for a, b in zip(known, receivers, strict=True)]
-    return tuple(
-        (words, children)
-        for key, receivers in groups.items()
-        for words, children in zip(key, receivers, strict=True)
-    )
+def join(children: Sequence[dict[Way, Request]], multicast: bool) -> dict[Way, Request]:
+    """Join the requests of one fanout's children.
+
+    With multicast, children that ask for the same tiles are served together, request by request.
+    """
+    joined: dict[Way, Request] = {}
+    for number, requests in enumerate(children):
+        tiles = frozenset(request.tile for request in requests.values())
+        via: Hashable = tiles if multicast else number
+        for way, request in requests.items():
+            known = joined.setdefault((via, *way), Request(request.tile, []))
+            known.receivers.extend(request.receivers)
+    return joined

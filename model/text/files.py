@@ -40,7 +40,7 @@ class IncludeRoots:
 
 def _may_share(target: Path, tree: Path) -> bool:
     """Whether a file of `tree` is marked as shared, or a directory may hold such files."""
-    if target.is_dir():
+    if is_directory(target):
         return True
     return _is_marked(target.relative_to(tree).parts) and target.name.endswith(SPEC_SUFFIXES)
 

@@ -12,7 +12,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from model.mapspace import COUNTINGS
+from model.extents import FACTORS
+from model.mapspace import COUNTINGS, PRICED_COUNTINGS, Counting
 from model.objective import ADDITIVE, CRITERIA, OBJECTIVES, TIMELOOP_METRICS, TOTAL
 from model.text.limits import Limits
 from model.wording import printable
@@ -44,12 +45,26 @@ def add_spec_command(
     summary: str,
     specs_nargs: str = "+",
     specs_help: str = "YAML files with a problem and an architecture, merged by top-level key",
+    countings: Sequence[Counting] = COUNTINGS,
 ) -> argparse.ArgumentParser:
     """Add a command that reads specs, with the options on how to read them."""
     parser = add_command(commands, name, summary)
     parser.add_argument("specs", nargs=specs_nargs, type=input_path, metavar="SPEC", help=specs_help)
-    add_reading(parser)
+    add_reading(parser, countings)
     return parser
+
+
+def add_arch(parser: argparse.ArgumentParser, one_einsum: bool = True) -> None:
+    """Add the options of the commands that read architectures of AccelForge, or one Einsum of a workload."""
+    group = parser.add_argument_group("workloads and architectures of AccelForge")
+    if one_einsum:
+        group.add_argument(
+            "--einsum", metavar="NAME", help="the Einsum of the workload in SPEC that is meant"
+        )
+    _add_path(group, "--costs", "YAML table of what the components of an `arch` cost", "TABLE")
+    _add_flag(
+        group, "--no-fuse", "keep every tensor in the outermost memory where an `arch` leaves that open"
+    )
 
 
 def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
@@ -80,17 +95,21 @@ def _add_repeatable(
     )
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
+_RULES = "as an execution moves them (exact, the default) or as Timeloop does (timeloop)"
+_THIRD_RULE = ", or as AccelForge does (accelforge)"
+
+
+def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] = COUNTINGS) -> None:
     """Add the options on how specs are read."""
     group = parser.add_argument_group("how specs are read")
     _add_repeatable(group, "--set", "variables", "NAME=VALUE", "set a template variable; may be repeated")
     _add_flag(group, "--ignore-sparse", "drop densities and sparse optimizations instead of refusing them")
     group.add_argument(
         "--counting",
-        choices=COUNTINGS,
+        choices=countings,
         metavar="RULE",
-        help="how words and cycles are counted: as an execution moves them (exact, the default) or as "
-        "Timeloop does (timeloop)",
+        help=f"how words and cycles are counted: {_RULES}"
+        + (_THIRD_RULE if len(countings) > len(COUNTINGS) else ""),
     )
     _add_flag(
         group,
@@ -487,6 +506,7 @@ def _refuse_misplaced_word(
 
 def _add_map(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "map", "find the best mapping and prove it")
+    add_arch(parser)
     add_search_options(parser)
     add_json(parser)
     add_mapping(parser)
@@ -512,14 +532,25 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
 
 
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_spec_command(commands, "evaluate", "price a given mapping")
+    parser = add_spec_command(commands, "evaluate", "price a given mapping", countings=PRICED_COUNTINGS)
+    add_arch(parser)
     _add_path(
-        parser, "--mapping", "YAML file with a Timeloop v4 mapping (default: the mapping in the specs)", "MAP"
+        parser,
+        "--mapping",
+        "YAML file with a Timeloop v4 mapping (default: the mapping in the specs), or with a fused mapping "
+        "of a workload (docs/fusion.md)",
+        "MAP",
     )
+    _add_factors(parser)
     _add_flag(
         parser,
         "--link-transfers",
         "count transfers between neighbours, as Timeloop does by default (with --counting timeloop)",
+    )
+    _add_flag(
+        parser,
+        "--timeloop-defects",
+        "count sparse data as Timeloop does even where that is wrong (docs/sparse.md)",
     )
     parser.set_defaults(refuse=parser.error)
     add_json(parser)
@@ -528,8 +559,21 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
 
 
 def _add_check(commands: Commands) -> argparse.ArgumentParser:
-    return add_spec_command(
+    parser = add_spec_command(
         commands, "check", "validate a spec; print hierarchy, problem and size of the mapspace"
+    )
+    add_arch(parser)
+    _add_factors(parser)
+    return parser
+
+
+def _add_factors(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--factors",
+        choices=FACTORS,
+        metavar="KIND",
+        help="factors of loops: divisors only (perfect, the default), or any, the last pass being cut short "
+        "(any, as `mapspace: {template: ruby}`)",
     )
 
 
@@ -722,6 +766,7 @@ def _add_explain(commands: Commands) -> argparse.ArgumentParser:
 If no mapping fits, say why: the constraints in conflict, the arithmetic, and what would resolve it.
 Otherwise say what each constraint costs: the optimum is searched with all constraints and without
 each, for {EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit."""
+    add_arch(parser)
     add_search_options(parser)
     add_json(parser)
     return parser
@@ -736,6 +781,7 @@ ONNX model, or layer files in Timeloop's form (each with `problem`; a directory
 means its files), on the architecture in the other files. Identical Einsums are
 searched once. --time-limit applies to each search. --set also gives the sizes
 that an ONNX model leaves open."""
+    add_arch(parser, one_einsum=False)
     _add_run_options(parser)
     add_json(parser)
     group = parser.add_argument_group("files per Einsum")
@@ -812,6 +858,7 @@ that several combinations need run once. --time-limit applies to each search."""
             metavar="PATH",
             help=f"{what}, each one file or one directory of files",
         )
+    add_arch(parser, one_einsum=False)
     _add_run_options(parser)
     add_json(parser)
     add_csv_and_plot(parser, "energy against cycles, and against area,")

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.mapspace import EXACT, TIMELOOP, Counting, Mapspace
+from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
+from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
@@ -32,6 +33,7 @@ from solver.cli.running import (
     load_checked,
     load_empty,
     load_mapped,
+    load_options,
     load_unmapped,
     mapped_spec_text,
     mapping_steps,
@@ -47,6 +49,9 @@ from solver.report.pictures import check_plot, draw_convergence, draw_front
 from solver.result import Phase, Progress, Reason, Status
 
 if TYPE_CHECKING:
+    from model.formats.timeloop import LoadedSpec
+    from model.mapping import Mapping
+    from model.sparsity import Sparsity
     from model.tiling.operators import Operator, Padding
     from model.tiling.tilings import Backend
     from solver.comparison import Comparison
@@ -58,6 +63,9 @@ if TYPE_CHECKING:
 
 SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
 """Options about one best mapping, which `map --pareto` refuses."""
+
+UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
+"""Options of `evaluate` that a fused mapping refuses."""
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -154,12 +162,18 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         arguments.counting = _links_counting(arguments)
     read = [path for path in (*arguments.specs, arguments.mapping) if path is not None]
     check_outputs((arguments.json,), read)
+    if arguments.mapping is not None and _is_fused(arguments):
+        return _evaluate_fused(arguments)
     try:
         loaded = load_mapped(arguments)
     except ConflictError as conflict:
         return refuse(conflict, document_steps(lambda: _refused_evaluation(arguments), arguments))
     mapspace, mapping = loaded.mapspace, loaded.mapping
     assert mapping is not None  # `load_mapped` requires it
+    if mapspace.sparsity is not None:
+        return _evaluate_sparse(loaded, mapping, mapspace.sparsity, arguments)
+    if arguments.timeloop_defects:
+        raise OutputError("--timeloop-defects is about sparse data, and the specs have none")
     from model.cost import evaluate
     from solver.report.document import evaluation_document
     from solver.report.text import print_evaluation
@@ -174,17 +188,82 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
 
 
+def _is_fused(arguments: argparse.Namespace) -> bool:
+    from model.formats.fused import is_fused
+
+    return is_fused(arguments.mapping, parse_assignments(arguments.variables), load_options(arguments))
+
+
+def _evaluate_fused(arguments: argparse.Namespace) -> int:
+    """Price a fused mapping of a workload."""
+    for name in UNFUSED:
+        if getattr(arguments, name.replace("-", "_")):
+            arguments.refuse(f"--{name} does not go with a fused mapping")
+    from model.formats.fused import load_fused
+    from model.fused.cost import evaluate_fused
+    from solver.report.fused import fused_document, print_fused
+
+    loaded = load_fused(
+        arguments.specs,
+        arguments.mapping,
+        parse_assignments(arguments.variables),
+        load_options(arguments),
+    )
+    with loaded.located():
+        evaluation = evaluate_fused(loaded.cascade, loaded.mapping)
+    priced = loaded.cascade, loaded.mapping, evaluation, loaded.notes
+    report = report_steps(lambda console: print_fused(console, *priced), arguments)
+    deliver([*report, *document_steps(lambda: fused_document(*priced), arguments)])
+    return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
+
+
+def _evaluate_sparse(
+    loaded: LoadedSpec, mapping: Mapping, sparsity: Sparsity, arguments: argparse.Namespace
+) -> int:
+    """Price a mapping of sparse data."""
+    if arguments.link_transfers:
+        raise OutputError("--link-transfers is for dense data: Timeloop counts none of sparse data")
+    if loaded.mapspace.counting not in COUNTINGS:
+        raise OutputError(f"--counting {loaded.mapspace.counting} is for dense data")
+    from model.sparse import MappingError, evaluate_sparse
+    from solver.report.document import evaluation_document
+    from solver.report.sparse import print_sparse_evaluation, sparse_document
+
+    mapspace = loaded.mapspace
+    try:
+        evaluation = evaluate_sparse(
+            mapspace.problem,
+            mapspace.architecture,
+            sparsity,
+            mapping,
+            mapspace.counting,
+            arguments.timeloop_defects,
+        )
+    except MappingError as error:
+        reasons = (Reason(str(error)),)
+        document = document_steps(lambda: evaluation_document(mapspace, None, None, reasons), arguments)
+        write_stderr(f"error: the mapping does not fit the formats: {error}\n")
+        deliver(document)
+        return EXIT_INFEASIBLE
+    report = report_steps(
+        lambda console: print_sparse_evaluation(console, mapspace, mapping, evaluation), arguments
+    )
+    deliver([*report, *document_steps(lambda: sparse_document(mapspace, mapping, evaluation), arguments)])
+    return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
+
+
 def _links_counting(arguments: argparse.Namespace) -> Counting:
     """Return the only rule that counts link transfers."""
-    if arguments.counting == EXACT:
-        arguments.refuse("--link-transfers counts as Timeloop does, and does not go with --counting exact")
+    if arguments.counting not in (None, TIMELOOP):
+        rule = arguments.counting
+        arguments.refuse(f"--link-transfers counts as Timeloop does, and does not go with --counting {rule}")
     return TIMELOOP
 
 
 def _refused_evaluation(arguments: argparse.Namespace) -> Document:
     from solver.report.document import evaluation_document
 
-    mapspace = load_empty(arguments)
+    mapspace = load_empty(arguments, is_searched=False)
     return evaluation_document(mapspace, None, None, refused_reasons(mapspace))
 
 

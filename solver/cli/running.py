@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from model.extents import ANY
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
@@ -15,7 +16,7 @@ from model.objective import ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError
-from solver.cli.output import NO_MAPPING, Step, deliver, write_output, write_stderr
+from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.figures import objective_text
@@ -35,6 +36,9 @@ EXIT_OF_STATUS = {
     Status.UNKNOWN: EXIT_UNKNOWN,
 }
 
+PRICED = {"remainders": True, "model_sparse": True, "refuse_unsearchable": False}
+"""Options on specs that are not searched: what the cost model alone knows is read as well."""
+
 MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
 EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
 
@@ -48,6 +52,9 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         allow_include=tuple(arguments.include_roots),
         objectives=_objectives(arguments),
         counting=arguments.counting or EXACT,
+        factors=getattr(arguments, "factors", None),
+        costs=getattr(arguments, "costs", None),
+        stored_outside=getattr(arguments, "no_fuse", False),
     )
 
 
@@ -66,21 +73,26 @@ def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True)
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
     """Load the mapspace of a spec; a mapping in it must satisfy the constraints."""
-    return _noted(_load(arguments)).mapspace
+    return _noted(_load(arguments, **PRICED)).mapspace
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
     """Load a spec with the mapping of ``--mapping``, or else its own, which must satisfy the constraints."""
-    return _load(arguments, require_mapping=True, mapping_file=arguments.mapping)
+    return _load(arguments, mapping_file=arguments.mapping, require_mapping=True, **PRICED)
 
 
-def load_empty(arguments: argparse.Namespace) -> Mapspace:
+def load_empty(arguments: argparse.Namespace, is_searched: bool = True) -> Mapspace:
     """Load the mapspace of a spec that was refused for its constraints."""
-    return load_unmapped(arguments, refuse_infeasible=False).mapspace
+    options = {} if is_searched else PRICED
+    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=False, **options)).mapspace
 
 
 def _load(arguments: argparse.Namespace, **changes: Any) -> LoadedSpec:
     options = replace(load_options(arguments), **changes)
+    if getattr(arguments, "einsum", None) is not None:
+        from model.formats.cascade.loader import load_einsum
+
+        return load_einsum(arguments.specs, arguments.einsum, parse_assignments(arguments.variables), options)
     return load_timeloop(arguments.specs, parse_assignments(arguments.variables), options)
 
 
@@ -113,6 +125,8 @@ def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tu
     """Return why a mapspace is empty; an interrupt ends the analysis with what is known."""
     from solver.explain import explain_infeasible, reasons_time_s
 
+    if mapspace.factors == ANY:  # explanations know perfect factors only
+        return ()
     with interruptible() as stop:
         return explain_infeasible(mapspace, stop.is_set, reasons_time_s(time_limit_s))
 
@@ -155,17 +169,20 @@ def counting_notes(
     if mapping is None or evaluation is None:
         return ()
     from model.cost import evaluate
+    from model.cost.nest import build_nest
 
-    by_rule = {
-        counting: evaluate(mapspace.problem, mapspace.architecture, mapping, counting)
-        for counting in (EXACT, TIMELOOP)
-    }
-    there = by_rule[TIMELOOP if mapspace.counting == EXACT else EXACT]
+    is_timed = mapspace.architecture.cycle_s is not None
+    other = TIMELOOP if mapspace.counting == EXACT else EXACT
+    if is_timed and other == TIMELOOP:
+        return ()  # nobody asks Timeloop about an architecture of AccelForge
+    if build_nest(mapspace.problem, mapspace.architecture, mapping).uneven:
+        return (Note(NO_RULE),)
+    there = evaluate(mapspace.problem, mapspace.architecture, mapping, other)
     figures = [
         f"{objective_text(objective, there.value(objective), there.units_per_pj)} "
         f"({_change(there.value(objective), evaluation.value(objective))})"
         for objective in (ENERGY, LATENCY)
-        if by_rule[EXACT].value(objective) != by_rule[TIMELOOP].value(objective)
+        if evaluation.value(objective) != there.value(objective)
     ]
     if not figures:
         return ()
@@ -179,12 +196,21 @@ def _change(value: int, known: int) -> str:
     return f"{share}{'more' if value > known else 'less'}"
 
 
+NO_RULE = (
+    "the mapping has remainders, whose accesses and cycles Timeloop counts too high or too low: docs/model.md"
+)
+
+
 def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
     """Note what link transfers between neighbours would save, which Timeloop counts by default."""
-    if result.mapping is None or result.evaluation is None:
+    is_timeloop = mapspace.architecture.cycle_s is None
+    if result.mapping is None or result.evaluation is None or not is_timeloop:
         return ()
     from model.cost import evaluate
+    from model.cost.nest import build_nest
 
+    if build_nest(mapspace.problem, mapspace.architecture, result.mapping).uneven:
+        return ()
     plain, linked = (
         evaluate(mapspace.problem, mapspace.architecture, result.mapping, TIMELOOP, links)
         for links in (False, True)
@@ -202,11 +228,19 @@ def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
 LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read one-letter names only\n"
 """Said beside a mapping that this product reads and Timeloop does not."""
 
+REMAINDERS = (
+    "note: the mapping has remainders, such as `P=4,3`; Timeloop's C++ programs read them, its front end of "
+    "version 4 does not\n"
+)
+"""Said beside a mapping with remainders."""
+
 
 def mapped_spec_text(loaded: LoadedSpec, arguments: argparse.Namespace) -> str:
     """Return what ``--mapped-spec`` writes before the mapping; `SpecError` before a search takes its time."""
     if arguments.mapped_spec is None:
         return ""
+    if getattr(arguments, "einsum", None) is not None:
+        raise OutputError("--mapped-spec writes specs of Timeloop: it does not go with --einsum")
     from model.formats.timeloop.mapped import mapped_spec
     from model.text.writing import spec_text
 
@@ -226,10 +260,13 @@ def mapping_steps(
         return []
     if loaded is None or mapping is None:
         return [partial(write_stderr, NO_MAPPING)]
-    from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
+    from solver.report.timeloop_mapping import has_remainders, mapping_targets, mapping_yaml
 
     mapspace = loaded.mapspace
-    text = mapping_yaml(mapping_targets(mapspace.problem, mapspace.architecture, mapping))
+    targets = mapping_targets(mapspace.problem, mapspace.architecture, mapping)
+    text = mapping_yaml(targets)
     steps: list[Step] = [partial(write_output, path, prefix + text) for path, prefix in asked]
+    if has_remainders(targets):
+        steps.append(partial(write_stderr, REMAINDERS))
     long = [dim for dim in mapspace.problem.dims if len(dim) > 1]
     return [*steps, partial(write_stderr, LONG_NAMES.format(dim=long[0]))] if long else steps

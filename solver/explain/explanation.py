@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from model.extents import PERFECT
 from model.mapspace import Mapspace
 from model.source_ref import SourceRef
 from solver.explain.constraints import (
@@ -80,8 +81,10 @@ def diagnose(
     """Decide whether `mapspace` allows a mapping at all, and find out why it does not.
 
     Once `should_stop` returns True, or the time is over, the results so far are returned; once infeasibility
-    is proven, the reasons have at least `LEAST_TIME_S`.
+    is proven, the reasons have at least `LEAST_TIME_S`. Mapspaces with remainders raise a ValueError.
     """
+    if mapspace.factors != PERFECT:
+        raise ValueError("whether anything fits is decided for perfect factors only")
     clock = Clock(time_limit_s, should_stop)
     constraints = constraints_of(mapspace)
     feasibility = Feasibility(mapspace, constraints, clock.stop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from model.cost.batch import BatchEvaluator, MappingBatch, encode
 from model.cost.batch.evaluator import CHUNK
 from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
+from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import objective_value
@@ -67,6 +68,8 @@ class Pricing:
     ------
     MapperError
         If the mapspace is beyond what arrays of mappings are made for.
+    ValueError
+        If it has what only the plain cost model knows, see `Mapspace.check_searchable`; remainders may be.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Pricing:
         seed: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
+        replace(mapspace, factors=PERFECT).check_searchable()
         self.mapspace = mapspace
         self.objectives = tuple(objectives)
         self.budget = budget
@@ -151,6 +155,7 @@ class Pricing:
     def offer(self, mapping: Mapping) -> str | None:
         """Price a mapper's answer, within the budget or not; return what rule or limit it breaks, if any."""
         batch = self._encode([mapping])
+        self._check(batch)
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
         self._chunk(batch)
@@ -168,7 +173,7 @@ class Pricing:
         bounds = self.mapspace.problem.bounds
         if (batch.factors < 1).any():
             raise ValueError("a loop's bound is below 1")
-        if (batch.factors.prod(axis=1) != bounds).any():
+        if self.mapspace.factors == PERFECT and (batch.factors.prod(axis=1) != bounds).any():
             raise ValueError("the factors of a dimension do not multiply to its bound")
         if (np.sort(batch.order, axis=2) != np.arange(len(bounds))).any():
             raise ValueError("an order of loops does not have each dimension once")

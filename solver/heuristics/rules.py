@@ -13,6 +13,8 @@ from model.architecture import Fanout
 from model.choices import KeepChoice, SideOrder, keep_sets
 from model.cost.batch import MappingBatch
 from model.cost.batch.mappings import Booleans, Integers
+from model.cost.batch.uneven import UnevenNest
+from model.extents import ANY
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from solver.heuristics.interface import MapperError
@@ -106,6 +108,8 @@ class Rules:
             yield name, np.isin(_codes(batch.keep[:, :, number]), _codes(options))
         yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
         in_use = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
+        if self.mapspace.factors == ANY:
+            in_use = UnevenNest.of(problem, architecture, batch).instances(len(architecture.nodes))
         least = math.ceil(self.mapspace.min_parallelism)
         yield "the minimum number of arithmetic units in use", in_use >= least
         most = self.mapspace.max_temporal_loops

@@ -9,8 +9,9 @@ import numpy as np
 from model.architecture import Fanout
 from model.cost.batch import MappingBatch
 from model.cost.batch.mappings import Booleans, Doubles, Integers
+from model.extents import PERFECT
 from model.mapspace import Mapspace, TemporalRules
-from model.numbers import divisors, prime_factors
+from model.numbers import prime_factors
 from solver.heuristics.interface import MapperError
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.rules import Rules
@@ -50,39 +51,62 @@ class Sampler:
 
 
 class _Factorizations:
-    """Ordered factorizations of one dimension's bound over the nodes, within the rules."""
+    """Chains of factors of one dimension over the nodes, within the rules, from the innermost node outwards.
+
+    The state between two nodes is how many tiles are left to be looped over.
+    """
 
     def __init__(self, mapspace: Mapspace, dim: str, inward: float) -> None:
-        bound = mapspace.problem.bound[dim]
-        self._divisors = np.array(divisors(bound), dtype=np.int64)
-        numbers = self._divisors.tolist()
-        quotients, remainders = np.divmod(self._divisors[:, None], self._divisors)
-        self._rest = np.where(remainders == 0, np.searchsorted(self._divisors, quotients), -1)
-        ways = np.zeros(len(numbers))
+        extents = mapspace.extents(dim)
+        tiles = np.unique([extents.tiles(extent) for extent in extents.values])
+        self._factors = np.array(_sampled_factors(mapspace, dim), dtype=np.int64)
+        numbers = self._factors.tolist()
+        left = -(-tiles[:, None] // self._factors)
+        possible = self._factors <= tiles[:, None]
+        if extents.kind == PERFECT:
+            possible &= tiles[:, None] % self._factors == 0
+        self._rest = np.where(possible, np.searchsorted(tiles, left), -1)
+        ways = np.zeros(len(tiles))
         ways[0] = 1.0
         steps: list[Doubles] = []
-        for position in reversed(range(len(mapspace.architecture.nodes))):
+        for position in range(len(mapspace.architecture.nodes)):
             of_dim = [rule for rule in mapspace.factor_rules[position] if rule.dim == dim]
             most = _longest_side(mapspace, position)
             fits = np.array([f <= most and all(rule.allows(f) for rule in of_dim) for f in numbers])
-            weights = np.where(fits, self._divisors ** (inward * _depth(mapspace, position)), 0.0)
+            weights = np.where(fits, self._factors ** (inward * _depth(mapspace, position)), 0.0)
             chances = np.where(self._rest >= 0, weights * ways[self._rest], 0.0)
             ways = chances.sum(axis=1)
             ways /= max(ways.max(), 1.0)
             steps.append(np.cumsum(chances, axis=1))
-        self._steps = steps[::-1]
+        self._steps = steps
         self.impossible = bool(ways[-1] == 0)
 
     def draw(self, random: np.random.Generator, count: int) -> Integers:
         """Draw factors, shape ``(count, nodes)``."""
-        remaining = np.full(count, len(self._divisors) - 1)
+        remaining = np.full(count, len(self._rest) - 1)
         factors = np.empty((count, len(self._steps)), dtype=np.int64)
-        for node, chances in enumerate(self._steps):
+        for node in reversed(range(len(self._steps))):
+            chances = self._steps[node]
             thresholds = random.random(count) * chances[remaining, -1]
             chosen = (chances[remaining] <= thresholds[:, None]).sum(axis=1)
-            factors[:, node] = self._divisors[chosen]
+            factors[:, node] = self._factors[chosen]
             remaining = self._rest[remaining, chosen]
         return factors
+
+
+MOST_FACTORS = 512
+"""Factors of a dimension that are all drawn; of more, low ones and those that leave fewer tiles outside."""
+
+
+def _sampled_factors(mapspace: Mapspace, dim: str) -> Sequence[int]:
+    """Factors that are drawn, ascending: all, or those of larger dimensions that no lower one can replace."""
+    extents = mapspace.extents(dim)
+    factors = extents.factors(1)
+    if len(factors) <= MOST_FACTORS:
+        return factors
+    ruled = (rule.value for rules in mapspace.factor_rules for rule in rules if rule.dim == dim)
+    small = range(1, MOST_FACTORS + 1)
+    return sorted({*small, *extents.least_factors(1), *(value for value in ruled if value in factors)})
 
 
 def _longest_side(mapspace: Mapspace, position: int) -> int:

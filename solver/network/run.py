@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Literal
 
 from model.architecture import AccessEnergy, Compute, Node, StorageLevel
@@ -67,6 +68,12 @@ class LayerResult:
         """Cycles of all instances, None without a mapping."""
         return self._times("cycles")
 
+    @property
+    def latency_s(self) -> Fraction | None:
+        """Seconds of all instances, None without a mapping or a clock."""
+        cycle_s, cycles = self.layer.mapspace.architecture.cycle_s, self.cycles
+        return None if cycle_s is None or cycles is None else cycles * cycle_s
+
     def _times(self, quantity: str) -> int | None:
         if self.result is None and self.layer.transfer is None:
             return 0
@@ -101,8 +108,23 @@ class NetworkResult:
 
     @property
     def cycles(self) -> int | None:
-        """Cycles of the network, None if a layer has no mapping."""
-        return self._total([answer.cycles for answer in self.layers])
+        """Cycles of the network, None if a layer has no mapping, or if layers have different clocks."""
+        clocks = {answer.layer.mapspace.architecture.cycle_s for answer in self.layers}
+        return self._total([answer.cycles for answer in self.layers]) if len(clocks) <= 1 else None
+
+    @property
+    def latency_s(self) -> Fraction | None:
+        """Seconds of the network, None if a layer has no mapping or no clock."""
+        times = [answer.latency_s for answer in self.layers]
+        known = [time for time in times if time is not None]
+        is_complete = len(known) == len(self.network.layers)
+        return sum(known, Fraction(0)) if is_complete else None
+
+    @property
+    def energy_j(self) -> float | None:
+        """Energy of the network in joules, None if a layer has no mapping."""
+        energy = self.energy
+        return None if energy is None else float(Fraction(energy, self.units_per_pj * 10**12))
 
     @property
     def edp(self) -> int | None:

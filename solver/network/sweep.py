@@ -60,12 +60,17 @@ class SweepResult:
 
     @property
     def front(self) -> frozenset[int]:
-        """Positions of the points that no other one of the same workload dominates in energy and cycles."""
-        by_workload: dict[str, list[PlacedCosts]] = {}
+        """Positions of the points that no other one of the same workload dominates in energy and time.
+
+        Times are seconds where the architectures have clocks, else cycles; the two are not compared.
+        """
+        alike: dict[tuple[str, bool], list[PlacedCosts]] = {}
         for place, point in enumerate(self.points):
             if point.costs is not None:
-                by_workload.setdefault(point.variant.workload, []).append((point.costs, place))
-        return frozenset(place for places in by_workload.values() for place in undominated_places(places))
+                (energy_pj, cycles), seconds = point.costs, point.result.latency_s
+                costs = energy_pj, cycles if seconds is None else seconds
+                alike.setdefault((point.variant.workload, seconds is None), []).append((costs, place))
+        return frozenset(place for places in alike.values() for place in undominated_places(places))
 
     @property
     def searched(self) -> int:
@@ -82,13 +87,13 @@ class SweepResult:
         return next((status for status in order if status in known), Status.OPTIMAL)
 
 
-PlacedCosts = tuple[tuple[float, int], int]
-"""Energy and cycles of a point, and its place."""
+PlacedCosts = tuple[tuple[float, int | Fraction], int]
+"""Energy and time of a point, and its place."""
 
 
 def undominated_places(points: Sequence[PlacedCosts]) -> Iterator[int]:
     """Yield the positions of the points that no other dominates; equal ones do not dominate each other."""
-    last = (math.inf, math.inf)
+    last: tuple[float, float | Fraction] = (math.inf, math.inf)
     for costs, place in sorted(points):
         if costs[1] < last[1] or costs == last:
             last = costs

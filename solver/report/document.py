@@ -63,7 +63,7 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
         "seconds": result.statistics.seconds,
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": asdict(result.statistics),
-        **_background(mapspace, result.reasons),
+        **background(mapspace, result.reasons),
         "sensitivity": None if effects is None else list(map(effect_document, effects)),
     }
 
@@ -91,11 +91,11 @@ def evaluation_document(
         "valid": evaluation is not None and evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations if evaluation else ())),
         **_cost(mapspace, mapping, evaluation),
-        **_background(mapspace, reasons),
+        **background(mapspace, reasons),
     }
 
 
-def _background(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
+def background(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
     """Return what every document about one mapspace ends with."""
     return {
         "energy_sources": energy_sources(mapspace.architecture),
@@ -119,7 +119,13 @@ def reason_document(reason: Reason) -> Document:
 
 def violation_document(violation: Violation) -> Document:
     """Return a limit of the hardware that is broken."""
-    return {**picked(violation, "node", "kind", "demand"), "limit": float(violation.limit)}
+    document = {**picked(violation, "node", "kind", "demand"), "limit": float(violation.limit)}
+    if violation.parts:
+        document["parts"] = [
+            {"dataspace": dataspace, "level": level, "words": words}
+            for dataspace, level, words in violation.parts
+        ]
+    return document
 
 
 def effect_document(effect: Effect) -> Document:
@@ -144,15 +150,29 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
     if mapping is None or evaluation is None:
         energies = ("compute_energy_pj", "leak_energy_pj")
         return dict.fromkeys((*FIGURES, "utilization", *energies, "levels", "mapping"))
-    unused = slacks(mapspace.architecture, evaluation)
+    unused, architecture = slacks(mapspace.architecture, evaluation), mapspace.architecture
+    outermost = (architecture.levels[places[0]] for places in architecture.memories)
+    memories = {level.name: level.component for level in outermost}
     units = evaluation.units_per_pj
     return {
         **picked(evaluation, *FIGURES, "utilization"),
+        **si_figures(evaluation.energy_j, evaluation.latency_s),
         "compute_energy_pj": evaluation.compute_energy / units,
         "leak_energy_pj": evaluation.leak_energy / units,
-        "levels": [_level(level, units, unused) for level in evaluation.levels],
+        "levels": [
+            _level(level, units, [slack for slack in unused if slack.level == memories.get(level.name)])
+            for level in evaluation.levels
+        ],
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
     }
+
+
+def si_figures(energy_j: float | None, latency_s: Fraction | None) -> Document:
+    """Return energy, latency and EDP in joules and seconds; nothing for an architecture without a clock."""
+    if energy_j is None or latency_s is None:
+        return {}
+    seconds = float(latency_s)
+    return {"energy_j": energy_j, "latency_s": seconds, "edp_j_s": energy_j * seconds}
 
 
 def _level(level: LevelCost, units_per_pj: int, unused: Iterable[Slack]) -> Document:
@@ -163,15 +183,12 @@ def _level(level: LevelCost, units_per_pj: int, unused: Iterable[Slack]) -> Docu
         "dataspaces": {
             space.dataspace: {
                 **picked(space, "tile_words", "size_words", "reads", "fills", "updates"),
+                **picked(space, "total_reads", "total_fills", "total_updates"),
                 "energy_pj": space.energy / units_per_pj,
             }
             for space in level.dataspaces
         },
-        "slack": {
-            slack.resource: picked(slack, "limit", "used", "unused")
-            for slack in unused
-            if slack.level == level.name
-        },
+        "slack": {slack.resource: picked(slack, "limit", "used", "unused") for slack in unused},
     }
 
 

@@ -28,6 +28,7 @@ from solver.report.document import (
     plain,
     reason_document,
     result_document,
+    si_figures,
     violation_document,
 )
 from solver.report.figures import (
@@ -41,7 +42,7 @@ from solver.report.figures import (
     significant,
 )
 from solver.report.reasons import INDENT, reason_lines
-from solver.report.tables import ReportTable, plain_grid, plain_table
+from solver.report.tables import ReportTable, plain_grid, plain_table, seconds_rows
 from solver.report.text import ENDINGS, brief_notes, print_notes, status_line, violation_text
 from solver.result import Reason, Status, Termination
 
@@ -173,6 +174,8 @@ def _totals(result: NetworkResult) -> Iterator[tuple[str, str, str]]:
     yield "Energy", NOTHING if energy is None else energy_text(energy / units), ""
     yield "Cycles", NOTHING if cycles is None else count_text(cycles), ""
     yield "EDP", NOTHING if edp is None else significant(edp / units), f"{UNITS[EDP]}, of the totals"
+    if result.energy_j is not None:
+        yield from seconds_rows(result.energy_j, result.latency_s)
     layers = len(result.network.layers)
     searched = sum(outcome.origin == "searched" for outcome in result.layers)
     share = percent(result.proven / layers) if layers else NOTHING
@@ -225,6 +228,7 @@ def network_document(result: NetworkResult) -> Document:
         "energy_pj": None if energy is None else energy / units,
         "cycles": result.cycles,
         "edp_pj_cycles": None if edp is None else edp / units,
+        **si_figures(result.energy_j, result.latency_s),
         "units": dict(UNITS),
         "proven": result.proven,
         "einsums": len(result.network.layers),

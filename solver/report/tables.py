@@ -15,7 +15,17 @@ from model.architecture import BANDWIDTHS, Architecture, Fanout, StorageLevel
 from model.cost.counting import tile_words
 from model.cost.report import Evaluation, LevelCost
 from model.cost.slack import CAPACITY, Resource, Slack
-from model.mapspace import EXACT, TIMELOOP, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.extents import ANY
+from model.mapspace import (
+    ACCELFORGE,
+    EXACT,
+    TIMELOOP,
+    Counting,
+    KeepRules,
+    Mapspace,
+    SpatialRules,
+    TemporalRules,
+)
 from model.mapspace_size import mapspace_size
 from model.objective import EDP, UNITS
 from model.problem import Problem
@@ -172,7 +182,7 @@ def plain_grid() -> ReportTable:
 def levels_table(architecture: Architecture, evaluation: Evaluation) -> ReportTable:
     """Return a row per storage level and dataspace it keeps, and one for the arithmetic.
 
-    Tiles and accesses are words of one instance, energies are of all instances together.
+    Tiles and accesses are words of one instance, the busiest one, energies are of all instances together.
     """
     headings = (">Instances", ">Tile", ">Of level", ">Reads", ">Fills", ">Updates", ">Energy", ">Of total")
     table = plain_table("Level", "Dataspace", *headings, optional=("Instances", "Of level", "Of total"))
@@ -188,7 +198,11 @@ def levels_table(architecture: Architecture, evaluation: Evaluation) -> ReportTa
     return table
 
 
-RULES = {EXACT: "what an execution moves", TIMELOOP: "Timeloop's rule since January 2025"}
+RULES = {
+    EXACT: "what an execution moves",
+    TIMELOOP: "Timeloop's rule since January 2025",
+    ACCELFORGE: "AccelForge's rule",
+}
 
 
 def totals_table(architecture: Architecture, evaluation: Evaluation, counting: Counting) -> ReportTable:
@@ -205,11 +219,20 @@ def totals_table(architecture: Architecture, evaluation: Evaluation, counting: C
     bound_by = _slowest(evaluation)
     table.add_row("Cycles", count_text(evaluation.cycles), f"limited by {bound_by}")
     table.add_row("EDP", significant(evaluation.edp_pj_cycles), UNITS[EDP])
+    for row in seconds_rows(evaluation.energy_j, evaluation.latency_s):
+        table.add_row(*row)
     used = _used(evaluation.compute_instances, architecture.compute_instances)
     table.add_row(
         "Utilization", percent(evaluation.utilization), f"{used} {architecture.compute.name} in use"
     )
     return table
+
+
+def seconds_rows(energy_j: float, latency_s: Fraction | None) -> Iterator[tuple[str, str, str]]:
+    """Yield energy, latency and EDP in joules and seconds, nothing where there is no clock."""
+    if latency_s is not None:
+        yield "In SI units", f"{energy_j:.6g} J", f"{float(latency_s):.6g} s"
+        yield "", f"{energy_j * float(latency_s):.6g} J*s", "EDP"
 
 
 def areas_table(architecture: Architecture) -> ReportTable:
@@ -364,7 +387,8 @@ def size_table(mapspace: Mapspace) -> ReportTable:
     """Return the numbers of choices of each kind, exact."""
     size = mapspace_size(mapspace)
     table = plain_grid()
-    table.add_row("Factorizations", large_count_text(size.factorizations))
+    with_remainders = " with remainders" if mapspace.factors == ANY else ""
+    table.add_row(f"Factorizations{with_remainders}", large_count_text(size.factorizations))
     table.add_row("Loop orders", f"{large_count_text(size.orders)} at most")
     table.add_row("Spatial splits", f"{large_count_text(size.splits)} at most")
     table.add_row("Keep masks", large_count_text(size.keep_masks))

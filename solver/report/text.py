@@ -75,7 +75,7 @@ def _print_sensitivity(
     )
     if any(level.size_words and level.multiple_buffering != 1 for level in mapspace.architecture.levels):
         heading += "; capacities before multiple buffering"  # as slack has them after it
-    console.print(_title("Sensitivity"), heading)
+    console.print(title("Sensitivity"), heading)
     console.print(sensitivity_table(result, effects))
     left = len(tuple(variations(mapspace.architecture))) - len(effects)
     if left > 0:
@@ -102,59 +102,83 @@ def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, eva
     """Print a priced mapping, and the limits of the hardware that it breaks."""
     _print_cost(console, mapspace, mapping, evaluation)
     print_notes(console, mapspace.notes)
-    if evaluation.valid:
+    print_verdict(console, evaluation.violations)
+
+
+def print_verdict(console: Console, violations: Sequence[Violation]) -> None:
+    """Print whether a mapping is valid, and the limits of the hardware that it breaks."""
+    if not violations:
         console.print(
             Text.assemble(("VALID", "bold green"), " the mapping respects every limit of the hardware")
         )
         return
     console.print(Text.assemble(("INVALID", "bold red"), " the mapping breaks limits of the hardware"))
-    for violation in evaluation.violations:
+    for violation in violations:
         console.print(f"  {violation_text(violation)}")
 
 
 def violation_text(violation: Violation) -> str:
     """Return what is broken, with both figures."""
     demand, limit = count_text(violation.demand), f"{float(violation.limit):,g}"
+    if violation.kind == "capacity" and violation.parts:
+        *others, last = _places_text(violation)
+        joined = f"{', '.join(others)} and {last} exceed" if others else f"{last} exceeds"
+        return f"{violation.node}: {joined} {limit}"
     if violation.kind == "capacity":
         return f"{violation.node}: tiles take {demand} words of {limit}"
+    if violation.kind == "metadata":
+        return f"{violation.node}: metadata takes {demand} bits of {limit}"
     if violation.kind == "min_utilization":
         return f"{violation.node}: tiles take {demand} words, at least {limit} are required"
     return f"{violation.node}: {demand} children along {violation.kind[-1].upper()}, there are {limit}"
 
 
+def _places_text(violation: Violation) -> Iterator[str]:
+    """Yield what the tiles at the places of a memory take, such as ``Inputs 512 at the inner place``."""
+    levels = list(dict.fromkeys(level for _, level, _ in violation.parts))
+    for dataspace, level, words in violation.parts:
+        yield f"{dataspace} {count_text(words)} {_place_text(levels.index(level), len(levels))}"
+
+
+def _place_text(number: int, places: int) -> str:
+    if places == 2:
+        return f"at the {('outer', 'inner')[number]} place"
+    return f"at place {number + 1} of {places}"
+
+
 def print_check(console: Console, mapspace: Mapspace) -> None:
     """Print problem, hierarchy, prices, areas as far as known, and the size of the mapspace."""
-    console.print(_heading(mapspace.problem, "Problem"))
+    console.print(heading(mapspace.problem, "Problem"))
     console.print(einsum_text(mapspace.problem))
     console.print(problem_table(mapspace.problem))
-    console.print(_title("Hierarchy, outermost first"))
+    console.print(title("Hierarchy, outermost first"))
     console.print(hierarchy_table(mapspace))
-    console.print(_title("Energy per access"))
+    console.print(title("Energy per access"))
     console.print(prices_table(mapspace.architecture))
     if any(component.area_um2 is not None for component, _ in mapspace.architecture.components):
-        console.print(_title("Area"))
+        console.print(title("Area"))
         console.print(areas_table(mapspace.architecture))
-    console.print(_title("Mapspace"))
+    console.print(title("Mapspace"))
     console.print(size_table(mapspace))
     print_notes(console, mapspace.notes)
 
 
 def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
     problem, architecture = mapspace.problem, mapspace.architecture
-    console.print(_heading(problem, "Mapping"))
+    console.print(heading(problem, "Mapping"))
     for line in loop_nest(problem, architecture, mapping):
         console.print(line)
     console.print(
-        _title("Levels"), "(tiles, reads, fills, updates: words of one instance; energy: all instances)"
+        title("Levels"), "(tiles, reads, fills, updates: words of one instance; energy: all instances)"
     )
     console.print(levels_table(architecture, evaluation))
     unused = slacks(architecture, evaluation)
     if unused:
-        console.print(_title("Slack"), "(of one instance; bandwidths: average over the run)")
+        console.print(title("Slack"), "(of one instance; bandwidths: average over the run)")
         console.print(slack_table(unused))
-    console.print(_title("Energy per access"))
+    console.print(title("Energy per access"))
     console.print(prices_table(architecture))
-    console.print(_title("Totals"))
+    console.print(title("Totals"))
     console.print(totals_table(architecture, evaluation, mapspace.counting))
 
 
@@ -183,11 +207,13 @@ def _shown(result: Result, objective: str, quantity: int | None) -> str:
     return objective_text(objective, quantity, result.units_per_pj)
 
 
-def _heading(problem: Problem, what: str) -> Text:
+def heading(problem: Problem, what: str) -> Text:
+    """Return the first line of a report about a problem."""
     return Text.assemble((what, "bold"), f" of {problem.name}" if problem.name else "")
 
 
-def _title(text: str) -> Text:
+def title(text: str) -> Text:
+    """Return the line above a table."""
     return Text.assemble("\n", (text, "bold"))
 
 
@@ -219,14 +245,15 @@ def loop_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
     """Return the lines of the loop nest, outermost loop first, without loops of bound 1.
 
     A storage level heads its temporal loops with its name and the dataspaces it keeps, a fanout
-    its spatial loops.
+    its spatial loops. ``last`` is what a loop has in the last pass over its dimension if that is cut short.
     """
     lines: list[str] = []
     depth = 0
-    for node, chosen in zip(architecture.nodes, mapping.nodes, strict=True):
-        loops = tuple(_loops(chosen))
+    remainders = mapping.remainders(problem.bound)
+    for node, chosen, last in zip(architecture.nodes, mapping.nodes, remainders, strict=True):
+        loops = tuple(_loops(chosen, last))
         if isinstance(node, StorageLevel) or loops:
-            lines.append(STEP * depth + _node_heading(problem, node, chosen))
+            lines.append(STEP * depth + _nodeheading(problem, node, chosen))
         lines.extend(STEP * (depth + 1 + step) + loop for step, loop in enumerate(loops))
         depth += len(loops)
     lines.append(f"{STEP * depth}{architecture.compute.name}: {einsum_text(problem)}")
@@ -254,20 +281,21 @@ def _index_text(rank: tuple[Term, ...]) -> str:
     return text.removeprefix(" + ").removeprefix(" ")
 
 
-def _node_heading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapping) -> str:
+def _nodeheading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapping) -> str:
     if not isinstance(chosen, StorageMapping):
         return f"{node.name}:"
     kept = [space.name for space in problem.dataspaces if space.name in chosen.keep]
     return f"{node.name} keeps {', '.join(kept) or 'nothing'}:"
 
 
-def _loops(chosen: NodeMapping) -> Iterator[str]:
-    if isinstance(chosen, FanoutMapping):
-        spatial = (loop for loop in reversed(chosen.spatial) if loop.bound > 1)
-        yield from (f"parallel-for {_range(loop)} along {loop.axis.upper()}" for loop in spatial)
-        return
-    yield from (f"for {_range(loop)}" for loop in reversed(chosen.temporal) if loop.bound > 1)
-
-
-def _range(loop: Loop | SpatialLoop) -> str:
-    return f"{loop.dim} in [0:{loop.bound})"
+def _loops(chosen: NodeMapping, remainders: Sequence[int]) -> Iterator[str]:
+    loops: Sequence[Loop | SpatialLoop] = (
+        chosen.spatial if isinstance(chosen, FanoutMapping) else chosen.temporal
+    )
+    for loop, remainder in reversed(list(zip(loops, remainders, strict=True))):
+        if loop.bound == 1:
+            continue
+        last = "" if remainder == loop.bound else f", last [0:{remainder})"
+        spans = f"{loop.dim} in [0:{loop.bound}){last}"
+        along = f" along {loop.axis.upper()}" if isinstance(loop, SpatialLoop) else ""
+        yield f"parallel-for {spans}{along}" if along else f"for {spans}"

@@ -104,6 +104,8 @@ def map_einsum(
 
     Raises
     ------
+    ValueError
+        The mapspace has what only the cost model knows, see `Mapspace.check_searchable`.
     TooLargeError
         Words are too many to be counted in 64 bits.
     ContradictionError, ModelError
@@ -128,6 +130,8 @@ class SharedSearch:
 
     Raises
     ------
+    ValueError
+        The mapspace has what only the cost model knows, see `Mapspace.check_searchable`.
     TooLargeError
         Words are too many to be counted in 64 bits.
     """
@@ -139,6 +143,7 @@ class SharedSearch:
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
     ) -> None:
+        mapspace.check_searchable()
         _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._clock = _Clock(options, on_progress, should_stop)

@@ -2,9 +2,14 @@
 
 import time
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
+from model.architecture import Architecture, Compute, Node, Port
+from model.extents import ANY
+from model.mapspace import ACCELFORGE
+from model.sparsity import Sparsity
 from solver import fallback
 from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
 from solver.explain.explanation import NOT_FOUND
@@ -270,3 +275,26 @@ def test_results_are_checked_for_their_number_of_temporal_loops():
     front = front_or_explain(replace(mapspace, max_temporal_loops=0))
     assert (front.status, front.termination, front.points) == (Status.UNKNOWN, Termination.LOOP_LIMIT, ())
     assert front_or_explain(replace(mapspace, max_temporal_loops=99)).status is Status.OPTIMAL
+
+
+def _changed(nodes: tuple[Node, ...]) -> dict[str, object]:
+    return {"architecture": Architecture("changed", nodes, Compute("mac"))}
+
+
+OUTERMOST, *INNER = mapspace_of().architecture.nodes
+PORTED = replace(OUTERMOST, ports=(Port(Fraction(1), Fraction(2)),))
+PLACED = replace(OUTERMOST, memory=OUTERMOST.name)
+UNSEARCHED = {
+    "not searched by the counting rule 'accelforge'": {"counting": ACCELFORGE},
+    "take different times: that is not searched": _changed((PORTED, *INNER)),
+    "with several places of": _changed((PLACED, *INNER)),
+    "with remainders are not searched": {"factors": ANY},
+    "sparse data are not searched": {"sparsity": Sparsity({}, ())},
+}
+
+
+@pytest.mark.parametrize("search", [map_einsum, pareto_front, map_from, map_or_explain, front_or_explain])
+@pytest.mark.parametrize("words", UNSEARCHED)
+def test_what_only_the_cost_model_knows_is_refused(search, words):
+    with pytest.raises(ValueError, match=words):
+        search(replace(mapspace_of(), **UNSEARCHED[words]))

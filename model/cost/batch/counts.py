@@ -245,7 +245,7 @@ def dataspace_traffic(
             _delivered(nest, index, space, node, level, counting) * filled if filled.any() else 0 * stream
         )
         firsts = touches(position, asking), touches(position, np.full_like(asking, position))
-        accesses = _counts(node, space, stream, delivered, firsts)
+        accesses = access_counts(node, space, stream, delivered, firsts)
         counts.append(tuple(words * here for words in (tiles[position], *accesses)))
         if space.name not in node.no_coalesce:
             stream, asking = np.where(here, delivered, stream), np.where(here, position, asking)
@@ -380,7 +380,7 @@ def _box(ranks: Sequence[Sequence[int]], bounds: Sequence[int]) -> list[int]:
     return [1 + sum(abs(c) * (b - 1) for c, b in zip(rank, bounds, strict=True)) for rank in ranks]
 
 
-def _counts(
+def access_counts(
     level: StorageLevel,
     space: Dataspace,
     served: Integers,

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping as Named
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from operator import mul
+from typing import Any
 
 import numpy as np
 
 from model.architecture import Architecture, StorageLevel
-from model.cost.batch.counts import dataspace_traffic, index_space, kept_levels, most_words
-from model.cost.batch.mappings import BatchNest, Booleans, Doubles, Integers, MappingBatch, unroll
+from model.cost.batch.counts import BatchTraffic, dataspace_traffic, index_space, kept_levels, most_words
+from model.cost.batch.mappings import (
+    BatchNest,
+    Booleans,
+    Doubles,
+    Integers,
+    MappingBatch,
+    check_batch,
+    decode,
+    uneven_rows,
+    unroll,
+)
+from model.cost.batch.uneven import UnevenNest, needs_one_by_one, uneven_traffic
 from model.cost.counting import tile_words
+from model.cost.plain import evaluate
 from model.cost.prices import network_latency
-from model.mapspace import EXACT, Counting
+from model.cost.traffic import kept_positions
+from model.mapping import Mapping, StorageMapping
+from model.mapspace import COUNTINGS, EXACT, Counting
 from model.problem import Problem
 
 CHUNK = 4096
@@ -57,20 +73,27 @@ class BatchEvaluation:
 class BatchEvaluator:
     """Prices mappings of one problem on one architecture as `model.cost.evaluate` does.
 
-    Link transfers are not modelled here.
+    Link transfers are not modelled here. Some mappings with remainders are priced one by
+    one: see `model.cost.batch.uneven.needs_one_by_one`.
 
     Raises
     ------
+    ValueError
+        If `counting` is none of `model.mapspace.COUNTINGS`, or a level has a `model.architecture.Port`.
     OverflowError
         If the problem or the architecture is so large that the counts might not be exact in 64 bits;
         use `model.cost.evaluate` then.
     """
 
     def __init__(self, problem: Problem, architecture: Architecture, counting: Counting = EXACT) -> None:
+        if counting not in COUNTINGS:
+            raise ValueError(f"batches are not counted by the rule {counting!r}")
+        if any(level.ports for level in architecture.levels):
+            raise ValueError("batches know no ports at which reads and writes take different times")
         self.counting = counting
         self.problem = problem
         self.architecture = architecture
-        self._indices = [index_space(problem, space) for space in problem.dataspaces]
+        self._spaces = [(space, index_space(problem, space)) for space in problem.dataspaces]
         self._names = [space.name for space in problem.dataspaces]
         self._sizes = _sizes(problem, architecture)
         _check_instances(architecture)
@@ -95,46 +118,115 @@ class BatchEvaluator:
         Raises
         ------
         ValueError
-            If the arrays do not describe mappings of the problem on the architecture.
+            If the arrays do not describe mappings of the problem on the architecture, or remainders are to
+            be counted by another rule than the exact one.
         """
-        starts = range(0, max(1, len(batch)), CHUNK)
-        parts = [self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts]
+        check_batch(self.problem, self.architecture, batch)
+        uneven = uneven_rows(self.problem, batch)
+        if not uneven.any():
+            starts = range(0, max(1, len(batch)), CHUNK)
+            return _joined([self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts])
+        if self.counting != EXACT:
+            raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
+        singly = uneven & needs_one_by_one(
+            UnevenNest.of(self.problem, self.architecture, batch), self._spaces
+        )
+        whole, short, alone = map(np.flatnonzero, (~uneven, uneven & ~singly, singly))
+        parts = [self.evaluate(batch.part(whole))] if len(whole) else []
+        starts = range(0, len(short), CHUNK)
+        parts += [self._uneven_chunk(batch.part(short[start : start + CHUNK])) for start in starts]
+        parts += [self._one(batch, int(row)) for row in alone]
+        places = np.argsort(np.concatenate([whole, short, alone]))
+        named = _fields(_joined(parts))
+        return BatchEvaluation(**{name: figures[places] for name, figures in named.items()})
+
+    def _one(self, batch: MappingBatch, row: int) -> BatchEvaluation:
+        """Price one mapping, with the plain cost model; what it keeps nowhere is left out."""
+        mapping = decode(self.problem, self.architecture, batch, row)
+        spaces = [
+            space
+            for space in self.problem.dataspaces
+            if kept_positions(self.architecture, mapping, space.name)
+        ]
+        problem = replace(self.problem, dataspaces=tuple(spaces))
+        once = _kept_once(self.architecture, _without(mapping, problem))
+        found = evaluate(problem, self.architecture, once, self.counting)
+        limits = {violation.kind for violation in found.violations} - {"mesh_x", "mesh_y"}
+        kept = len(spaces) == len(self.problem.dataspaces) and once == _without(mapping, problem)
+        words = np.zeros((4, 1, len(found.levels), len(self._names)), dtype=np.int64)
+        for number, level in enumerate(found.levels):
+            for own in level.dataspaces:
+                column = self._names.index(own.dataspace)
+                words[:, 0, number, column] = own.tile_words, own.reads, own.fills, own.updates
+        children = dict(enumerate(batch.factors[row].prod(axis=1, keepdims=True)))
+        meets = meshes_fit(self.architecture, children, _columns(batch, row))
         return BatchEvaluation(
-            **{
-                field.name: np.concatenate([getattr(part, field.name) for part in parts])
-                for field in fields(BatchEvaluation)
-            }
+            valid=np.array([kept and not limits]) & meets,
+            energy=np.array([float(found.energy)]),
+            cycles=np.array([found.cycles]),
+            compute_cycles=np.array([found.compute_cycles]),
+            instances=np.array([[level.instances for level in found.levels]]),
+            level_cycles=np.array([[level.cycles for level in found.levels]]),
+            tile_words=words[0],
+            reads=words[1],
+            fills=words[2],
+            updates=words[3],
         )
 
     def _chunk(self, batch: MappingBatch) -> BatchEvaluation:
         nest = unroll(self.problem, self.architecture, batch)
-        kept = [
-            kept_levels(self.architecture, space, batch.keep[:, :, number].T)
-            for number, space in enumerate(self.problem.dataspaces)
-        ]
         traffic = [
-            dataspace_traffic(nest, index, space, levels, self.counting)
-            for index, space, levels in zip(self._indices, self.problem.dataspaces, kept, strict=True)
+            dataspace_traffic(nest, index, space, self._kept(batch, number), self.counting)
+            for number, (space, index) in enumerate(self._spaces)
         ]
+        return self._priced(batch, nest, nest.steps, traffic)
+
+    def _uneven_chunk(self, batch: MappingBatch) -> BatchEvaluation:
+        nest = UnevenNest.of(self.problem, self.architecture, batch)
+        pairs = [
+            uneven_traffic(nest, index, space, batch.keep[:, :, number].T)
+            for number, (space, index) in enumerate(self._spaces)
+        ]
+        steps = nest.steps(len(self.architecture.nodes))
+        return self._priced(batch, nest, steps, [one for one, _ in pairs], [every for _, every in pairs])
+
+    def _kept(self, batch: MappingBatch, number: int) -> Booleans:
+        """Levels that keep a dataspace in effect, shape ``(storage levels, mappings)``."""
+        space = self.problem.dataspaces[number]
+        return kept_levels(self.architecture, space, batch.keep[:, :, number].T)
+
+    def _priced(
+        self,
+        batch: MappingBatch,
+        nest: BatchNest | UnevenNest,
+        steps: Integers,
+        traffic: Sequence[BatchTraffic],
+        together: Sequence[BatchTraffic] | None = None,
+    ) -> BatchEvaluation:
+        """Price words of the first instances, or those of all instances `together` where they differ."""
         tiles, reads, fills, updates = (np.stack(words, axis=2) for words in zip(*traffic, strict=True))
-        names = self._names
         level_cycles = exact_cycles if self.counting == EXACT else timeloop_cycles
-        needed = np.stack(
-            [
-                level_cycles(level, names, nest.steps, reads[number], fills[number] + updates[number])
-                for number, level in enumerate(self.architecture.levels)
-            ]
-        )
-        busy = needed.max(axis=0)
         sizes = tiles if (self._sizes == 1).all() else tiles * self._sizes[:, None, :]
-        valid = fits(self.architecture, nest, sizes.sum(axis=2), batch.columns)
-        for levels in kept:
-            valid &= levels.any(axis=0)
+        needed, taken = np.empty_like(tiles[:, :, 0]), sizes.sum(axis=2)
+        for places in self.architecture.memories:
+            level, of_memory = self.architecture.levels[places[0]], slice(places[0], places[-1] + 1)
+            read, written = reads[of_memory].sum(axis=0), (fills + updates)[of_memory].sum(axis=0)
+            needed[of_memory] = level_cycles(level, self._names, steps, read, written)
+            taken[of_memory] = taken[of_memory].sum(axis=0)
+        busy = needed.max(axis=0)
+        valid = fits(self.architecture, nest, taken, batch.columns)
+        for number in range(len(self._spaces)):
+            kept = self._kept(batch, number)
+            valid &= kept.any(axis=0)
+            for places in self.architecture.memories:
+                valid &= kept[places[0] : places[-1] + 1].sum(axis=0) <= 1
+        paid = traffic if together is None else together
+        _, *words = (np.stack(own, axis=2) for own in zip(*paid, strict=True))
         return BatchEvaluation(
             valid=valid,
-            energy=self._energy(nest, reads, fills, updates, busy),
+            energy=self._energy(nest, busy, words, alike=together is None),
             cycles=busy + network_latency(self.architecture),
-            compute_cycles=nest.steps,
+            compute_cycles=steps,
             instances=np.stack([nest.instances(at) for at in self.architecture.storage_indices], axis=1),
             level_cycles=needed.T,
             tile_words=tiles.transpose(1, 0, 2),
@@ -144,20 +236,64 @@ class BatchEvaluator:
         )
 
     def _energy(
-        self, nest: BatchNest, reads: Integers, fills: Integers, updates: Integers, busy: Integers
+        self,
+        nest: BatchNest | UnevenNest,
+        busy: Integers,
+        words: Sequence[Integers],
+        *,
+        alike: bool,
     ) -> Doubles:
-        """Energy of arithmetic, accesses and leakage, in the architecture's unit."""
+        """Energy of arithmetic, accesses and leakage, in the architecture's unit.
+
+        Words are read, filled and updated, by one instance where all are `alike`, and by all together where
+        they are not.
+        """
         energy = np.full(len(busy), float(self.problem.computes * self.architecture.compute.energy))
         levels = zip(self.architecture.storage_indices, self.architecture.levels, strict=True)
         for number, (position, level) in enumerate(levels):
-            paying = paying_instances(
-                level, self.architecture.instances_above(position), nest.instances(position)
-            )
-            words = (reads[number], fills[number], updates[number])
-            energy += level_energy(level, self._names, *words) * paying
+            accesses = level_energy(level, self._names, *(own[number] for own in words))
+            used = nest.instances(position)
+            available = self.architecture.instances_above(position)
+            energy += accesses * paying_instances(level, available, used) if alike else accesses
             leaking = leaking_instances(self.architecture, nest, position, level)
             energy += float(level.energy.leak_per_cycle) * busy * leaking
         return energy
+
+
+def _fields(evaluation: BatchEvaluation) -> dict[str, Any]:
+    return {field.name: getattr(evaluation, field.name) for field in fields(BatchEvaluation)}
+
+
+def _joined(parts: Sequence[BatchEvaluation]) -> BatchEvaluation:
+    """Put evaluations one after the other."""
+    named = [_fields(part) for part in parts]
+    return BatchEvaluation(**{name: np.concatenate([own[name] for own in named]) for name in named[0]})
+
+
+def _without(mapping: Mapping, problem: Problem) -> Mapping:
+    """Keep the dataspaces of a problem only."""
+    names = frozenset(space.name for space in problem.dataspaces)
+    nodes = (
+        replace(node, keep=node.keep & names) if isinstance(node, StorageMapping) else node
+        for node in mapping.nodes
+    )
+    return Mapping(tuple(nodes))
+
+
+def _kept_once(architecture: Architecture, mapping: Mapping) -> Mapping:
+    """Keep each dataspace at the outermost place of a memory only, of those that keep it."""
+    nodes = list(mapping.nodes)
+    for places in architecture.memories:
+        seen: frozenset[str] = frozenset()
+        for position in (architecture.storage_indices[place] for place in places):
+            node = nodes[position]
+            assert isinstance(node, StorageMapping)
+            nodes[position], seen = replace(node, keep=node.keep - seen), seen | node.keep
+    return Mapping(tuple(nodes))
+
+
+def _columns(batch: MappingBatch, row: int) -> Integers | None:
+    return None if batch.columns is None else batch.columns[[row]]
 
 
 def _sizes(problem: Problem, architecture: Architecture) -> Integers:
@@ -286,7 +422,7 @@ def timeloop_cycles(
 
 
 def leaking_instances(
-    architecture: Architecture, nest: BatchNest, position: int, level: StorageLevel
+    architecture: Architecture, nest: BatchNest | UnevenNest, position: int, level: StorageLevel
 ) -> Integers:
     """Instances of a level that leak (see `model.cost.prices.leaking_instances`).
 
@@ -317,7 +453,7 @@ def leaking_instances(
 
 
 def fits(
-    architecture: Architecture, nest: BatchNest, size_words: Integers, columns: Integers | None
+    architecture: Architecture, nest: BatchNest | UnevenNest, size_words: Integers, columns: Integers | None
 ) -> Booleans:
     """Whether the mappings respect capacities and meshes.
 
@@ -342,12 +478,21 @@ def fits(
         if level.usable_words is not None:
             least = math.ceil(level.usable_words * level.min_utilization)
             valid &= (words <= level.usable_words) & (words >= least)
+    children = {position: nest.children(position) for position in architecture.fanout_indices}
+    return valid & meshes_fit(architecture, children, columns)
+
+
+def meshes_fit(
+    architecture: Architecture, children_at: Named[int, Integers], columns: Integers | None
+) -> Booleans:
+    """Whether the fanouts have enough children; parameters as of `fits`, and children in use by position."""
+    valid: Booleans = np.array(True)
     for number, position in enumerate(architecture.fanout_indices):
         fanout = architecture.fanouts[number]
-        children = nest.children(position)
+        children = children_at[position]
         if columns is None:
-            valid &= children <= fanout.size
+            valid = valid & (children <= fanout.size)
         else:
             along = columns[:, number]
-            valid &= (along <= fanout.mesh_x) & (children // along <= fanout.mesh_y)
+            valid = valid & (along <= fanout.mesh_x) & (children // along <= fanout.mesh_y)
     return valid

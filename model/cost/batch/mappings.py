@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from model.architecture import Architecture
+from model.architecture import Architecture, Fanout
 from model.cost.nest import check_keeps, check_loop, check_nodes
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Problem
@@ -166,8 +166,26 @@ def unroll(problem: Problem, architecture: Architecture, batch: MappingBatch) ->
     Raises
     ------
     ValueError
-        If an array has the wrong shape, the factors of a dimension do not multiply to its bound, or
-        an order is no permutation.
+        If the factors of a dimension do not multiply to its bound.
+    """
+    size, dims = len(batch), len(problem.dims)
+    factors = np.ascontiguousarray(batch.factors.transpose(1, 2, 0))
+    order = np.ascontiguousarray(batch.order.transpose(1, 2, 0))
+    bounds = np.ones((len(factors) + 1, dims, size), dtype=np.int64)
+    np.cumprod(factors[::-1], axis=0, out=bounds[-2::-1])
+    if not (problem.bounds == bounds[0].T).all():
+        raise ValueError("the factors of a dimension do not multiply to its bound")
+    return BatchNest(architecture, factors, bounds, order, _repeats(architecture, factors, order))
+
+
+def check_batch(problem: Problem, architecture: Architecture, batch: MappingBatch) -> None:
+    """Check that arrays describe mappings.
+
+    Raises
+    ------
+    ValueError
+        If an array has the wrong shape, an order is no permutation, or the factors of a dimension do not
+        multiply to its bound, the outermost one being rounded up where the others leave a remainder.
     """
     size, levels, dims = len(batch), len(architecture.levels), len(problem.dims)
     if batch.factors.shape != (size, len(architecture.nodes), dims):
@@ -180,13 +198,44 @@ def unroll(problem: Problem, architecture: Architecture, batch: MappingBatch) ->
         raise ValueError(f"order and keep have shapes {batch.order.shape} and {batch.keep.shape}")
     if not (np.sort(batch.order, axis=2) == np.arange(dims)).all():
         raise ValueError("an order is not a permutation of the dimensions")
-    factors = np.ascontiguousarray(batch.factors.transpose(1, 2, 0))
-    order = np.ascontiguousarray(batch.order.transpose(1, 2, 0))
-    bounds = np.ones((len(factors) + 1, dims, size), dtype=np.int64)
-    np.cumprod(factors[::-1], axis=0, out=bounds[-2::-1])
-    if not (problem.bounds == bounds[0].T).all():
+    if not _covers(problem, batch.factors):
         raise ValueError("the factors of a dimension do not multiply to its bound")
-    return BatchNest(architecture, factors, bounds, order, _repeats(architecture, factors, order))
+
+
+def _covers(problem: Problem, factors: Integers) -> bool:
+    """Whether loops cover all dimensions, none having more iterations than there are tiles inside."""
+    left = np.broadcast_to(np.array(problem.bounds, dtype=np.int64), factors[:, 0].shape)
+    if (factors.prod(axis=1) == left).all():
+        return True
+    fits = True
+    for node in reversed(range(factors.shape[1])):
+        own = factors[:, node]
+        fits = fits and bool(((own >= 1) & (own <= left)).all())
+        left = -(-left // np.maximum(own, 1))
+    return fits and bool((left == 1).all())
+
+
+def uneven_rows(problem: Problem, batch: MappingBatch) -> Booleans:
+    """Which mappings have loops with remainders, shape ``(mappings,)``."""
+    uneven: Booleans = (batch.factors.prod(axis=1) != np.array(problem.bounds)).any(axis=1)
+    return uneven
+
+
+def decode(problem: Problem, architecture: Architecture, batch: MappingBatch, row: int) -> Mapping:
+    """Return one mapping of a batch; which of a fanout's loops lie along X is not known, and all do."""
+    entries: list[StorageMapping | FanoutMapping] = []
+    level = 0
+    for position, node in enumerate(architecture.nodes):
+        bounds = dict(zip(problem.dims, batch.factors[row, position].tolist(), strict=True))
+        if isinstance(node, Fanout):
+            entries.append(FanoutMapping(tuple(SpatialLoop(*loop, "x") for loop in bounds.items())))
+            continue
+        order = [problem.dims[place] for place in batch.order[row, level]]
+        names = zip(problem.dataspaces, batch.keep[row, level], strict=True)
+        keep = frozenset(space.name for space, kept in names if kept)
+        entries.append(StorageMapping(tuple(Loop(dim, bounds[dim]) for dim in order), keep))
+        level += 1
+    return Mapping(tuple(entries))
 
 
 def _repeats(architecture: Architecture, factors: Integers, order: Integers) -> Integers:

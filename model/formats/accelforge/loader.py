@@ -97,10 +97,11 @@ _Fact = TypeVar("_Fact")
 
 @dataclass(frozen=True)
 class LoadedWorkload:
-    """A workload, and what the user should know about the reading."""
+    """A workload, what the user should know about the reading, and the sets of each Einsum."""
 
     workload: Workload
     notes: tuple[Note, ...] = ()
+    names: tuple[EinsumNames, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def read_workload(text: WorkloadText, ignore_sparse: bool = False) -> LoadedWork
             sentence = "in set expressions `{}` means the set, not the tensor of that name"
             notes.append(note_at(span, sentence, name))
     notes += partial_notes(einsums)
-    return LoadedWorkload(Workload(text.name, einsums), tuple(dict.fromkeys(notes)))
+    return LoadedWorkload(Workload(text.name, einsums), tuple(dict.fromkeys(notes)), tuple(sets))
 
 
 def _settled(node: Node) -> Node:

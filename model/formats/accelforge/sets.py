@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from model.formats.accelforge.einsums import Cascade, WrittenEinsum
 from model.text.expressions import Evaluator
 from model.text.fields import (
     IDENTIFIER_HINT,
+    NO_NAMES,
     Names,
     add_once,
     as_bool,
@@ -64,22 +65,51 @@ def set_of(members: Iterable[str], kind: Kind) -> SetValue:
     return SetValue(frozenset(members), kind)
 
 
-def evaluate_set(node: ScalarNode, names: EinsumNames) -> SetValue:
+class SetNames(Protocol):
+    """The names of sets that an expression may use."""
+
+    def find(self, name: str) -> SetValue | None:
+        """Return the set called `name`, None if there is none."""
+        ...
+
+    def candidates(self) -> Iterable[str]:
+        """Return the known names, to suggest one of them."""
+        ...
+
+    def unknown(self) -> str:
+        """Return a hint on an unknown name."""
+        ...
+
+    def everything(self, kind: Kind | None) -> SetValue:
+        """Return all tensors or all rank variables of the Einsum."""
+        ...
+
+    def attribute(self, value: SetValue, name: str) -> object:
+        """Return an attribute of a set; TypeError if it has none of that name."""
+        ...
+
+
+def evaluate_set(node: ScalarNode, names: SetNames, values: Names = NO_NAMES) -> SetValue:
     """Return the set that a set expression stands for.
 
     Names of sets, tensors, rank variables and renames are combined by ``& | ^ - ~``, parentheses
     and conditionals; ``Inputs()`` means ``Inputs``; ``len(...)`` counts; ``.tensors`` and
-    ``.rank_variables`` lead from one kind to the other.
+    ``.rank_variables`` lead from one kind to the other. `values` are further names, for conditions.
     """
-    value = _SetEvaluator(node, names).value()
+    value = evaluate_with_sets(node, names, values)
     if not isinstance(value, SetValue):
         raise SpecError("the expression does not give a set of tensors or rank variables", node.span)
     return value
 
 
+def evaluate_with_sets(node: ScalarNode, names: SetNames, values: Names) -> object:
+    """Return the value of an expression over sets and numbers: a set, a number, a truth value or a text."""
+    return _SetEvaluator(node, names, values).value()
+
+
 class _SetEvaluator(Evaluator):
-    def __init__(self, node: ScalarNode, names: EinsumNames) -> None:
-        super().__init__(node.text, node.span, {})
+    def __init__(self, node: ScalarNode, names: SetNames, values: Names = NO_NAMES) -> None:
+        super().__init__(node.text, node.span, values)
         self._sets = names
 
     def _known_value(self, node: ast.expr, depth: int) -> object:
@@ -95,17 +125,32 @@ class _SetEvaluator(Evaluator):
                 return len(_as_set(self._value(argument, depth)))
             case ast.Call(func=ast.Name() as name, args=[], keywords=[]):
                 return self._value(name, depth)
-            case ast.Attribute(value=owner, attr=name):
+            case ast.Attribute(value=owner, attr=name) if not self._is_value(owner):
                 return self._sets.attribute(_as_set(self._value(owner, depth)), name)
         return super()._known_value(node, depth)
+
+    def _is_value(self, owner: ast.expr) -> bool:
+        """Whether an attribute is looked up among the values: ``variables.depth``."""
+        return isinstance(owner, ast.Name) and self._sets.find(owner.id) is None and owner.id in self._names
 
     def _named(self, name: str, node: ast.expr) -> object:
         known = self._sets.find(name)
         if known is not None:
             return known
+        if self._names:
+            return self._number_named(name, node)
         hint = did_you_mean(name, self._sets.candidates()) or self._sets.unknown()
         message = f"`{name}` is not a tensor, rank variable, rename or set"
         raise SpecError(message, self._text.at(node), hint=hint)
+
+    def _number_named(self, name: str, node: ast.expr) -> object:
+        """Return a value; an unknown name may be meant as a set as well."""
+        try:
+            return super()._named(name, node)
+        except SpecError as error:
+            hint = did_you_mean(name, self._sets.candidates()) or error.hint or self._sets.unknown()
+            message = f"`{name}` is not a tensor, rank variable, rename, set or variable"
+            raise SpecError(message, error.span, hint=hint) from None
 
 
 def _as_set(value: object) -> SetValue:

@@ -13,6 +13,12 @@ from typing import Generic, TypeVar
 from model.architecture import Architecture, Packing, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
+from model.extents import PERFECT
+from model.formats.accelforge.canonical import OnEinsum, Setting, on_einsum
+from model.formats.accelforge.einsums import within
+from model.formats.accelforge.loader import LoadedWorkload
+from model.formats.accelforge.scope import Subject
+from model.formats.accelforge.sets import EinsumNames
 from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
 from model.formats.cascade.storage import (
     Stored,
@@ -29,6 +35,7 @@ from model.formats.timeloop.loader import LoadOptions, load_node
 from model.formats.timeloop.problem import LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
+from model.objective import ENERGY
 from model.text.fields import check_problem
 from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import listing
@@ -207,9 +214,7 @@ MOST_WORDS = 1 << 56
 def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], options: LoadOptions) -> Network:
     """Return the layers of a workload on an architecture."""
     notes: list[Note] = []
-    if len(workload.einsums) > MOST_EINSUMS:
-        message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"
-        raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
+    _check_count(workload)
     readers = (
         Reader(
             einsum.name,
@@ -218,7 +223,23 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
         )
         for einsum in workload.einsums
     )
-    read = read_each(readers, "Einsum")
+    return _network(workload, read_each(readers, "Einsum"), notes)
+
+
+def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptions) -> Network:
+    """Return the layers of a workload on an architecture of AccelForge."""
+    notes: list[Note] = []
+    _check_count(loaded.workload)
+    pairs = zip(loaded.workload.einsums, loaded.names, strict=True)
+    readers = (
+        Reader(einsum.name, partial(_read_on_arch, einsum, names, setting, options, notes), place_of(einsum))
+        for einsum, names in pairs
+    )
+    return _network(loaded.workload, read_each(readers, "Einsum"), notes)
+
+
+def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Network:
+    """Return the layers, on what other tensors leave of the levels that store them."""
     reserved = persistent_bits(workload)
     homes: dict[str, int] = {}
     for loaded in reversed(read):
@@ -238,6 +259,12 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
     return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
 
 
+def _check_count(workload: Workload) -> None:
+    if len(workload.einsums) > MOST_EINSUMS:
+        message = f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are mapped"
+        raise SpecError(message, place_of(workload.einsums[MOST_EINSUMS]))
+
+
 @dataclass(frozen=True)
 class _Read:
     """An Einsum alone on an architecture, with levels in its values and as written."""
@@ -245,7 +272,8 @@ class _Read:
     einsum: Einsum
     mapspace: Mapspace
     written: tuple[StorageLevel, ...]
-    all_inputs: tuple[Span, ...]
+    word_rows: tuple[Fraction, ...]  # rows of each written level that one of its words in `mapspace` takes
+    all_inputs: tuple[Span, ...] = ()
 
     @property
     def homes(self) -> dict[str, int]:
@@ -253,6 +281,19 @@ class _Read:
         levels = backing_levels(self.mapspace)
         names = dataspace_names(self.einsum)
         return {access.tensor: levels[name] for name, access in zip(names, self.einsum.accesses, strict=True)}
+
+
+def _check_searchable(found: OnEinsum, options: LoadOptions) -> None:
+    """Refuse what no search knows of an architecture, if it is to be searched."""
+    if not options.refuse_unsearchable:
+        return
+    for error in found.unsearchable:
+        raise error
+    timed = [objective for objective in options.objectives or () if objective != ENERGY]
+    if found.mapspace.architecture.cycle_s == 0 and timed:
+        hint = "give the compute a finite throughput, or --objective energy"
+        message = f"nothing takes time here, so that all mappings have the same {timed[0]}"
+        raise SpecError(message, found.compute_place, hint=hint)
 
 
 def _names_tensors(key: str) -> bool:
@@ -268,6 +309,21 @@ def _read_einsum(
     notes: list[Note],
 ) -> _Read:
     einsum = naming.einsum
+    mapspace, all_inputs = written_einsum(naming, top, files, options, notes)
+    written = mapspace.architecture.levels
+    rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
+    return _Read(einsum, _in_values(mapspace, einsum, notes), written, rows, all_inputs)
+
+
+def written_einsum(
+    naming: Naming,
+    top: MappingNode,
+    files: Sequence[Path],
+    options: LoadOptions,
+    notes: list[Note],
+) -> tuple[Mapspace, tuple[Span, ...]]:
+    """Return an Einsum on an architecture as written, and where ``Inputs`` means weights as well."""
+    einsum = naming.einsum
     resolver = Resolver(naming)
     entries = tuple(
         (key, resolver.resolved(value) if _names_tensors(key.text) else value) for key, value in top.entries
@@ -282,8 +338,36 @@ def _read_einsum(
     except SpecError as error:
         raise resolver.explained(error) from None
     notes += filter(None, [*loaded.notes, unknown_note])
-    written = loaded.mapspace.architecture.levels
-    return _Read(einsum, _in_values(loaded.mapspace, einsum, notes), written, tuple(resolver.all_inputs))
+    return loaded.mapspace, tuple(resolver.all_inputs)
+
+
+def _read_on_arch(
+    einsum: Einsum, names: EinsumNames, setting: Setting, options: LoadOptions, notes: list[Note]
+) -> _Read:
+    """Read an Einsum on an architecture of AccelForge, whose memories count in bits."""
+    problem = problem_of(einsum)
+    check_problem(problem, options.limits, place_of(einsum))
+    dataspaces: dict[str, tuple[str, ...]] = {}
+    for space, access in zip(dataspace_names(einsum), einsum.accesses, strict=True):
+        dataspaces[access.tensor] = (*dataspaces.get(access.tensor, ()), space)
+    is_meant = options.einsum in (None, einsum.name)
+    if options.einsum == einsum.name:
+        setting = replace(setting, kept=dict(options.kept))
+    with within(einsum.name):
+        found = on_einsum(setting, Subject(einsum, problem, names, dataspaces), notes.append)
+        if is_meant and not einsum.is_copy_operation:
+            _check_searchable(found, options)
+    if is_meant:
+        notes += [Note("{}", (error.message,)) for error in found.unsearchable]
+    mapspace = replace(
+        found.mapspace,
+        objectives=options.objectives or found.mapspace.objectives,
+        counting=options.counting,
+        factors=options.factors or PERFECT,
+    )
+    levels = mapspace.architecture.levels
+    bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
+    return _Read(einsum, mapspace, bits, tuple(Fraction(level.word_bits) for level in levels))
 
 
 def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:
@@ -351,7 +435,8 @@ def _layer(read: _Read, room: _Room) -> Layer:
     """Return a layer on what other tensors leave of the levels that store them."""
     einsum, mapspace, overfull = read.einsum, read.mapspace, list[Overfull]()
     for level, written in enumerate(read.written):
-        reserved = _with_reservation(mapspace, einsum, room.taken(einsum, level), written)
+        taken = room.taken(einsum, level)
+        reserved = _with_reservation(mapspace, einsum, taken, written, read.word_rows[level])
         mapspace, overfull = (
             (mapspace, [*overfull, reserved]) if isinstance(reserved, Overfull) else (reserved, overfull)
         )
@@ -363,7 +448,7 @@ def _layer(read: _Read, room: _Room) -> Layer:
 
 def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspace:
     """Return the mapspace with levels that count in the Einsum's values."""
-    bits = _value_bits(einsum)
+    bits = value_bits(einsum)
     architecture = in_values(mapspace.architecture, bits)
     for level, rules in zip(architecture.levels, mapspace.keep, strict=True):
         if level.packing and (level.size_words or 0) > MOST_WORDS:
@@ -376,16 +461,16 @@ def _in_values(mapspace: Mapspace, einsum: Einsum, notes: list[Note]) -> Mapspac
     return replace(mapspace, architecture=architecture)
 
 
-def _value_bits(einsum: Einsum) -> dict[str, int]:
+def value_bits(einsum: Einsum) -> dict[str, int]:
     """Return the bits per value of each dataspace."""
     pairs = zip(dataspace_names(einsum), einsum.accesses, strict=True)
     return {name: access.bits_per_value for name, access in pairs}
 
 
 def _with_reservation(
-    mapspace: Mapspace, einsum: Einsum, taken: _Taken, written: StorageLevel
+    mapspace: Mapspace, einsum: Einsum, taken: _Taken, written: StorageLevel, rows: Fraction
 ) -> Mapspace | Overfull:
-    """Return the mapspace with a level as other tensors leave it, if they leave anything."""
+    """Return the mapspace with a level as other tensors leave it, if anything; a word takes some rows."""
     architecture = mapspace.architecture
     position = next(i for i in architecture.storage_indices if architecture.nodes[i].name == written.name)
     level = architecture.nodes[position]
@@ -397,7 +482,7 @@ def _with_reservation(
         message = f"persistent tensors are stored at `{level.name}`, which exists {count} times"
         hint = "keep them at a level of one instance; how they are spread over several is not modelled"
         raise SpecError(message, place_of(einsum), hint=hint)
-    words = math.ceil(taken.rows(written, count) / word_rows(written, _value_bits(einsum)))
+    words = math.ceil(taken.rows(written, count) / rows)
     if words > level.size_words:
         holds = f"{level.size_words:,} of {level.word_bits} bits"
         text = f"{taken.what} take {words:,} words of `{level.name}`, which holds {holds}"

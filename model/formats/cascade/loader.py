@@ -12,15 +12,25 @@ from itertools import product, repeat
 from pathlib import Path
 
 from model.cascade import Layer, Network
-from model.formats.accelforge.loader import FOREIGN_SECTIONS, LEVELS_ABOVE, read_workload, read_workload_text
-from model.formats.cascade.layers import Reader, network_of, read_each
+from model.extents import ANY
+from model.formats.accelforge.architecture import (
+    ARCH_SECTION,
+    BESIDE_ARCH,
+    check_beside,
+    read_architecture,
+    with_arch_settings,
+)
+from model.formats.accelforge.canonical import Setting
+from model.formats.accelforge.costs import load_costs
+from model.formats.accelforge.loader import LEVELS_ABOVE, read_workload, read_workload_text
+from model.formats.cascade.layers import Reader, network_of, network_on_arch, read_each
+from model.formats.cascade.mapping import mapping_section, read_targets
 from model.formats.onnx import SUFFIX as ONNX_SUFFIX
 from model.formats.onnx import load_onnx
 from model.formats.timeloop.document import (
     ANCHOR_MARK,
     ASSIGNED,
     ASSIGNED_HINT,
-    FOREIGN_ARCHITECTURE,
     NETWORK_SECTIONS,
     SECTIONS,
     section_name,
@@ -28,10 +38,15 @@ from model.formats.timeloop.document import (
     without,
     without_section,
 )
-from model.formats.timeloop.loader import LoadOptions, load_node
+from model.formats.timeloop.loader import LoadedSpec, LoadOptions, load_node
 from model.formats.timeloop.overrides import AttributeSetting
+from model.formats.timeloop.tree import read_variables
+from model.mapping import Mapping as LoopNest
+from model.mapping import StorageMapping
+from model.mapspace import Mapspace
 from model.note import Note
 from model.sweep import Variant
+from model.text.fields import as_mapping, is_blank
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
 from model.text.reader import read_files, unused_notes
@@ -58,6 +73,8 @@ class _Given:
     layers: tuple[tuple[Path, tuple[MappingNode, ...]], ...]
     architectures: tuple[Path, ...]
     title: str
+    # Those with an architecture of AccelForge; a file may have the workload as well
+    arches: tuple[Path, ...] = ()
 
 
 def load_network(
@@ -81,9 +98,10 @@ def read_network(
     ----------
     paths
         A file named ``.onnx`` is a model. Files with `workload` or `renames` make up an AccelForge
-        workload. A file with `problem` is one layer in Timeloop's form, or several where that is a list; a
-        directory stands for its spec files, in the order of their names, and they may include what lies
-        beside the directory. All other files make up the architecture.
+        workload, and a file with `arch` has an architecture for it. A file with `problem` is one layer in
+        Timeloop's form, or several where that is a list; a directory stands for its spec files, in the
+        order of their names, and they may include what lies beside the directory. All other files make up
+        the architecture.
     names
         The variables that mean something here are added to it; without it, others are noted.
 
@@ -103,7 +121,9 @@ def read_network(
     if not any(kinds):
         hint = "a file with `workload:`, files with `problem:`, a directory of such, or an ONNX model"
         raise SpecError("no workload and no layers are given", hint=hint)
-    if files.models:
+    if files.arches:
+        loaded = _on_arch(files, values, options)
+    elif files.models:
         loaded = _model(files, values, options, used)
     else:
         loaded = (_cascade if files.workloads else _layers)(files, values, options)
@@ -111,6 +131,74 @@ def read_network(
         return replace(loaded, network=loaded.network.noted(unused_notes(values, used)))
     names.update(used)
     return loaded
+
+
+def load_einsum(
+    paths: Iterable[str | Path],
+    einsum: str,
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> LoadedSpec:
+    """Read one Einsum of a workload on an architecture, with a mapping where one is asked for.
+
+    Parameters
+    ----------
+    paths, variables, options
+        As for `read_network`.
+    einsum
+        Its name.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, and for an Einsum that there is not, or that has nothing to map.
+    """
+    options, files = replace(options or LoadOptions(), einsum=einsum), tuple(Path(path) for path in paths)
+    loaded = read_network(files, variables, replace(options, require_mapping=False))
+    mapspace, mapping = _mapspace_of(loaded.network, einsum), None
+    if options.require_mapping:
+        if mapspace.architecture.cycle_s is None:
+            message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
+            raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
+        section = _given_mapping(options, variables)
+        kept = _kept_by(mapspace, read_targets(section, mapspace))
+        loaded = read_network(files, variables, replace(options, kept=kept))
+        mapspace = _mapspace_of(loaded.network, einsum)
+        mapping = read_targets(section, mapspace)
+    notes = loaded.network.notes
+    return LoadedSpec(replace(mapspace, notes=notes), mapping, notes, files, loaded.documents[0], None)
+
+
+def _mapspace_of(network: Network, einsum: str) -> Mapspace:
+    layers = {layer.name: layer for layer in network.layers}
+    if einsum not in layers:
+        hint = did_you_mean(einsum, layers) or f"the Einsums are {listing(layers)}"
+        raise SpecError(f"there is no Einsum `{einsum}`", hint=hint)
+    layer = layers[einsum]
+    if layer.is_copy:
+        raise SpecError(f"Einsum `{einsum}` is a copy operation: there is nothing to map")
+    if layer.overfull:
+        raise SpecError(layer.overfull[0].text)
+    if layer.mapspace.factors == ANY:
+        hint = "--factors perfect, and no `mapspace: {template: ruby}`"
+        raise SpecError("loops with remainders are not modelled for one Einsum of a workload", hint=hint)
+    if layer.mapspace.sparsity is not None:
+        hint = "--ignore-sparse takes its data as dense"
+        raise SpecError("sparse data are not modelled for one Einsum of a workload", hint=hint)
+    return layer.mapspace
+
+
+def _given_mapping(options: LoadOptions, variables: Mapping[str, object] | None) -> Node:
+    if options.mapping_file is None:
+        raise SpecError("no mapping is given", hint="--mapping MAP names a file that has one")
+    return mapping_section(read_files([options.mapping_file], variables or {}, options.limits))
+
+
+def _kept_by(mapspace: Mapspace, mapping: LoopNest) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Return what a mapping keeps at each level; what levels farther in keep may follow from it."""
+    entries = (entry for entry in mapping.nodes if isinstance(entry, StorageMapping))
+    levels = (level.name for level in mapspace.architecture.levels)
+    return tuple((name, entry.keep) for name, entry in zip(levels, entries, strict=True))
 
 
 def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions:
@@ -128,20 +216,25 @@ def _classified(
     workloads: list[Path] = []
     layers: list[tuple[Path, tuple[MappingNode, ...]]] = []
     architectures: list[Path] = []
+    arches: list[Path] = []
     for path in _files(paths):
         if path.suffix == ONNX_SUFFIX:
             models.append(path)
             continue
         top = _top(path, variables, options, names)
         _check_keys(top)
+        if ARCH_SECTION in top:
+            arches.append(path)
         if any(key in top for key in NETWORK_SECTIONS):
             workloads.append(path)
+        elif ARCH_SECTION in top:
+            continue
         elif "problem" in top:
             layers.append((path, _each_problem(top)))
         else:
             architectures.append(path)
     title = _title([path for path, _ in layers], paths)
-    return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures), title)
+    return _Given(tuple(models), tuple(workloads), tuple(layers), tuple(architectures), title, tuple(arches))
 
 
 def _title(layers: Sequence[Path], named: Sequence[Path]) -> str:
@@ -157,7 +250,7 @@ def _top(path: Path, variables: Mapping[str, object], options: LoadOptions, name
         return read_files([path], variables, options.limits, options.allow_include, names=names)
     except SpecError:
         top = read_files([path], variables, options.limits, options.allow_include, LEVELS_ABOVE, names)
-        if any(key in top for key in NETWORK_SECTIONS):
+        if any(key in top for key in (*NETWORK_SECTIONS, ARCH_SECTION)):
             return top
         raise
 
@@ -184,6 +277,41 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
     network = network_of(loaded.workload, spec, files, options)
     notes = [*loaded.notes, *notes, *network.notes]
     return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top, spec))
+
+
+def _on_arch(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
+    """Read a workload and an architecture, both of AccelForge."""
+    if not given.workloads:
+        hint = "give a workload in AccelForge's form as well: a file with `workload:`"
+        raise SpecError(
+            f"{display_name(given.arches[0])} has an `arch` of AccelForge, but no workload", hint=hint
+        )
+    if given.architectures:
+        named = display_name(given.architectures[0])
+        raise SpecError(f"two architectures: `arch` of {display_name(given.arches[0])}, and {named}")
+    files = tuple(dict.fromkeys((*given.workloads, *given.arches)))
+    text = read_workload_text(files, variables, options.limits, options.allow_include)
+    top, notes = text.top, list[Note]()
+    loaded = read_workload(text, options.ignore_sparse)
+    check_beside(top, notes.append)
+    top = without_mapping(top, notes)
+    section = with_arch_settings(top.require(ARCH_SECTION), options.settings)
+    written = top.get("variables")
+    setting = Setting(
+        arch=read_architecture(section, _stem(given.arches[0]), notes.append),
+        table=None if options.costs is None else load_costs(options.costs, options.limits),
+        variables={}
+        if written is None or is_blank(written)
+        else read_variables(as_mapping(written, "`variables`")),
+        stored_outside=options.stored_outside,
+    )
+    network = network_on_arch(loaded, setting, options)
+    notes = [*loaded.notes, *notes, *network.notes]
+    return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top,))
+
+
+def _stem(path: Path) -> str:
+    return printable(path.name.split(".")[0])
 
 
 def _model(
@@ -249,7 +377,8 @@ def _on_architecture(
 
 def _check_keys(top: MappingNode) -> None:
     """Refuse a file with keys that no part of a network has, or with two networks."""
-    known = (*SECTIONS, *NETWORK_SECTIONS)
+    beside = BESIDE_ARCH if ARCH_SECTION in top else ()
+    known = (*SECTIONS, *NETWORK_SECTIONS, ARCH_SECTION, *beside)
     for key, _ in top.entries:
         name = section_name(key.text)
         if name in (*known, ANCHOR_MARK):
@@ -257,8 +386,6 @@ def _check_keys(top: MappingNode) -> None:
         hint = did_you_mean(name, known) or f"known keys are {listing(known)}"
         if name == ASSIGNED:
             hint = ASSIGNED_HINT
-        if name in FOREIGN_SECTIONS:
-            hint = FOREIGN_ARCHITECTURE
         raise SpecError(f"unknown top-level key `{name}`", key.span, hint=hint)
     if "workload" in top and "problem" in top:
         place, others = top.key("problem").span, ((top.key("workload").span, "the workload"),)

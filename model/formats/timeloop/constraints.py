@@ -54,13 +54,15 @@ class Factor:
     span: Span
     default: bool = False  # whether it is there for all dimensions without one
     free: bool = False  # whether it says that there is no rule; relation and value mean nothing then
+    remainder: int | None = None  # iterations in the last pass, where a mapping says so
 
     def rule(self) -> FactorRule:
         """Return the rule of the canonical problem."""
         return FactorRule(self.dim, self.relation, self.value, source_ref(self.span))
 
     def __str__(self) -> str:
-        return f"{self.dim}{self.relation}{self.value}"
+        remainder = "" if self.remainder is None else f",{self.remainder}"
+        return f"{self.dim}{self.relation}{self.value}{remainder}"
 
 
 def read_factors(node: Node, context: Context, names: Names) -> tuple[Factor, ...]:
@@ -88,14 +90,24 @@ def factor_texts(node: Node) -> Iterator[tuple[str, Node]]:
             yield (f"{key.text}{text}" if text[:1] in "<>=" else f"{key.text}={text}"), value
         return
     if isinstance(node, SequenceNode):
-        yield from ((_joined(item), item) for item in node.items)
+        yield from _with_remainders([(_joined(item), item) for item in node.items])
         return
     if node.value is None:
         return
     # Spaces around an operator belong to the factor; all others separate factors.
-    for text in re.split(r"[,\s]+", _close(node.text)):
-        if text:
-            yield text, node
+    parts = re.split(r"[,\s]+", _close(node.text))
+    yield from _with_remainders([(text, node) for text in parts if text])
+
+
+def _with_remainders(parts: Sequence[tuple[str, Node]]) -> Iterator[tuple[str, Node]]:
+    """Yield factors, with a bare number joined to the one before: ``P=4,3`` is a factor and its remainder."""
+    found: list[tuple[str, Node]] = []
+    for text, node in parts:
+        if text.isdecimal() and found and "," not in found[-1][0]:
+            found[-1] = f"{found[-1][0]},{text}", found[-1][1]
+        else:
+            found.append((text, node))
+    yield from found
 
 
 def _close(text: str) -> str:
@@ -123,6 +135,7 @@ def _joined(item: Node) -> str:
 
 def _checked(text: str, node: Node, context: Context, names: Names) -> Factor | None:
     """Return a factor, None for one of a dimension that the problem lacks, and that asks for no loop."""
+    text, remainder = _split_remainder(text, node)
     _refuse_several(text, node)
     dim, operator, value_text = _split(text, node, context.problem.dims)
     if operator in ("<", ">"):
@@ -138,7 +151,18 @@ def _checked(text: str, node: Node, context: Context, names: Names) -> Factor | 
         value = context.problem.bound[dim]
     if value < 1:
         raise SpecError(f"`{text}`: a factor is at least 1", node.span)
-    return Factor(dim, relation, value, node.span)
+    return Factor(dim, relation, value, node.span, remainder=remainder)
+
+
+def _split_remainder(text: str, node: Node) -> tuple[str, int | None]:
+    """Split ``P=4,3`` into its factor and its remainder."""
+    factor, comma, remainder = text.rpartition(",")
+    if not comma or not re.fullmatch(r"[^,\s]*[\w)]", factor.strip()) or not remainder.strip().isdecimal():
+        return text, None
+    value = as_int(ScalarNode(remainder.strip(), remainder.strip(), False, node.span), "the remainder", {})
+    if value < 1:
+        raise SpecError(f"`{text}`: a remainder is at least 1", node.span)
+    return factor.strip(), value
 
 
 def _refuse_several(text: str, node: Node) -> None:
@@ -159,8 +183,7 @@ def _split(text: str, node: Node, dims: Sequence[str]) -> tuple[str, str, str]:
             raise SpecError(f"`{name}` is not a dimension", node.span, hint=_FORMS)
         return name, operator, value
     if value and not name:
-        message = f"`{text}` names no dimension: imperfect factors are not modelled"
-        raise SpecError(message, node.span, hint=_FORMS)
+        raise SpecError(f"`{text}` names no dimension", node.span, hint=_FORMS)
     fits = [dim for dim in dims if text.startswith(dim) and re.fullmatch(r"\d+", text[len(dim) :])]
     if len(fits) > 1:
         message = f"`{text}` can be a factor of {listing(fits)}"
@@ -173,8 +196,6 @@ def _split(text: str, node: Node, dims: Sequence[str]) -> tuple[str, str, str]:
 
 
 def _value(value_text: str, text: str, node: Node, names: Names) -> int:
-    if re.fullmatch(r"\d+\s*,\s*\d+", value_text):
-        raise SpecError(f"`{text}`: imperfect factors are not modelled", node.span)
     if not value_text or value_text.endswith(";"):
         raise SpecError(f"`{text}` is not a factor", node.span, hint=_FORMS)
     written = ScalarNode(value_text, value_text, False, node.span)

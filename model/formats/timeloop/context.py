@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from model.extents import PERFECT, Extents, Factors
 from model.formats.timeloop.problem import LoadedProblem
 from model.formats.timeloop.tree import Leaf, Tree, values_of
 from model.mapspace import EXACT, Counting
@@ -32,9 +33,12 @@ class Context:
     # Whether an incomplete spatial permutation is completed as Timeloop's front end does
     timeloop_padding: bool = False
     counting: Counting = EXACT
+    factors: Factors = PERFECT
     limits: Limits = DEFAULT_LIMITS
     # Whether a level may keep nothing, as it may where the problem is one of a whole network
     idle_levels: bool = False
+    # Whether sparse optimizations are read, so that it matters how metadata is stored
+    optimizes_sparse: bool = False
     # Dimensions that constraints name and the problem lacks, filled by `is_dimension`
     lacking: dict[str, Span] = field(default_factory=dict)
 
@@ -42,6 +46,10 @@ class Context:
     def problem(self) -> Problem:
         """The problem."""
         return self.loaded.problem
+
+    def extents(self, dim: str) -> Extents:
+        """Return the extents that tiles of a dimension may have."""
+        return Extents(self.problem.bound[dim], self.factors)
 
     @cached_property
     def dataspaces(self) -> tuple[str, ...]:

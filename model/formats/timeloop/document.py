@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
+from model.extents import ANY, PERFECT, Factors
 from model.objective import EDP, ENERGY, LATENCY, TIMELOOP_METRICS
 from model.text.fields import (
     Names,
@@ -114,13 +115,18 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
             yield key, value
 
 
+UNSEARCHED = "sparse data is not searched yet"
+UNSEARCHED_HINT = (
+    "`evaluate` prices a given mapping of it; --ignore-sparse maps the problem as if all data were dense"
+)
+
+
 def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:
     """Check that a density is 1; with `ignore_sparse` another one is noted instead of refused."""
     if _is_dense(value):
         return
     if not ignore_sparse:
-        hint = "--ignore-sparse maps the problem as if all data were dense"
-        raise SpecError(f"`{key.text}`: sparse data is not modelled", key.span, hint=hint)
+        raise SpecError(f"`{key.text}`: {UNSEARCHED}", key.span, hint=UNSEARCHED_HINT)
     note(note_at(key.span, "`{}` is ignored; all data is treated as dense", key.text))
 
 
@@ -133,6 +139,7 @@ def _is_dense(value: Node) -> bool:
     return isinstance(value, ScalarNode) and value.value == 1 and not isinstance(value.value, bool)
 
 
+SPARSE_SECTION = "sparse_optimizations"
 SECTIONS = (
     "problem",
     "architecture",
@@ -145,7 +152,7 @@ SECTIONS = (
     "globals",
     "ERT",
     "ART",
-    "sparse_optimizations",
+    SPARSE_SECTION,
 )
 _ELSEWHERE = {"shape": "problem", "instance": "problem", "nodes": "architecture", "targets": "constraints"}
 NETWORK_SECTIONS = ("workload", "renames")
@@ -154,11 +161,10 @@ ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
 LEFT_OUT = "ignore_left_out_for_the_mapping"
 """What a file with a mapping in it lists here: the constraints that the mapping meets, which it lacks."""
-FOREIGN_ARCHITECTURE = "AccelForge's workloads are read; write the `architecture` in Timeloop's format"
+_WORKLOADS = "the command `network` maps workloads; `--einsum NAME` chooses one of their Einsums"
 _HINTS = {
-    **dict.fromkeys(NETWORK_SECTIONS, "the command `network` maps workloads"),
+    **dict.fromkeys((*NETWORK_SECTIONS, "arch"), _WORKLOADS),
     ASSIGNED: ASSIGNED_HINT,
-    "arch": FOREIGN_ARCHITECTURE,
     "ERT_summary": "a summary has no energies: give the file that has the key `ERT`",
     "ART_summary": "a summary has no energies: give the file that has the key `ART`",
 }
@@ -204,7 +210,7 @@ def sections_of(top: MappingNode, name: str) -> list[tuple[ScalarNode, Node]]:
     return [(key, value) for key, value in named if not is_empty(value)]
 
 
-def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, note: TakeNote) -> None:
+def check_sections(top: MappingNode, has_problem: bool, note: TakeNote) -> None:
     """Check the keys of a joined spec, and the sections that nothing else reads."""
     _refuse_extensions(top)
     required = ("architecture",) if has_problem else ("problem", "architecture")
@@ -220,11 +226,10 @@ def check_sections(top: MappingNode, has_problem: bool, ignore_sparse: bool, not
         if name == "globals":
             note(note_at(key.span, "`{}` controls Timeloop's programs; it is not used here", key.text))
             _note_counting(value, note)
-    check_no_sparsity(top, ignore_sparse, note)
     if missing:
         hint = f"give a file with `{missing[0]}:` as well"
         raise SpecError(f"the spec lacks the key `{missing[0]}`", top.span, hint=hint)
-    _check_template(top)
+    read_template(top)
 
 
 def _refuse_extensions(top: MappingNode) -> None:
@@ -264,23 +269,30 @@ def _unknown_section(key: ScalarNode, lacking: str) -> SpecError:
 
 def check_no_sparsity(node: MappingNode, ignore_sparse: bool, note: TakeNote) -> None:
     """Refuse the ``sparse_optimizations`` of a spec or of a component, or note that they are ignored."""
-    if section_of(node, "sparse_optimizations") is None:
+    if section_of(node, SPARSE_SECTION) is None:
         return
-    key = node.key("sparse_optimizations")
+    key = node.key(SPARSE_SECTION)
     if not ignore_sparse:
-        hint = "--ignore-sparse maps the problem as if all data were dense"
-        raise SpecError("`sparse_optimizations` are not modelled", key.span, hint=hint)
+        raise SpecError(f"`{SPARSE_SECTION}`: {UNSEARCHED}", key.span, hint=UNSEARCHED_HINT)
     note(note_at(key.span, "`sparse_optimizations` are ignored; all data is treated as dense"))
 
 
-def _check_template(top: MappingNode) -> None:
-    """Check the ``mapspace`` section: only perfect factors are searched."""
+_TEMPLATES: dict[str, Factors] = {"uber": PERFECT, "ruby": ANY}
+
+
+def read_template(top: MappingNode) -> tuple[Factors, Span] | None:
+    """Return which factors the template of the ``mapspace`` section allows, and its place."""
     node = section_of(top, "mapspace")
     if node is None:
-        return
+        return None
     template = read_section(node, "`mapspace`", ("version", "template")).get("template")
-    if template is not None and as_name(template, "`template`") != "uber":
-        raise SpecError("only the mapspace template `uber` (perfect factors) is modelled", template.span)
+    if template is None:
+        return None
+    kind = _TEMPLATES.get(as_name(template, "`template`"))
+    if kind is None:
+        message = "only the mapspace templates `uber` (perfect factors) and `ruby` (any) are modelled"
+        raise SpecError(message, template.span)
+    return kind, template.span
 
 
 _METRIC_KEYS = ("optimization_metrics", "optimization_metric", "optimization-metrics", "optimization-metric")

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from model.cost.counting import tile_words
+from model.extents import ANY, PERFECT, Extents, Factors, tiles_of
 from model.formats.timeloop.assembly import SpatialLevel, TemporalLevel, TilingLevel
 from model.formats.timeloop.constraints import Factor
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
 from model.formats.timeloop.tree import Leaf
-from model.numbers import divisors
 from model.problem import Dataspace
 from model.text.source import ConflictError, Span, source_ref
 
 Part = TypeVar("Part")
+
+MOST = sys.maxsize
+"""More than any factor."""
+
+NONE: dict[Factors, str] = {PERFECT: "no divisor", ANY: "no factor"}
+"""How messages say that a set of factors is empty."""
 
 
 def irreducible(parts: Sequence[Part], conflict: Callable[[Sequence[Part]], bool]) -> list[Part]:
@@ -53,6 +60,14 @@ class _Demand:
     text: str
     most: int | None = None  # the largest factor that there is room for, None for a rule
     factor: Factor | None = None
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest factor that the place allows, as far as it limits them."""
+        if self.factor is None:
+            return 1, MOST if self.most is None else self.most
+        value, relation = self.factor.value, self.factor.relation
+        return 1 if relation == "<=" else value, MOST if relation == ">=" else value
 
     def allows(self, factor: int) -> bool:
         """Whether the place allows `factor`."""
@@ -97,19 +112,20 @@ def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
 
 
 def _check_factors(constraints: LoopConstraints, context: Context) -> None:
-    """Check for each dimension that some divisor of its bound satisfies the rules at one node."""
+    """Check for each dimension that some factor of its bound satisfies the rules at one node."""
     for factor in constraints.factors:
         _check_attainable(factor, context)
     for dim, bound in context.problem.bound.items():
         rules = constraints.rules_of(dim)
-        if not _contradict(bound, rules):
+        extents = context.extents(dim)
+        if not _contradict(extents, rules):
             continue
-        rules = tuple(irreducible(rules, partial(_contradict, bound)))
+        rules = tuple(irreducible(rules, partial(_contradict, extents)))
         last = rules[-1]
         related = tuple((rule.span, f"`{rule}` here") for rule in rules[:-1] if rule.span != last.span)
         related = (*related, (context.loaded.bound_spans[dim], f"{dim} is {bound} here"))
         shown = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
-        message = f"no divisor of {dim} = {bound} satisfies {shown}"
+        message = f"{NONE[context.factors]} of {dim} = {bound} satisfies {shown}"
         raise ConflictError(message, last.span, related)
 
 
@@ -120,15 +136,16 @@ def _check_attainable(factor: Factor, context: Context) -> None:
     if factor.relation != "<=" and factor.value > bound:
         message = f"`{factor}`: the factor exceeds the bound {factor.dim} = {bound}"
         raise ConflictError(message, factor.span, related)
-    if factor.relation == "=" and bound % factor.value:
+    if factor.relation == "=" and factor.value not in context.extents(factor.dim).values:
         message = f"`{factor}`: {factor.value} does not divide the bound {factor.dim} = {bound}"
-        raise ConflictError(message, factor.span, related, hint="imperfect factors are not modelled")
+        hint = "only `mapspace: {template: ruby}` allows factors that leave a remainder"
+        raise ConflictError(message, factor.span, related, hint=hint)
 
 
-def _contradict(bound: int, rules: Sequence[Factor]) -> bool:
-    """Whether no divisor of `bound` satisfies all rules."""
+def _contradict(extents: Extents, rules: Sequence[Factor]) -> bool:
+    """Whether no factor of a dimension satisfies all rules."""
     asked = [rule.rule() for rule in rules]
-    return not any(all(rule.allows(divisor) for rule in asked) for divisor in divisors(bound))
+    return not any(all(rule.allows(factor) for rule in asked) for factor in extents.values)
 
 
 def _check_mesh(level: SpatialLevel, context: Context) -> None:
@@ -186,22 +203,47 @@ def _demands(level: TilingLevel, dim: str, context: Context) -> Iterator[_Demand
 
 def _allowed(
     dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Demand], context: Context
-) -> list[frozenset[int]]:
-    """Return for each level the factors of `dim` that the demands allow."""
+) -> list[Collection[int]]:
+    """Return for each level the factors of `dim` that the demands allow, ranges where any may do."""
     by_level: dict[int, list[_Demand]] = {id(level): [] for level in levels}
     for demand in demands:
         if demand.dim == dim:
             by_level[id(demand.level)].append(demand)
-    factors = divisors(context.problem.bound[dim])
+    extents = context.extents(dim)
+    if extents.kind == ANY:
+        return [_between([demand.limits for demand in here], extents.bound) for here in by_level.values()]
     return [
-        frozenset(f for f in factors if all(demand.allows(f) for demand in here))
+        frozenset(f for f in extents.values if all(demand.allows(f) for demand in here))
         for here in by_level.values()
     ]
 
 
+def _between(limits: Iterable[tuple[int, int]], bound: int) -> range:
+    """The factors within all limits."""
+    lowest, highest = zip((1, bound), *limits, strict=True)
+    return range(max(lowest), min(highest) + 1)
+
+
 def _reachable(dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Demand], context: Context) -> bool:
     bound = context.problem.bound[dim]
-    return bound in _products(_allowed(dim, levels, demands, context), bound)[-1]
+    allowed = _allowed(dim, levels, demands, context)
+    if context.factors == PERFECT:
+        return bound in _products(allowed, bound)[-1]
+    left = {bound}
+    for factors in reversed(allowed):
+        left = {count for tiles in left for count in _tiles_left(tiles, factors)}
+    return 1 in left
+
+
+def _tiles_left(tiles: int, factors: Collection[int]) -> Iterator[int]:
+    """Yield the different numbers of tiles that loops with these consecutive factors leave outside."""
+    factor, last = min(factors, default=1), min(tiles, max(factors, default=0))
+    while factor <= last:
+        left = tiles_of(tiles, factor)
+        yield left
+        if left == 1:
+            return
+        factor = tiles_of(tiles, left - 1)
 
 
 def _least_extents(
@@ -210,6 +252,8 @@ def _least_extents(
     """Return for each level the least extent of `dim` that it and the nodes inside it can have."""
     bound = context.problem.bound[dim]
     allowed = _allowed(dim, levels, demands, context)
+    if context.factors == ANY:
+        return _least_covering(allowed, bound)
     inside = _products(reversed(allowed), bound)[::-1]
     outside = [frozenset({1}), *_products(allowed, bound)[:-1]]
     return [
@@ -218,7 +262,17 @@ def _least_extents(
     ]
 
 
-def _products(choices: Iterable[frozenset[int]], bound: int) -> list[frozenset[int]]:
+def _least_covering(allowed: Sequence[Collection[int]], bound: int) -> list[int]:
+    """Return for each level an extent that none can go below: the least factors inside, the most outside."""
+    least: list[int] = []
+    for place in range(len(allowed)):
+        inside = math.prod(min(factors) for factors in allowed[place:])
+        outside = math.prod(max(factors) for factors in allowed[:place])
+        least.append(min(bound, max(inside, tiles_of(bound, outside))))
+    return least
+
+
+def _products(choices: Iterable[Collection[int]], bound: int) -> list[frozenset[int]]:
     """Return the divisors of `bound` that are products of one choice each, after each step."""
     products: list[frozenset[int]] = []
     reached = frozenset({1})
@@ -240,12 +294,15 @@ def _unreachable(
     named = ((demand.span, demand.text) for demand in places[1:])
     related = ((context.loaded.bound_spans[dim], f"{dim} is {bound} here"), *named)
     allowed = _allowed(dim, levels, blamed, context)
-    if all(factors == {1} for factors in allowed):
+    if all(len(factors) == 1 and 1 in factors for factors in allowed):
         return ConflictError(f"{dim} is {bound}, but its factor is fixed to 1 at every node", first, related)
     if any(not factors for factors in allowed):
         leaf = next(s.loops.leaf for s, factors in zip(levels, allowed, strict=True) if not factors)
-        message = f"no divisor of {dim} = {bound} is allowed at `{leaf.name}`"
+        message = f"{NONE[context.factors]} of {dim} = {bound} is allowed at `{leaf.name}`"
         return ConflictError(message, first, related, _one_axis(leaf, places))
+    if context.factors == ANY:
+        message = f"the factors allowed for {dim} cannot cover its bound {bound}, or go beyond"
+        return ConflictError(message, first, related)
     reached = _products(allowed, bound)[-1]
     shown = "none that divides it" if not reached else f"{max(reached)} at most"
     message = f"the factors allowed for {dim} cannot reach its bound {bound}: their product is {shown}"

@@ -8,7 +8,9 @@ from fractions import Fraction
 from functools import partial, reduce
 from pathlib import Path
 
+from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
+from model.extents import ANY, PERFECT, Factors
 from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
@@ -19,6 +21,7 @@ from model.formats.timeloop.document import (
     check_sections,
     check_version,
     read_mapper,
+    read_template,
     section_of,
     sections_of,
     without_section,
@@ -35,12 +38,14 @@ from model.formats.timeloop.pricing import (
     refuse_wires,
 )
 from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
+from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with_energies
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
 from model.mapspace import EXACT, Counting, Mapspace
 from model.note import Note
 from model.objective import LATENCY
+from model.sparsity import Sparsity
 from model.text.fields import as_mapping
 from model.text.files import display_name
 from model.text.limits import Limits
@@ -65,7 +70,8 @@ SEVERAL = "if these are several layers, the command `network` maps them"
 class LoadOptions:
     """How specs are read."""
 
-    ignore_sparse: bool = False  # leave out sparse features instead of refusing them
+    ignore_sparse: bool = False  # leave out sparse features
+    model_sparse: bool = False  # read them, unless they are left out; else they are refused
     timeloop_padding: bool = False  # complete spatial permutations as Timeloop's front end does
     require_mapping: bool = False  # refuse specs without the key ``mapping``
     skip_mapping: bool = False  # do not look at what is under that key
@@ -77,6 +83,21 @@ class LoadOptions:
     # For latency alone energies may be unknown; None: the spec's own
     objectives: tuple[str, ...] | None = None
     counting: Counting = EXACT
+    factors: Factors | None = None  # which factors loops may have; None: as the spec says, or perfect ones
+    remainders: bool = False  # whether mapspaces with remainders may be read; those that are searched may not
+    # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
+    # and whether what no search knows is refused
+    costs: Path | None = None
+    stored_outside: bool = False
+    refuse_unsearchable: bool = True
+    # Of a workload, the Einsum that matters, and what a mapping of it keeps, by level
+    einsum: str | None = None
+    kept: tuple[tuple[str, frozenset[str]], ...] = ()
+
+    @property
+    def reads_sparse(self) -> bool:
+        """Whether sparse features are read."""
+        return self.model_sparse and not self.ignore_sparse
 
 
 @dataclass(frozen=True)
@@ -157,7 +178,7 @@ def load_node(
     """
     notes: list[Note] = []
     top = with_settings(top, options.settings)
-    check_sections(top, problem is not None, options.ignore_sparse, notes.append)
+    check_sections(top, problem is not None, notes.append)
     context = _context(top, files, options, notes, problem)
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.skip_mapping else sections_of(top, "mapping")
@@ -169,11 +190,13 @@ def load_node(
         raise SpecError(f"there is {lack} `mapping` in {named}")
     targets = _clauses(sections, context)
     assembly = assemble(clauses, context)
-    note_overbooking(clauses, context)
+    if not context.optimizes_sparse:
+        note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
-    mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives)
+    sparsity = read_sparsity(top, clauses, context)
+    mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context)
     mapping = None
@@ -183,7 +206,8 @@ def load_node(
         with_mapping = assemble([*clauses, *keeping], context)
         check_coalescing(assembly.storages, with_mapping.storages)
         mapping = read_mapping(targets, with_mapping, span, context)
-        check_parallelism(mapping, *parallelism, span)
+        nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
+        check_parallelism(nest.instances(len(mapping.nodes)), *parallelism, span)
         check_loop_limit(mapping, mapper.most_loops, span)
     context.note_lacking()
     if not sections:
@@ -220,7 +244,9 @@ def _context(
     loaded = problem
     if loaded is None:
         section = top.require("problem", "the spec")
-        loaded = read_problem(section, find, variables, options.ignore_sparse, options.limits)
+        loaded = read_problem(
+            section, find, variables, options.ignore_sparse, options.limits, options.reads_sparse
+        )
     tree = read_tree(top.require("architecture", "the spec"), variables, options.limits)
     notes.extend(loaded.notes)
     context = Context(
@@ -230,15 +256,28 @@ def _context(
         note=notes.append,
         timeloop_padding=options.timeloop_padding,
         counting=options.counting,
+        factors=_factors(top, options),
         limits=options.limits,
         idle_levels=problem is not None,
+        optimizes_sparse=options.reads_sparse and has_optimizations(top, tree.leaves),
     )
     for name, place in tree.disabled:
         context.note(note_at(place, "`{}` is not enabled and is left out", name))
+    for node in () if options.reads_sparse else (top, *(leaf.node for leaf in tree.leaves)):
+        check_no_sparsity(node, options.ignore_sparse, notes.append)
     for leaf in tree.leaves:
-        check_no_sparsity(leaf.node, options.ignore_sparse, notes.append)
         refuse_networks(leaf)
     return context
+
+
+def _factors(top: MappingNode, options: LoadOptions) -> Factors:
+    """Return which factors loops may have: as the options say, else the template of the mapspace."""
+    written = read_template(top)
+    kind = options.factors or (PERFECT if written is None else written[0])
+    if kind == ANY and not options.remainders:
+        span = top.span if written is None else written[1]
+        raise SpecError("mapspaces with remainders are not searched yet", span, hint="template `uber`")
+    return kind
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
@@ -269,6 +308,7 @@ def _mapspace(
     mapper: MapperSection,
     context: Context,
     objectives: tuple[str, ...],
+    sparsity: Sparsity | None,
 ) -> Mapspace:
     """Return the mapspace; where `objectives` are about latency alone, energies may be unknown."""
     least, place = parallelism
@@ -285,9 +325,12 @@ def _mapspace(
     }
     prices[assembly.compute.name] = pricing(assembly.compute, lists, context)
     nodes = [node_of(level) for level in assembly.levels]
+    architecture = build_architecture(nodes, assembly.compute, prices, context)
+    if sparsity is not None:
+        sparsity = with_energies(sparsity, tuple(prices), prices, architecture.units_per_pj, context)
     return Mapspace(
         problem=context.problem,
-        architecture=build_architecture(nodes, assembly.compute, prices, context),
+        architecture=architecture,
         temporal=tuple(temporal_rules(level.loops) for level in assembly.storages),
         spatial=tuple(level.rules for level in assembly.fanouts),
         keep=tuple(level.keeping.rules() for level in assembly.storages),
@@ -297,4 +340,6 @@ def _mapspace(
         max_temporal_loops=None if mapper.most_loops is None else mapper.most_loops[0],
         min_parallelism_source=None if place is None else source_ref(place),
         counting=context.counting,
+        factors=context.factors,
+        sparsity=sparsity,
     )

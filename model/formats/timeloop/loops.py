@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from model.extents import ANY, PERFECT, Extents, Factors, tiles_of
 from model.formats.timeloop.constraints import (
     ADDRESS_KEYS,
     SHORT_PARALLELISM,
@@ -22,7 +23,6 @@ from model.formats.timeloop.context import Context
 from model.formats.timeloop.tree import Leaf
 from model.mapping import Axis
 from model.mapspace import SpatialRules, TemporalRules
-from model.numbers import divisors
 from model.text.fields import (
     Names,
     as_int,
@@ -98,14 +98,19 @@ class LoopConstraints:
         return tuple(factor for factor in self.factors if factor.dim == dim)
 
 
-def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Context) -> LoopConstraints:
-    """Read all constraints on the temporal or spatial loops of a node, and join them."""
+def read_loops(
+    clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Context, *, mapped: bool = False
+) -> LoopConstraints:
+    """Read all constraints on the temporal or spatial loops of a node, and join them.
+
+    Only what a mapping says, `mapped`, has factors with their remainders.
+    """
     nodes = of(clauses, leaf, kind)
     names = context.names_at(leaf)
     for node in nodes:
         _refuse_shares(node, kind)
         check_keys(node, (*_KEYS[kind], *ADDRESS_KEYS), f"a {kind} constraint")
-        _refuse_remainders(node)
+        _check_remainders(node, context)
     permutation = _permutation(nodes, context)
     constraints = LoopConstraints(
         leaf=leaf,
@@ -119,6 +124,10 @@ def read_loops(clauses: Iterable[Clause], leaf: Leaf, kind: Kind, context: Conte
         rmw_first_update=_rmw_first_update(nodes, context),
         sweeping=_sweeping(nodes, kind),
     )
+    short = next((factor for factor in constraints.factors if factor.remainder is not None), None)
+    if short is not None and not mapped:
+        message = f"`{short}`: constraints fix no remainders, which follow from the factors and the bound"
+        raise SpecError(message, short.span)
     for dim in context.problem.dims:
         what = f"rules on {dim} at `{leaf.name}`"
         check_count(constraints.rules_of(dim), context.limits.rules, what, leaf.span)
@@ -134,10 +143,18 @@ def _refuse_shares(node: MappingNode, kind: Kind) -> None:
         raise SpecError(message, node.key(key).span, hint=hint)
 
 
-def _refuse_remainders(node: MappingNode) -> None:
+def _check_remainders(node: MappingNode, context: Context) -> None:
+    """Check that a limit on remainders leaves none, where there are none, or all that there may be."""
     value = given(node, "remainders")
-    if value is not None and as_int(value, "`remainders`") > 1:
-        raise SpecError("`remainders`: imperfect factors are not modelled", value.span)
+    if value is None:
+        return
+    most, largest = as_int(value, "`remainders`"), max(context.problem.bounds)
+    if context.factors == PERFECT and most > 1:
+        message = "`remainders`: loops have no remainders here"
+        raise SpecError(message, value.span, hint="`mapspace: {template: ruby}` allows them")
+    if context.factors == ANY and most < largest:
+        message = f"`remainders: {most}`: limits on remainders are not modelled"
+        raise SpecError(message, value.span, hint=f"{largest}, the largest bound, allows all")
 
 
 def _values(nodes: Iterable[MappingNode], *keys: str) -> Iterator[Node]:
@@ -439,11 +456,11 @@ def note_no_fanout(loops: LoopConstraints, context: Context) -> None:
         context.note(note_at(leaf.span, sentence, leaf.name))
 
 
-ROUNDED = "; Timeloop may round up to factors that leave a remainder, which are not modelled"
+ROUNDED = "; factors that leave a remainder may fill more of it"
 """Said where divisors do not fill what is to be filled."""
 
-_Products = dict[tuple[int, int], tuple[int, ...]]
-"""Products of factors along X and along Y, with the factors."""
+_Products = dict[tuple[int, int], tuple[int, tuple[int, ...]]]
+"""Products of factors along X and along Y; the rounds that they leave outside, negative, and the factors."""
 
 
 def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[LoopConstraints]:
@@ -452,8 +469,8 @@ def maximize(all_loops: Iterable[LoopConstraints], context: Context) -> list[Loo
     Spatial constraints come first, then temporal ones, each from the innermost node outwards. A
     group gets the divisors of what is left of its dimensions (the bound over the factors fixed
     anywhere) with the largest product that fits; among equal products the first dimensions of the
-    group get most. In a fanout the factors also have to fit along its axes. Timeloop rounds up where
-    a bound does not divide: docs/model.md, "Where the reading of specs departs from Timeloop".
+    group get most. In a fanout the factors also have to fit along its axes. With remainders factors
+    need not divide: those count that leave the fewest rounds outside, and are as low as that allows.
     """
     loops = list(all_loops)
     order = [
@@ -481,7 +498,9 @@ def _maximized(
         constraints = replace(constraints, factors=(*constraints.factors, *added))
     fixed = ", ".join(str(factor) for factor in constraints.factors if factor.span == macro.span)
     remark = (
-        ROUNDED if any(_rounds_up(group, constraints, unused, capacity) for group in macro.groups) else ""
+        ROUNDED
+        if any(_rounds_up(group, constraints, unused, capacity, context.factors) for group in macro.groups)
+        else ""
     )
     sentence = "maximize_dims of `{}` gives {}" + remark
     context.note(note_at(macro.span, sentence, constraints.leaf.name, fixed))
@@ -489,12 +508,12 @@ def _maximized(
 
 
 def _rounds_up(
-    group: tuple[str, ...], constraints: LoopConstraints, unused: dict[str, int], capacity: int
+    group: tuple[str, ...], constraints: LoopConstraints, unused: dict[str, int], capacity: int, kind: Factors
 ) -> bool:
-    """Whether something is left of a group and of the capacity: Timeloop then rounds a factor up."""
+    """Whether divisors leave something of a group and of the capacity."""
     fixed = {factor.dim: factor.value for factor in constraints.factors if factor.relation == "="}
     room = capacity // math.prod(fixed.values())
-    return room > 1 and any(fixed[dim] < unused[dim] for dim in group)
+    return kind == PERFECT and room > 1 and any(fixed[dim] < unused[dim] for dim in group)
 
 
 def _require_free(constraints: LoopConstraints, dim: str, macro: Maximize) -> None:
@@ -510,7 +529,8 @@ def _left_over(loops: list[LoopConstraints], context: Context) -> dict[str, int]
     for other in loops:
         fixed = {factor.dim: factor.value for factor in other.factors if factor.relation == "="}
         for dim, value in fixed.items():
-            unused[dim] = unused[dim] // value if unused[dim] % value == 0 else 1
+            whole = context.factors == ANY or unused[dim] % value == 0
+            unused[dim] = tiles_of(unused[dim], value) if whole else 1
     return unused
 
 
@@ -526,36 +546,45 @@ def _largest(
     mesh = (constraints.leaf.mesh_x, constraints.leaf.mesh_y) if spatial else (capacity, 1)
     rules = spatial_rules(constraints, context) if spatial else None
     taken = {factor.dim: factor.value for factor in constraints.factors if factor.relation != "<="}
-    choices: list[tuple[str, tuple[int, ...]]] = [(dim, (value,)) for dim, value in taken.items()]
-    choices += [(dim, divisors(unused[dim])[::-1]) for dim in group]
-    reached: _Products = {(1, 1): ()}
-    for dim, values in choices:
+    choices: list[tuple[str, int, Sequence[int]]] = [(dim, 1, (value,)) for dim, value in taken.items()]
+    for dim in group:
+        factors = Extents(unused[dim], context.factors).least_factors(1)
+        choices.append((dim, unused[dim], factors[::-1]))
+    reached: _Products = {(1, 1): (-1, ())}
+    for dim, tiles, values in choices:
         axis = None if rules is None else axis_of(rules, dim, context)
-        reached = _extended(reached, values, axis, mesh, capacity)
+        reached = _extended(reached, tiles, values, axis, mesh, capacity)
     if not reached:
         return dict.fromkeys(group, 1)
-    best = max(reached.items(), key=lambda item: (math.prod(item[0]), item[1]))[1]
+    _, best = max(reached.values())
     return dict(zip(group, best[len(taken) :], strict=True))
 
 
 def _extended(
-    reached: _Products, values: Sequence[int], axis: Axis | None, mesh: tuple[int, int], capacity: int
+    reached: _Products,
+    tiles: int,
+    values: Sequence[int],
+    axis: Axis | None,
+    mesh: tuple[int, int],
+    capacity: int,
 ) -> _Products:
     """Return the products that fit after one more dimension, each with its best factors."""
     longer: _Products = {}
-    for (x, y), factors in _with_another(reached, values, axis):
+    usable = [value for value in values if value <= capacity]
+    for (x, y), (rounds, factors) in _with_another(reached, usable, axis):
         fits = x <= mesh[0] and y <= mesh[1] and x * y <= capacity
-        if fits and factors > longer.get((x, y), ()):
-            longer[x, y] = factors
+        found = rounds * tiles_of(tiles, factors[-1]), factors
+        if fits and ((x, y) not in longer or found > longer[x, y]):
+            longer[x, y] = found
     return longer
 
 
 def _with_another(
     reached: _Products, values: Sequence[int], axis: Axis | None
-) -> Iterator[tuple[tuple[int, int], tuple[int, ...]]]:
+) -> Iterator[tuple[tuple[int, int], tuple[int, tuple[int, ...]]]]:
     """Yield the products with one more factor, along either axis unless that is settled."""
-    for ((x, y), factors), value in product(reached.items(), values):
+    for ((x, y), (rounds, factors)), value in product(reached.items(), values):
         if axis != "y":
-            yield (x * value, y), (*factors, value)
+            yield (x * value, y), (rounds, (*factors, value))
         if axis != "x":
-            yield (x, y * value), (*factors, value)
+            yield (x, y * value), (rounds, (*factors, value))

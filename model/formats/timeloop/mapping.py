@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from typing import TypeVar
 
+from model.extents import remainder_of, tiles_of
 from model.formats.timeloop.assembly import Assembly, SpatialLevel, TemporalLevel
 from model.formats.timeloop.constraints import Clause, Factor
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of, read_loops, spatial_rules
 from model.formats.timeloop.tree import Leaf
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
-from model.mapspace import SpatialRules
-from model.text.source import Span, SpecError
+from model.mapspace import EXACT, TIMELOOP, SpatialRules
+from model.text.source import Span, SpecError, note_at
 from model.wording import listing
 
 
@@ -44,7 +46,7 @@ def _check_single(targets: Iterable[Clause], fanouts: Sequence[Leaf], context: C
     """Check that a mapping asks for no children of nodes that have no fanout."""
     spatial = [target for target in targets if target.kind == "spatial" and target.leaf not in fanouts]
     for leaf in dict.fromkeys(target.leaf for target in spatial):
-        factors = read_loops(spatial, leaf, "spatial", context).factors
+        factors = read_loops(spatial, leaf, "spatial", context, mapped=True).factors
         wide = next((factor for factor in factors if factor.value > 1), None)
         if wide is not None:
             raise SpecError(f"the mapping's {wide} at `{leaf.name}` exceeds its mesh of 1 x 1", wide.span)
@@ -95,10 +97,8 @@ def _check_axes(
         raise SpecError(f"{message}, where the constraints do not", span, related)
 
 
-def check_parallelism(mapping: Mapping, least: Fraction, constraint: Span | None, span: Span) -> None:
+def check_parallelism(used: int, least: Fraction, constraint: Span | None, span: Span) -> None:
     """Check that a mapping uses enough compute units."""
-    spatial = (entry.spatial for entry in mapping.nodes if isinstance(entry, FanoutMapping))
-    used = math.prod(loop.bound for loops in spatial for loop in loops)
     if used >= least:
         return
     related = () if constraint is None else ((constraint, "the constraint"),)
@@ -125,7 +125,10 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
         if target.kind not in ("temporal", "spatial", "dataspace"):
             raise SpecError(f"a {target.kind} constraint does not belong in a mapping", target.node.span)
     _check_single(targets, [level.loops.leaf for level in assembly.fanouts], context)
-    written = [read_loops(targets, level.loops.leaf, level.loops.kind, context) for level in assembly.levels]
+    written = [
+        read_loops(targets, level.loops.leaf, level.loops.kind, context, mapped=True)
+        for level in assembly.levels
+    ]
     for level, node_loops in zip(assembly.levels, written, strict=True):
         _check_flags(level.loops, node_loops)
         if node_loops.maximize is not None:
@@ -135,7 +138,10 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
         for level, node_loops in zip(assembly.levels, written, strict=True)
     ]
     factors = [_exact_factors(node_loops) for node_loops in loops]
-    _check_products(factors, loops, written, span, context)
+    for dim in context.problem.dims:
+        _complete(dim, factors, loops, context)
+        _check_product(dim, factors, loops, written, span, context)
+        _check_remainders(dim, factors, loops, span, context)
     for level, node_loops, values in zip(assembly.levels, loops, factors, strict=True):
         _check_rules(level.loops, node_loops, values, span, context)
     keeps = _kept(assembly, span, context)
@@ -145,12 +151,39 @@ def read_mapping(targets: Sequence[Clause], assembly: Assembly, span: Span, cont
         if isinstance(level, SpatialLevel):
             spatial = _spatial(node_loops, live, level, span, context)
             _check_axes(level.loops, level.rules, spatial, span, context)
-            nodes.append(FanoutMapping(spatial))
+            nodes.append(FanoutMapping(_with_idle(spatial, node_loops, context, _idle_spatial)))
             continue
         order = _order(node_loops, live, span)
         _check_order(level.loops, node_loops, order, span)
-        nodes.append(StorageMapping(tuple(Loop(dim, live[dim]) for dim in order), keeps[level.storage.name]))
+        temporal = tuple(Loop(dim, live[dim]) for dim in order)
+        loops_with_idle = _with_idle(temporal, node_loops, context, _idle_temporal)
+        nodes.append(StorageMapping(loops_with_idle, keeps[level.storage.name]))
     return Mapping(tuple(nodes))
+
+
+LoopOf = TypeVar("LoopOf", Loop, SpatialLoop)
+
+
+def _idle_temporal(dim: str) -> Loop:
+    return Loop(dim, 1)
+
+
+def _idle_spatial(dim: str) -> SpatialLoop:
+    return SpatialLoop(dim, 1, "x")
+
+
+def _with_idle(
+    loops: tuple[LoopOf, ...], written: LoopConstraints, context: Context, idle: Callable[[str], LoopOf]
+) -> tuple[LoopOf, ...]:
+    """Add the loops of bound 1 that an order names: the ranks of formats follow the order of all loops."""
+    permutation = written.permutation
+    if not context.optimizes_sparse or permutation is None:
+        return loops
+    own = {loop.dim: loop for loop in loops}
+    inner: tuple[str, ...] = permutation.inner
+    outer: tuple[str, ...] = permutation.outer
+    between: list[str] = [dim for dim in own if dim not in (*inner, *outer)]
+    return tuple(own.get(dim) or idle(dim) for dim in (*inner, *between, *outer))
 
 
 def _completed(loops: LoopConstraints, asked: LoopConstraints) -> LoopConstraints:
@@ -168,38 +201,90 @@ def _exact_factors(loops: LoopConstraints) -> dict[str, int]:
         if factor.relation != "=":
             raise SpecError(f"`{factor}`: a mapping fixes its factors with `=`", factor.span)
         other = fixed.get(factor.dim, factor)
-        if other.value != factor.value:
+        if (other.value, other.remainder) != (factor.value, factor.remainder):
             raise SpecError(f"`{factor}` conflicts with `{other}`", factor.span, ((other.span, "the first"),))
         fixed[factor.dim] = factor
     return {dim: factor.value for dim, factor in fixed.items()}
 
 
-def _check_products(
+def _complete(
+    dim: str, factors: Sequence[dict[str, int]], loops: Sequence[LoopConstraints], context: Context
+) -> None:
+    """Cut a factor that goes beyond its dimension, where its remainder says so, to what there is."""
+    left = context.problem.bound[dim]
+    for chosen, node_loops in zip(reversed(factors), reversed(loops), strict=True):
+        factor = next(iter(node_loops.rules_of(dim)), None)
+        if factor is not None and factor.value > left == factor.remainder:
+            sentence = "`{}` at `{}` is read as {}: there are no more iterations"
+            context.note(note_at(factor.span, sentence, str(factor), node_loops.leaf.name, left))
+            chosen[dim] = left
+        left = tiles_of(left, chosen.get(dim, 1))
+
+
+def _check_product(
+    dim: str,
     factors: Sequence[dict[str, int]],
     loops: Sequence[LoopConstraints],
     written: Sequence[LoopConstraints],
     span: Span,
     context: Context,
 ) -> None:
-    """Raise a SpecError where factors do not multiply to a bound: at the mapping's own, where it has some."""
-    for dim, bound in context.problem.bound.items():
-        values = [
-            (node_loops.leaf.name, chosen.get(dim, 1))
-            for node_loops, chosen in zip(loops, factors, strict=True)
-        ]
-        product = math.prod(value for _, value in values)
-        if product == bound:
-            continue
-        shown = " * ".join(f"{value} ({name})" for name, value in values if value > 1)
-        places = [factor.span for node_loops in written for factor in node_loops.rules_of(dim)]
-        taken = [
-            factor for node_loops in loops for factor in node_loops.rules_of(dim) if factor.span not in places
-        ]
-        related = [(context.loaded.bound_spans[dim], f"{dim} is {bound} here")]
-        related += [(factor.span, f"`{factor}` is a constraint") for factor in taken if factor.value > 1]
-        reached = f"multiply to {shown} = {product}" if shown else "are all 1"
-        message = f"the mapping's factors of {dim} {reached}, but its bound is {bound}"
-        raise SpecError(message, places[-1] if places else span, tuple(related))
+    """Raise a SpecError where factors do not cover a dimension: at the mapping's own, where it has some."""
+    bound = context.problem.bound[dim]
+    values = [
+        (node_loops.leaf.name, chosen.get(dim, 1)) for node_loops, chosen in zip(loops, factors, strict=True)
+    ]
+    left, fits = bound, True
+    for _, value in reversed(values):
+        fits = fits and value <= left
+        left = tiles_of(left, value)
+    if fits and left == 1:
+        return
+    product = math.prod(value for _, value in values)
+    shown = " * ".join(f"{value} ({name})" for name, value in values if value > 1)
+    places = [factor.span for node_loops in written for factor in node_loops.rules_of(dim)]
+    taken = [
+        factor for node_loops in loops for factor in node_loops.rules_of(dim) if factor.span not in places
+    ]
+    related = [(context.loaded.bound_spans[dim], f"{dim} is {bound} here")]
+    related += [(factor.span, f"`{factor}` is a constraint") for factor in taken if factor.value > 1]
+    reached = f"multiply to {shown} = {product}" if shown else "are all 1"
+    message = f"the mapping's factors of {dim} {reached}, but its bound is {bound}"
+    raise SpecError(message, places[-1] if places else span, tuple(related))
+
+
+def _check_remainders(
+    dim: str,
+    factors: Sequence[dict[str, int]],
+    loops: Sequence[LoopConstraints],
+    span: Span,
+    context: Context,
+) -> None:
+    """Hold remainders that are written against those that the factors leave; note those that are not."""
+    bound, inner = context.problem.bound[dim], 1
+    missing: list[str] = []
+    place = span
+    for chosen, node_loops in zip(reversed(factors), reversed(loops), strict=True):
+        value, factor = chosen.get(dim, 1), next(iter(node_loops.rules_of(dim)), None)
+        remainder = remainder_of(bound, inner, value)
+        inner *= value
+        place = place if factor is None else factor.span
+        written = None if factor is None else factor.remainder
+        if written not in (None, remainder):
+            message = (
+                f"`{factor}` at `{node_loops.leaf.name}`: the remainder is {remainder}, as {dim} is {bound}"
+            )
+            raise SpecError(message, place)
+        missing += [f"{dim}={value},{remainder}"] if written is None and remainder < value else []
+    if inner == bound:
+        return
+    if context.counting != EXACT:
+        who = "Timeloop miscounts" if context.counting == TIMELOOP else "AccelForge does not know"
+        message = f"the mapping's factors of {dim} = {bound} leave a remainder, which {who}"
+        raise SpecError(message, place, hint="--counting exact, the default, counts such mappings")
+    if missing:
+        sentence = "the mapping's factors of {} = {} leave remainders: {}, the innermost first"
+        context.note(note_at(place, sentence, dim, bound, listing(missing)))
 
 
 def _order(loops: LoopConstraints, live: dict[str, int], span: Span) -> list[str]:

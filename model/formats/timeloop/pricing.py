@@ -74,6 +74,7 @@ def priced(leaf: Leaf, lists: PriceLists, context: Context, level: StorageLevel 
         given_area=given.area,
         span=leaf.span,
         places=_places(leaf),
+        sparse=context.optimizes_sparse,
     )
     if level is not None:
         request = replace(request, attributes={**_rows(level, request, lists.classes), **attributes})
@@ -152,7 +153,7 @@ def build_architecture(
 
 
 def _figures(prices: Prices) -> tuple[Decimal, ...]:
-    return (prices.read, prices.fill, prices.update, prices.leak, prices.compute)
+    return (prices.read, prices.fill, prices.update, prices.leak, prices.compute, *prices.further.values())
 
 
 def _units(prices: Mapping[str, Prices], context: Context) -> int:

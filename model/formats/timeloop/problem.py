@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path, PurePath
 
+from model.cost.counting import extents
 from model.formats.timeloop.document import check_density, check_version, with_entry
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
+from model.sparsity import DENSE, DISTRIBUTIONS, Density
+from model.sparsity import Distribution as DistributionName
 from model.text.fields import (
     IDENTIFIER_HINT,
     NO_NAMES,
     Names,
     add_once,
     as_bool,
+    as_fraction,
     as_int,
     as_mapping,
     as_name,
@@ -106,9 +111,7 @@ def _read_instance(section: MappingNode) -> MappingNode:
     return as_mapping(node, "`instance`")
 
 
-def _instance_fields(
-    instance: MappingNode, shape: Shape, ignore_sparse: bool, notes: list[Note]
-) -> dict[str, Node]:
+def _instance_fields(instance: MappingNode, shape: Shape, notes: list[Note]) -> dict[str, Node]:
     """Return the instance's values by dimension or coefficient, spelling mended where that is safe."""
     known = (*shape.dims, *shape.coefficients)
     fields = {key.text: value for key, value in instance.entries if key.text in known}
@@ -116,8 +119,6 @@ def _instance_fields(
     derived = [key.text for key, _ in others if key.text in DERIVED_KEYS]
     respelt: dict[str, Span] = {}
     for key, value in others:
-        if key.text in SPARSE_KEYS:
-            check_density(key, value, ignore_sparse, notes.append)
         if key.text in (*SPARSE_KEYS, *DERIVED_KEYS):
             continue
         name = _respelt(key, shape, instance)
@@ -224,6 +225,7 @@ class LoadedProblem:
     bound_spans: dict[str, Span]  # where each dimension's bound was written
     notes: tuple[Note, ...]
     instance_keys: tuple[str, ...] = ()
+    densities: Mapping[str, Density] = field(default_factory=dict)  # of dataspaces that are not dense
     # The section as it was understood, with its shape written out and all keys spelt right; None of an Einsum
     # that comes from elsewhere
     section: MappingNode | None = None
@@ -235,8 +237,9 @@ def read_problem(
     names: Names = NO_NAMES,
     ignore_sparse: bool = False,
     limits: Limits = DEFAULT_LIMITS,
+    models_sparse: bool = False,
 ) -> LoadedProblem:
-    """Read the ``problem`` section."""
+    """Read the ``problem`` section; densities are read with `models_sparse`, else refused or ignored."""
     section = _section(node)
     written = section.require("shape", "`problem`")
     if isinstance(written, ScalarNode):
@@ -250,10 +253,12 @@ def read_problem(
         for key in DESCRIPTIVE_KEYS
         if key in section
     ]
-    for key, value in section.entries:
-        if key.text in SPARSE_KEYS:
-            check_density(key, value, ignore_sparse, notes.append)
-    fields = _instance_fields(instance, shape, ignore_sparse, notes)
+    written_densities = [
+        (key, value) for part in (section, instance) for key, value in part.entries if key.text in SPARSE_KEYS
+    ]
+    for key, value in () if models_sparse else written_densities:
+        check_density(key, value, ignore_sparse, notes.append)
+    fields = _instance_fields(instance, shape, notes)
     coefficients = _read_coefficients(shape, fields, instance, names)
     bounds = _read_bounds(shape, fields, instance, names)
     dataspaces = _read_dataspaces(shape, coefficients, limits)
@@ -261,10 +266,86 @@ def read_problem(
     problem = Problem(name, tuple(shape.dims), tuple(bounds.values()), dataspaces)
     check_problem(problem, limits, instance.span)
     notes += _idle_notes(problem)
+    densities = read_densities(written_densities, problem, names, notes) if models_sparse else {}
     spans = {dim: fields[dim].span for dim in shape.dims}
     understood = with_entry(section, "shape", written)
     understood = with_entry(understood, "instance", _respelt_instance(instance, fields))
-    return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()), understood)
+    return LoadedProblem(problem, spans, tuple(notes), tuple(instance.keys()), densities, understood)
+
+
+_COMMON = ("commonDensity", "common_density")
+_DISTRIBUTION_NAMES: dict[str, DistributionName] = {
+    **{name: name for name in DISTRIBUTIONS},
+    "fixed": "fixed_structured",
+    "fixed-structured": "fixed_structured",
+    "diagonal": "banded",
+}
+_DENSITY_KEYS = ("distribution", "density", "band_width", "workload_tensor_size")
+
+
+def read_densities(
+    written: Sequence[tuple[ScalarNode, Node]], problem: Problem, names: Names, notes: list[Note]
+) -> dict[str, Density]:
+    """Read densities of single dataspaces, or a common one of all; dense dataspaces are left out."""
+    places: dict[str, Span] = {}
+    for key, _ in written:
+        add_once(places, "densities", key.span, f"`{key.text}` is a second place of densities")
+    spaces = {space.name: space for space in problem.dataspaces}
+    densities: dict[str, Density] = {}
+    for key, value in written:
+        common = key.text in _COMMON or not isinstance(value, MappingNode) or "distribution" in value
+        listed = dict.fromkeys(spaces, value) if common else _by_dataspace(key, value, spaces)
+        for name, node in listed.items():
+            densities[name] = _read_density(node, spaces[name], problem, names, notes)
+    return {name: density for name, density in densities.items() if density != DENSE}
+
+
+def _by_dataspace(key: ScalarNode, value: Node, spaces: Iterable[str]) -> dict[str, Node]:
+    entries = as_mapping(value, f"`{key.text}`").entries
+    return {known_name(name, spaces, "dataspace"): node for name, node in entries}
+
+
+def _read_density(node: Node, space: Dataspace, problem: Problem, names: Names, notes: list[Note]) -> Density:
+    what = f"density of `{space.name}`"
+    if not isinstance(node, MappingNode):
+        return Density(share=_share(node, what, names))
+    check_keys(node, _DENSITY_KEYS, f"the {what}")
+    given_name = node.get("distribution")
+    distribution: DistributionName = "fixed_structured"
+    if given_name is not None:
+        distribution = _DISTRIBUTION_NAMES[known_name(given_name, _DISTRIBUTION_NAMES, "distribution")]
+    size = node.get("workload_tensor_size")
+    if size is not None and as_int(size, "`workload_tensor_size`", names, minimum=0):
+        sentence = "`workload_tensor_size` is not used: the size of `{}` follows from the problem"
+        notes.append(note_at(node.key("workload_tensor_size").span, sentence, space.name))
+    if distribution == "banded":
+        if "density" in node:
+            sentence = "the density of a band is not used: it follows from the `band_width` of `{}`"
+            notes.append(note_at(node.key("density").span, sentence, space.name))
+        return _read_band(node, space, problem, names)
+    width = node.get("band_width")
+    if width is not None and as_int(width, "`band_width`", names, minimum=0):
+        message = f"`band_width` does not apply to the distribution `{distribution}`"
+        raise SpecError(message, node.key("band_width").span)
+    return Density(distribution, _share(node.require("density", f"the {what}"), what, names))
+
+
+def _share(node: Node, what: str, names: Names) -> Fraction:
+    share = as_fraction(node, what, names)
+    if not 0 <= share <= 1:
+        raise SpecError(f"{what} must be between 0 and 1, but is {float(share):g}", node.span)
+    return share
+
+
+def _read_band(node: MappingNode, space: Dataspace, problem: Problem, names: Names) -> Density:
+    """Read a banded matrix, whose density follows from its width."""
+    tensor = extents(space, problem.bound)
+    if len(tensor) != 2 or tensor[0] != tensor[1]:
+        shown = " x ".join(map(str, tensor))
+        raise SpecError(f"a band needs a square matrix, and `{space.name}` is {shown}", node.span)
+    width = node.require("band_width", f"the density of `{space.name}`")
+    most = tensor[0] - 1
+    return Density("banded", Fraction(1), as_int(width, "`band_width`", names, minimum=0, maximum=most))
 
 
 def _idle_notes(problem: Problem) -> Iterator[Note]:

@@ -15,6 +15,7 @@ from model.formats.timeloop.constraints import UPPER_UTILIZATION, no_upper_utili
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.tree import POWER_GATING, Attribute, Leaf
 from model.source_ref import SourceRef
+from model.sparsity import SparseLevel
 from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name
 from model.text.source import Node, ScalarNode, Span, SpecError, fold_name, note_at, source_ref, values_in
 from model.wording import listing
@@ -24,6 +25,12 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "width": ("width", "memory_width", "data_storage_width"),
     "datawidth": ("datawidth", "word-bits", "word_bits", "word_width"),
     "block_size": ("block_size", "block-size", "n_words"),
+}
+_SPELLINGS = {
+    **SYNONYMS,
+    "metadata_datawidth": ("metadata_datawidth", "metadata_word_bits"),
+    "metadata_storage_width": ("metadata_storage_width", "metadata_width"),
+    "metadata_storage_depth": ("metadata_storage_depth", "metadata_depth"),
 }
 _SIMPLE = (
     "entries",
@@ -45,6 +52,7 @@ _SIMPLE = (
 )
 SPARSE_ATTRIBUTES = (
     "metadata_datawidth",
+    "metadata_word_bits",
     "metadata_depth",
     "metadata_width",
     "metadata_storage_depth",
@@ -97,6 +105,8 @@ def refuse_networks(leaf: Leaf) -> None:
 
 def _note_sparse(leaf: Leaf, context: Context) -> None:
     """Note what says how compressed data is stored: only sparse optimizations compress any."""
+    if context.optimizes_sparse:
+        return
     present = (name for name in SPARSE_ATTRIBUTES if name in leaf.attributes)
     names = [name for name in present if leaf.attributes[name].value not in (None, False)]
     if names:
@@ -137,7 +147,7 @@ class _Reader:
 
     def find(self, name: str) -> tuple[str, Attribute] | None:
         """Return the attribute under one of the synonyms of `name`, the leaf's own before inherited ones."""
-        spellings = SYNONYMS.get(name, (name,))
+        spellings = _SPELLINGS.get(name, (name,))
         present = [(word, self.leaf.attributes[word]) for word in spellings if word in self.leaf.attributes]
         written_here = [entry for entry in present if entry[0] in self.leaf.own_attributes]
         differing = [entry for entry in written_here[1:] if entry[1].value != written_here[0][1].value]
@@ -226,7 +236,7 @@ def read_storage(leaf: Leaf, fanouts: frozenset[Leaf], context: Context) -> Stor
 def _note_idle_attributes(reader: _Reader, capacity: int | None, context: Context) -> None:
     """Note attributes that are understood and change nothing here."""
     reasons: dict[str, str] = {}
-    if reader.flag("allow_overbooking"):
+    if reader.flag("allow_overbooking") and not context.optimizes_sparse:
         reasons["allow_overbooking"] = "tiles of dense data always have their full size"
     if reader.find("reduction_supported") and not reader.flag("reduction_supported"):
         reasons["reduction_supported"] = "it prices networks only, which are not modelled"
@@ -236,6 +246,44 @@ def _note_idle_attributes(reader: _Reader, capacity: int | None, context: Contex
     for name, reason in reasons.items():
         sentence = name + " of `{}` has no effect: " + reason
         context.note(note_at(reader.place(name), sentence, reader.leaf.name))
+
+
+@dataclass(frozen=True)
+class SparseSupport:
+    """What a storage has for sparse data, and where the width of its metadata is written."""
+
+    level: SparseLevel
+    width_span: Span
+
+
+def read_sparse_support(leaf: Leaf, context: Context) -> SparseSupport:
+    """Return what the attributes of a leaf say about sparse data; formats and optimizations are elsewhere."""
+    reader = _Reader(leaf, context.names_at(leaf))
+    word = reader.integer_or("metadata_datawidth", 0, minimum=0)
+    width = reader.integer_or("metadata_storage_width", 0, minimum=0)
+    block = reader.integer_or("metadata_block_size", 1)
+    if word and width % (word * block):
+        message = f"a row of {width} bits of metadata does not hold a whole number of words of {word} bits"
+        message += f", {block} at a time" if block > 1 else ""
+        related = ((reader.place("metadata_datawidth"), "the bits of a word"),)
+        raise SpecError(message, reader.place("metadata_storage_width"), related)
+    if reader.flag("tile_partition_supported"):
+        message = "`tile_partition_supported`: tiles are not partitioned while they are read"
+        raise SpecError(
+            message, reader.place("tile_partition_supported"), hint="leave it out, or make it false"
+        )
+    if reader.flag("concordant_compressed_tile_traversal"):
+        sentence = "concordant_compressed_tile_traversal of `{}` has no effect: tiles are always traversed so"
+        context.note(note_at(reader.place("concordant_compressed_tile_traversal"), sentence, leaf.name))
+    level = SparseLevel(
+        metadata_word_bits=word,
+        metadata_width_bits=width,
+        metadata_size_bits=width * reader.integer_or("metadata_storage_depth", 0, minimum=0),
+        decompresses=reader.flag("decompression_supported"),
+        compresses=reader.flag("compression_supported"),
+        allow_overbooking=reader.flag("allow_overbooking"),
+    )
+    return SparseSupport(level, reader.place("metadata_storage_width"))
 
 
 def _source(reader: _Reader, *names: str) -> SourceRef | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from model.architecture import Architecture, Fanout, StorageLevel
+from model.extents import ANY, PERFECT, Extents, Factors
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
@@ -21,19 +22,38 @@ def random_case(random: Random, primes: int = 6) -> tuple[Problem, Architecture,
     return problem, architecture, random_mapping(random, problem, architecture)
 
 
-def random_mapping(random: Random, problem: Problem, architecture: Architecture) -> Mapping:
+def random_mapping(
+    random: Random, problem: Problem, architecture: Architecture, kind: Factors = PERFECT
+) -> Mapping:
     """Draw factors, orders, axes and kept dataspaces; the outermost level keeps everything."""
     factors = [dict.fromkeys(problem.dims, 1) for _ in architecture.nodes]
+    draw = _divide if kind == PERFECT else _cut
     for dim, bound in problem.bound.items():
-        for prime, power in prime_factors(bound):
-            for _ in range(power):
-                random.choice(factors)[dim] *= prime
+        draw(random, dim, bound, factors)
     return Mapping(
         tuple(
             _entry(random, problem, node, own, outermost=position == 0)
             for position, (node, own) in enumerate(zip(architecture.nodes, factors, strict=True))
         )
     )
+
+
+def _divide(random: Random, dim: str, bound: int, factors: list[dict[str, int]]) -> None:
+    """Deal the primes of a bound out to the nodes."""
+    for prime, power in prime_factors(bound):
+        for _ in range(power):
+            random.choice(factors)[dim] *= prime
+
+
+def _cut(random: Random, dim: str, bound: int, factors: list[dict[str, int]]) -> None:
+    """Draw any factors from the innermost node outwards; the last loop takes what is left."""
+    extents, extent = Extents(bound, ANY), 1
+    drawn = sorted(random.sample(range(len(factors)), random.randint(1, len(factors))))
+    for node in reversed(drawn):
+        possible = extents.factors(extent)
+        factor = possible[-1] if node == drawn[0] else random.choice(possible[: random.choice((2, 4, 8))])
+        factors[node][dim] = factor
+        extent = extents.grown(extent, factor)
 
 
 def _entry(

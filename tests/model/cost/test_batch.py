@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -11,14 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.architecture import Architecture, Compute, Fanout, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.cost import evaluate
 from model.cost.batch import BatchEvaluation, BatchEvaluator, encode
+from model.cost.batch.counts import index_space
+from model.cost.batch.uneven import UnevenNest, needs_one_by_one
+from model.extents import ANY, PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import COUNTINGS, EXACT, Counting
+from model.mapspace import COUNTINGS, EXACT, TIMELOOP, Counting
 from model.problem import Dataspace, Problem, Term
 from tests.model.cost.random_mappings import random_case, random_mapping
-from tests.strategies import packed
+from tests.strategies import convolution_1d, depthwise, gemm, packed
 
 GEMM = (
     Dataspace("A", ((Term("M"),), (Term("K"),))),
@@ -62,6 +66,77 @@ def test_equals_plain(random: Random) -> None:
     batch = BatchEvaluator(problem, architecture, counting).evaluate(encode(problem, architecture, mappings))
     for row, mapping in enumerate(mappings):
         _assert_row(problem, architecture, mapping, batch, row, counting)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32))
+def test_equals_plain_with_remainders_among_others(seed: int) -> None:
+    random = Random(seed)
+    problem, architecture, first = random_case(random)
+    bounds = tuple(bound + random.choice((0, 0, 1)) for bound in problem.bounds)
+    if bounds != problem.bounds:
+        problem = replace(problem, bounds=bounds)
+        first = random_mapping(random, problem, architecture)
+    architecture = packed(random, problem, architecture)
+    kinds = (ANY, PERFECT, ANY)
+    mappings = [first, *(random_mapping(random, problem, architecture, kind) for kind in kinds)]
+    random.shuffle(mappings)
+    batch = BatchEvaluator(problem, architecture).evaluate(encode(problem, architecture, mappings))
+    for row, mapping in enumerate(mappings):
+        _assert_row(problem, architecture, mapping, batch, row)
+
+
+WIDE_LEVELS = (
+    StorageLevel("dram", block_size=4, read_bandwidth=Fraction(3), energy=AccessEnergy(100, 90, 80)),
+    Fanout("rows", 100, 100, no_multicast=frozenset("I")),
+    StorageLevel(
+        "buffer", 60, energy=AccessEnergy(10, 9, 8, 3), gating_fanouts=0, no_coalesce=frozenset("B")
+    ),
+    Fanout("columns", 100, 100),
+    StorageLevel(
+        "registers",
+        20,
+        write_bandwidth=Fraction(1, 2),
+        no_temporal_reuse=frozenset("A"),
+        rmw_first_update=frozenset("Z"),
+    ),
+)
+
+
+@pytest.mark.parametrize("einsum", [gemm, convolution_1d, depthwise])
+def test_arrays_equal_plain_with_remainders(einsum: Callable[[Random], tuple[Dataspace, ...]]) -> None:
+    random = Random(4)
+    spaces = einsum(random)
+    dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
+    problem = Problem("awkward", dims, tuple((7, 13, 5, 3, 9)[: len(dims)]), spaces)
+    architecture = Architecture("wide", WIDE_LEVELS, Compute("mac", 5))
+    mappings = [random_mapping(random, problem, architecture, ANY) for _ in range(120)]
+    batch = encode(problem, architecture, mappings)
+    indexed = [(space, index_space(problem, space)) for space in spaces]
+    singly = needs_one_by_one(UnevenNest.of(problem, architecture, batch), indexed)
+    assert np.count_nonzero(~singly) > 60
+    found = BatchEvaluator(problem, architecture).evaluate(batch)
+    for row, mapping in enumerate(mappings):
+        _assert_row(problem, architecture, mapping, found, row)
+
+
+def test_remainders_are_not_counted_by_timeloops_rule() -> None:
+    problem, architecture = _small()
+    problem = replace(problem, bounds=(5, 4, 4))
+    mapping = Mapping(
+        (
+            StorageMapping((Loop("M", 3), Loop("N", 4), Loop("K", 4)), frozenset("ABZ")),
+            FanoutMapping((SpatialLoop("M", 2, "x"),)),
+            StorageMapping((), frozenset("ABZ")),
+        )
+    )
+    batch = encode(problem, architecture, [mapping])
+    nowhere = BatchEvaluator(problem, architecture).evaluate(replace(batch, keep=np.zeros_like(batch.keep)))
+    assert not nowhere.valid[0]
+    assert not nowhere.reads.any()
+    assert BatchEvaluator(problem, architecture).evaluate(batch).compute_cycles[0] == 48
+    with pytest.raises(ValueError, match="not counted by the rule 'timeloop'"):
+        BatchEvaluator(problem, architecture, TIMELOOP).evaluate(batch)
 
 
 def test_equals_plain_beyond_one_chunk() -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, StorageLevel
@@ -14,24 +15,26 @@ from model.problem import Dataspace, Problem, Term
 from tests.conftest import SHARED
 
 CASES = SHARED / "reference" / "timeloop"
+IMPERFECT = SHARED / "reference" / "imperfect"
 UNITS_PER_PJ = 100
 
 Json = dict[str, Any]
 
 
 class Case(NamedTuple):
-    """One mapping, and what Timeloop printed for it."""
+    """One mapping, and what Timeloop printed for it; where loops have remainders, those of all loops."""
 
     name: str
     problem: Problem
     architecture: Architecture
     mapping: Mapping
     expected: Json
+    remainders: tuple[tuple[int, ...], ...]
 
 
-def read_cases(file: str) -> list[Case]:
-    """Return the cases of one of the files in `CASES`."""
-    with (CASES / file).open(encoding="utf-8") as lines:
+def read_cases(file: str, folder: Path = CASES) -> list[Case]:
+    """Return the cases of a file in `CASES` or another folder."""
+    with (folder / file).open(encoding="utf-8") as lines:
         return [_case(json.loads(line)) for line in lines]
 
 
@@ -46,7 +49,18 @@ def _case(case: Json) -> Case:
     compute = Compute("mac", _units(case["compute"]["energy_pj"]))
     architecture = Architecture(case["id"], tuple(node for node, _ in nodes), compute, UNITS_PER_PJ)
     mapping = Mapping(tuple(entry for _, entry in nodes))
-    return Case(case["id"], _problem(case), architecture, mapping, case["expected"])
+    remainders = tuple(
+        tuple(loop[-1] for loop in level[loops])
+        for level, below in zip(mappings, inner, strict=True)
+        for loops in ("temporal_inner_to_outer", "spatial_below_inner_to_outer")
+        if loops == "temporal_inner_to_outer" or _mesh(levels[mappings.index(level)], below) != (1, 1)
+    )
+    return Case(case["id"], _problem(case), architecture, mapping, case["expected"], remainders)
+
+
+def _mesh(level: Json, below: Json) -> tuple[int, int]:
+    """Children of a level's instance along X and along Y."""
+    return below["meshX"] // level["meshX"], below["meshY"] // level["meshY"]
 
 
 def _problem(case: Json) -> Problem:
@@ -68,11 +82,11 @@ def _nodes(level: Json, mapping: Json, below: Json) -> Iterator[tuple[Node, Node
     yield (
         _storage(level, flags),
         StorageMapping(
-            tuple(Loop(dim, bound) for dim, bound in mapping["temporal_inner_to_outer"]),
+            tuple(Loop(*loop[:2]) for loop in mapping["temporal_inner_to_outer"]),
             frozenset(mapping["keep"]),
         ),
     )
-    columns, rows = below["meshX"] // level["meshX"], below["meshY"] // level["meshY"]
+    columns, rows = _mesh(level, below)
     if columns * rows == 1:
         return
     none: frozenset[str] = frozenset()
@@ -84,11 +98,7 @@ def _nodes(level: Json, mapping: Json, below: Json) -> Iterator[tuple[Node, Node
             no_multicast=flags.get("no_reuse_spatial", none),
             no_link_transfer=flags.get("no_link_transfer", none),
         ),
-        FanoutMapping(
-            tuple(
-                SpatialLoop(dim, bound, axis) for dim, bound, axis in mapping["spatial_below_inner_to_outer"]
-            )
-        ),
+        FanoutMapping(tuple(SpatialLoop(*loop[:3]) for loop in mapping["spatial_below_inner_to_outer"])),
     )
 
 

@@ -246,3 +246,11 @@ def test_files_are_named_by_the_shorter_path(write: Write, tmp_path: Path):
     write("a.yaml", "a: 1\n")
     assert display_name(tmp_path / "a.yaml") == "a.yaml"
     assert display_name(Path("/x")) == "/x"
+
+
+def test_an_include_with_too_long_a_name_is_refused(working_directory):
+    folder = working_directory / "workloads" / "basic"
+    folder.mkdir(parents=True)
+    (folder / "w.yaml").write_text(f"workload: !include ../{'x' * 300}.yaml\n", encoding="utf-8")
+    with pytest.raises(SpecError):
+        read_files([folder / "w.yaml"], levels_above=2)

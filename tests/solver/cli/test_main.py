@@ -8,11 +8,13 @@ import sys
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from random import Random
 
 import pytest
 import yaml
 
 from model.cost import evaluate
+from model.extents import ANY
 from model.formats.timeloop import load_timeloop
 from solver.cli.main import main
 from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
@@ -233,6 +235,19 @@ def test_written_mappings_price_the_same(tmp_path):
     for mapping in islice(enumerate_mappings(mapspace), 0, 60_000, 1_500):
         file.write_text(mapping_yaml(mapping_targets(problem, architecture, mapping)))
         read = load_timeloop([SPEC, file]).mapping
+        assert evaluate(problem, architecture, read) == evaluate(problem, architecture, mapping)
+
+
+def test_written_mappings_with_remainders_price_the_same(tmp_path):
+    spec, file = tmp_path / "spec.yaml", tmp_path / "map.yaml"
+    spec.write_text(Path(SPEC).read_text().split("\nmapping:")[0])
+    loaded = load_timeloop([spec])
+    problem, architecture = loaded.mapspace.problem, loaded.mapspace.architecture
+    wider, random = replace(loaded.mapspace, factors=ANY), Random(2)
+    for mapping in islice(enumerate_mappings(wider), random.randint(0, 500), 100_000, 9_001):
+        targets = mapping_targets(problem, architecture, mapping)
+        file.write_text(mapping_yaml(targets))
+        read = load_timeloop([spec, file]).mapping
         assert evaluate(problem, architecture, read) == evaluate(problem, architecture, mapping)
 
 

@@ -115,7 +115,7 @@ def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
         ({"a.yaml": "variables: {}\n"}, "no architecture is given"),
         ({"a.yaml": "zzqx: {}\n"}, "unknown top-level key `zzqx`\n --> a.yaml:1:1"),
         ({"w.yaml": WORKLOAD.replace("workload:", "worklaod:")}, "did you mean `workload`?"),
-        ({"a.yaml": "arch: {nodes: []}\n"}, "write the `architecture` in Timeloop's format"),
+        ({"a.yaml": "arch: {nodes: []}\n"}, "`arch` has no `!Memory`"),
         ({"w.yaml": f"{WORKLOAD}problem: {{}}\n"}, "one network at a time: this file has a `problem`"),
     ],
 )

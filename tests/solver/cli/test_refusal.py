@@ -126,7 +126,7 @@ def test_what_else_is_wrong_comes_first(working_directory, capsys):
 def test_a_mapping_in_the_specs_is_looked_at_by_evaluate_and_check(working_directory, capsys):
     text = MAPPING.read_text(encoding="utf-8")
     assert "M=3" in text
-    Path("wrong.yaml").write_text(text.replace("M=3", "M=5"), encoding="utf-8")
+    Path("wrong.yaml").write_text(text.replace("M=3", "M=7"), encoding="utf-8")
     spec = str(MAPPING.with_name("row.yaml"))
     for command in ("evaluate", "check"):
         assert main([command, spec, "wrong.yaml"]) == 2

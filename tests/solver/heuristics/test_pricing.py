@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import count, islice
+from random import Random
 
 import numpy as np
 import pytest
@@ -9,10 +10,13 @@ import pytest
 import solver.heuristics.pricing
 from model.cost import evaluate
 from model.cost.batch import encode
+from model.cost.nest import build_nest
+from model.extents import ANY
 from model.mapping import FanoutMapping, Loop, Mapping, StorageMapping
 from solver.heuristics.interface import Budget, BudgetSpent
 from solver.heuristics.pricing import Pricing
 from tests.bruteforce import enumerate_mappings, objective_value
+from tests.model.cost.random_mappings import random_mapping
 from tests.solver.examples import EVALUATION, MAPPING, MAPSPACE
 from tests.strategies import random_mapspaces
 
@@ -130,6 +134,18 @@ def test_arrays_that_are_no_mappings_are_refused(part, value, message):
     with pytest.raises(ValueError, match=message):
         pricing.price_batch(batch)
     assert pricing.evaluations == 0
+
+
+def test_answers_with_remainders_are_refused_where_factors_are_perfect():
+    """Or they could be better than the optimum."""
+    problem = MAPSPACE.problem
+    random = Random(3)
+    while True:
+        mapping = random_mapping(random, problem, MAPSPACE.architecture, ANY)
+        if build_nest(problem, MAPSPACE.architecture, mapping).uneven:
+            break
+    with pytest.raises(ValueError, match="do not multiply"):
+        Pricing(MAPSPACE, ("edp",), ENDLESS).offer(mapping)
 
 
 def test_nothing_priced_is_no_error():

@@ -76,7 +76,7 @@ def test_tensors_in_constraints_are_resolved_for_each_einsum(
 
 def test_densities_of_a_workload_are_left_out_where_asked(load: Load):
     text = WORKLOAD.replace("  persistent", "  densities: {W: 0.5}\n  persistent")
-    with pytest.raises(SpecError, match="sparse data is not modelled"):
+    with pytest.raises(SpecError, match="sparse data is not searched yet"):
         load(workload=text)
     network = load_network(["w.yaml", "a.yaml"], options=LoadOptions(ignore_sparse=True))
     assert [note for note in network.notes if "`densities` is ignored" in note.text]
@@ -384,5 +384,10 @@ def test_more_einsums_than_can_be_read_in_time_are_refused(load: Load):
 
 
 def test_an_unknown_section_is_refused(load: Load):
-    with pytest.raises(SpecError, match="unknown top-level key `arch`"):
+    with pytest.raises(SpecError, match="unknown top-level key `archs`"):
+        load(workload=WORKLOAD + "archs: {}\n")
+
+
+def test_architectures_of_both_kinds_are_refused(load: Load):
+    with pytest.raises(SpecError, match=r"two architectures: `arch` of w\.yaml, and a\.yaml"):
         load(workload=WORKLOAD + "arch: {}\n")

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from model.formats.timeloop import LoadOptions
 from model.formats.timeloop.loader import load_node
+from model.sparse import MappingError, evaluate_sparse
 from model.text.composer import compose
 from model.text.limits import Limits
 from model.text.source import Document, MappingNode, Node, ScalarNode, SequenceNode, SpecError
-from tests.model.formats.timeloop.support import DRAM, MAC, SPAD, architecture, constrained, spec
+from tests.model.formats.timeloop.support import DRAM, MAC, PROBLEM, SPAD, architecture, constrained, spec
 
 Path = tuple[int, ...]
 
@@ -74,8 +75,8 @@ def at(node: Node, path: Path) -> Node:
 
 
 @st.composite
-def damaged(draw: st.DrawFn) -> Node:
-    top: Node = WHOLE
+def damaged(draw: st.DrawFn, whole: MappingNode = WHOLE) -> Node:
+    top: Node = whole
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from(list(paths(top)) or [()]))
         old = at(top, path)
@@ -115,3 +116,70 @@ def test_damage_ends_in_an_error_with_a_place(top):
 
 def test_the_undamaged_spec_loads():
     assert load_node(WHOLE, (), LoadOptions()).mapping is not None
+
+
+METADATA = (
+    "metadata_storage_width: 16, metadata_datawidth: 4, metadata_storage_depth: 64, allow_overbooking: true"
+)
+SPARSE_SECTIONS = """\
+sparse_optimizations:
+  version: 0.4
+  targets:
+  - name: DRAM
+    representation_format:
+      data_spaces:
+      - name: Weights
+        rank_application_order: inner_to_outer
+        ranks: [{format: UOP}, {format: CP, flattened_rankIDs: [[K, C]]}, {format: B}, {format: b}]
+  - name: spad
+    representation_format:
+      data_spaces: [{name: Weights, ranks: [{format: B, payload_word_bits: 3}, {format: B}]}]
+    action_optimization:
+    - {type: gating, target: Inputs, condition_on: [Weights]}
+    - type: skipping
+      options: [{target: Outputs, condition_on: [Weights, Inputs]}, {target: Weights, condition_on: [Inputs]}]
+  - {name: mac, compute_optimization: [{type: gating}, {type: skipping}]}
+"""
+DENSITIES = "{Weights: 0.5, Inputs: {distribution: hypergeometric, density: 0.3}, Outputs: {density: 0.9}}"
+SPARSE_SPAD = constrained(
+    SPAD.replace("{width: 16", f"{{{METADATA}, width: 16"), "{max_overbooked_proportion: {proportion: 0.1}}"
+)
+SPARSE_DRAM = DRAM.replace("{width: 64", f"{{{METADATA}, width: 64")
+SPARSE_TEXT = spec(
+    SECTIONS + SPARSE_SECTIONS,
+    problem=PROBLEM.replace("K: 8}", f"K: 8, densities: {DENSITIES}}}"),
+    arch=architecture(SPARSE_DRAM, ARRAY, SPARSE_SPAD, MAC),
+)
+SPARSE = compose(Document.of("spec.yaml", SPARSE_TEXT), Limits())
+assert isinstance(SPARSE, MappingNode)
+
+
+@settings(max_examples=300, derandomize=True)
+@given(damaged(SPARSE))
+def test_damage_of_sparse_specs_ends_in_an_error_with_a_place_or_is_priced(top):
+    assert isinstance(top, MappingNode)
+    try:
+        loaded = load_node(top, (), LoadOptions(model_sparse=True))
+    except SpecError as error:
+        assert error.span is not None
+        return
+    mapspace = loaded.mapspace
+    if loaded.mapping is None or mapspace.sparsity is None:
+        return
+    try:
+        evaluation = evaluate_sparse(
+            mapspace.problem, mapspace.architecture, mapspace.sparsity, loaded.mapping
+        )
+    except MappingError as error:
+        assert error.level
+    else:
+        assert evaluation.energy >= 0
+        assert evaluation.computes.actual <= evaluation.dense_computes
+
+
+def test_the_undamaged_sparse_spec_is_priced():
+    loaded = load_node(SPARSE, (), LoadOptions(model_sparse=True))
+    mapspace = loaded.mapspace
+    assert mapspace.sparsity is not None
+    assert loaded.mapping is not None
+    evaluate_sparse(mapspace.problem, mapspace.architecture, mapspace.sparsity, loaded.mapping)

@@ -70,8 +70,12 @@ def test_dimension_names_of_several_letters():
         ("['P>=17']", "exceeds the bound P = 16", "'P>=17'"),
         ("[P<4]", "strict bounds on factors are not supported", "P<4"),
         ("['P>4']", "strict bounds on factors are not supported", "'P>4'"),
-        ("['P=4,3']", "imperfect factors are not modelled", "'P=4,3'"),
-        ("'P=4,3'", "imperfect factors are not modelled", "'P=4,3'"),
+        ("['P=4,3']", "`P=4,3`: constraints fix no remainders", "'P=4,3'"),
+        ("'P=4,3'", "`P=4,3`: constraints fix no remainders", "'P=4,3'"),
+        ("[P=4, 3, C=2]", "`P=4,3`: constraints fix no remainders", "P=4"),
+        ("'P=4,0'", "`P=4,0`: a remainder is at least 1", "'P=4,0'"),
+        ("'P=4,3,2'", "`2` names no dimension", "'P=4,3,2'"),
+        ("[3]", "`3` names no dimension", "3"),
         ("[p=4]", "unknown dimension `p`", "p=4"),
         ("{p: 4}", "unknown dimension `p`", "4"),
         ("Z4", "unknown dimension `Z`", "Z4"),
@@ -107,7 +111,7 @@ def test_the_message_names_the_place_of_the_bound():
         "   |\n"
         "12 |   instance: {R: 3, P: 16, C: 4, K: 8}\n"
         "   |                       ^^\n"
-        "help: imperfect factors are not modelled"
+        "help: only `mapspace: {template: ruby}` allows factors that leave a remainder"
     )
 
 
@@ -142,7 +146,7 @@ def test_macros(temporal, expected):
         ("{factors: [P=2], must_iterate_over_dataspaces: [Weights]}", "`P=2` and `P=1`", None),
         ("{no_iteration_over_dataspaces: [Weight]}", "unknown dataspace `Weight`", "Weight"),
         ("{no_reuse: [Weights, Weights]}", "listed twice", "Weights"),
-        ("{remainders: 2}", "imperfect factors", "2"),
+        ("{remainders: 2}", "loops have no remainders here", "2"),
         ("{factor: [P=2]}", "unknown key `factor`", "factor"),
         ("{split: 2}", "unknown key `split`", "split"),
         ("{default_max_factor: 0}", "must be at least 1", "0"),
@@ -225,3 +229,37 @@ def test_a_loop_over_a_dimension_that_the_problem_lacks_is_an_error():
     assert error.message == "unknown dimension `M`"
     assert "call the output channels `M`, this one `K`" in error.hint
     assert failure(text_with("{factors: ['S>=2']}")).message == "unknown dimension `S`"
+
+
+WIDER = {"factors": "any", "remainders": True}
+
+
+def wider_rules(temporal: str) -> set[str]:
+    mapspace = load(text_with(temporal), **WIDER).mapspace
+    assert mapspace.factors == "any"
+    return {f"{rule.dim}{rule.relation}{rule.value}" for rule in mapspace.temporal[-1].factors}
+
+
+def test_with_remainders_factors_need_not_divide():
+    assert wider_rules("{factors: [P=5, 'C<=3', 'K>=7']}") == {"P=5", "C<=3", "K>=7"}
+
+
+@pytest.mark.parametrize(
+    ("temporal", "message"),
+    [
+        ("{factors: [P=17]}", "the factor exceeds the bound P = 16"),
+        ("{factors: ['P>=9', 'P<=8']}", "no factor of P = 16 satisfies `P>=9` and `P<=8`"),
+        ("{remainders: 15}", "`remainders: 15`: limits on remainders are not modelled"),
+    ],
+)
+def test_with_remainders_rules_may_conflict_all_the_same(temporal, message):
+    assert message in failure(text_with(temporal), **WIDER).message
+    assert load(text_with("{remainders: 16}"), **WIDER).mapspace.factors == "any"
+
+
+def test_the_template_says_which_factors_there_are():
+    ruby, uber = (f"mapspace: {{template: {name}}}\n" for name in ("ruby", "uber"))
+    assert load(text_with("{}") + ruby, remainders=True).mapspace.factors == "any"
+    assert load(text_with("{}") + uber, remainders=True).mapspace.factors == "perfect"
+    assert load(text_with("{}") + ruby, remainders=True, factors="perfect").mapspace.factors == "perfect"
+    assert load(text_with("{}")).mapspace.factors == "perfect"

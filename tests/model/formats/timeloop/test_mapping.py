@@ -1,6 +1,7 @@
 import pytest
 
 from model.mapping import FanoutMapping, Loop, SpatialLoop, StorageMapping
+from model.mapspace import TIMELOOP
 from tests.model.formats.timeloop.support import (
     ARRAY,
     DRAM,
@@ -228,3 +229,72 @@ def test_the_order_along_one_axis_is_free():
     )
     text = text_with(MAPPING.replace("split: 1", "split: 2"), DRAM, array, SPAD, MAC)
     assert [loop.dim for loop in load(text).mapping.nodes[1].spatial] == ["K", "C"]
+
+
+SEVEN = PROBLEM.replace("P: 16", "P: 7")
+REMAINDERS = MAPPING.replace("P=4, C=2]", "'P=2,2', C=2]").replace("R3 P4 K2", "'R3 P4,3 K2'")
+
+
+def notes_of(text: str, **options) -> list[str]:
+    return [note.text for note in load(text, **options).notes]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        ("'P=2,2', C=2]", "R3 P4,3 K2"),
+        ("P=2, 2, C=2]", "R=3,3 P=4, 3, K=2"),
+        ("P=2, C=2]", "R=3 P=4,3 K=2,2"),
+        ("P=2, C=2]", "R3 P4 K2"),
+    ],
+)
+def test_remainders_may_be_given_or_left_out(outer, inner):
+    text = text_with(MAPPING.replace("P=4, C=2]", outer).replace("R3 P4 K2", f'"{inner}"'), problem=SEVEN)
+    loaded = load(text)
+    dram, _, spad = loaded.mapping.nodes
+    assert (dram.temporal[0], spad.temporal[1]) == (Loop("P", 2), Loop("P", 4))
+    assert loaded.mapping.remainders(loaded.mapspace.problem.bound) == ((2, 2), (4, 2), (3, 3, 2))
+    left_out = any("leave remainders: `P=4,3`, the innermost first" in note.text for note in loaded.notes)
+    assert left_out is ("4,3" not in inner and "4, 3" not in inner)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "mark"),
+    [
+        ("P4,3", "P4,2", "`P=4,2` at `spad`: the remainder is 3, as P is 7", "'R3 P4,2 K2'"),
+        ("'P=2,2'", "'P=3,1'", "P multiply to 3 (DRAM) * 4 (spad) = 12, but its bound is 7", "'R3 P4,3 K2'"),
+        ("'P=2,2'", "P=1", "P multiply to 4 (spad) = 4, but its bound is 7", "'R3 P4,3 K2'"),
+        ("P4,3", "P8", "P multiply to 2 (DRAM) * 8 (spad) = 16, but its bound is 7", "'R3 P8 K2'"),
+    ],
+)
+def test_wrong_remainders_are_marked(old, new, message, mark):
+    assert old in REMAINDERS
+    assert_fails(text_with(REMAINDERS.replace(old, new), problem=SEVEN), message, mark)
+
+
+def test_a_factor_beyond_the_dimension_is_cut_where_its_remainder_says_so():
+    text = text_with(REMAINDERS.replace("'P=2,2'", "P=1").replace("P4,3", "P8,7"), problem=SEVEN)
+    assert Loop("P", 7) in load(text).mapping.nodes[2].temporal
+    assert "`P=8,7` at `spad` is read as 7: there are no more iterations" in notes_of(text)
+
+
+def test_timeloops_rule_takes_no_remainders():
+    text = text_with(REMAINDERS, problem=SEVEN)
+    error = failure(text, counting=TIMELOOP)
+    assert error.message == "the mapping's factors of P = 7 leave a remainder, which Timeloop miscounts"
+    assert "--counting exact" in error.hint
+
+
+def test_compute_units_in_use_are_those_of_any_round():
+    # 5 channels on 2 x 4 units: 3 rounds of 2, 4 tiles of 2 of which the last one is short.
+    text = text_with(
+        MAPPING.replace(
+            "K=4, C=2], permutation: [K, C], split: 1", "C=2, K=3], permutation: [K, C], split: 1"
+        ).replace("R3 P4 K2", "'R3 P4 K2,1'"),
+        problem=PROBLEM.replace("K: 8", "K: 5"),
+    )
+    share = "constraints: {targets: [{target: mac, type: utilization, min: SHARE}]}\n"
+    assert load(text + share.replace("SHARE", "0.75")).mapping is not None
+    assert failure(text + share.replace("SHARE", "0.8")).message.startswith(
+        "the mapping uses 6 compute units"
+    )

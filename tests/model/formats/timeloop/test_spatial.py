@@ -255,6 +255,26 @@ def test_maximize_dims_says_where_timeloop_may_round_up(spatial, rounds):
     assert any("leave a remainder" in note.text for note in loaded.notes) is rounds
 
 
+@pytest.mark.parametrize(
+    ("spatial", "bounds", "expected"),
+    [
+        ("{maximize_dims: [[P]]}", {"P": 127}, {"P": 16}),
+        ("{maximize_dims: [[P]]}", {"P": 17}, {"P": 9}),
+        ("{maximize_dims: [[P]]}", {"P": 32}, {"P": 16}),
+        ("{maximize_dims: [[R, P]]}", {"P": 7}, {"R": 3, "P": 4}),
+        ("{factors: [C=3], maximize_dims: [[P]]}", {"P": 127}, {"C": 3, "P": 5}),
+    ],
+)
+def test_with_remainders_maximize_dims_takes_the_fewest_rounds(spatial, bounds, expected):
+    text = text_with(spatial)
+    for dim, bound in bounds.items():
+        text = text.replace(f"{dim}: 16", f"{dim}: {bound}")
+    loaded = load(text.replace("{meshX: 4, meshY: 4}", "{meshX: 16}"), factors="any", remainders=True)
+    found = {rule.dim: rule.value for rule in loaded.mapspace.spatial[0].factors}
+    assert found == expected
+    assert not any("remainder" in note.text for note in loaded.notes)
+
+
 def test_maximize_dims_of_temporal_loops_gets_what_is_left():
     spad = constrained(SPAD, "{temporal: {maximize_dims: [[K, C]], maximize_dims_capacity: 3}}")
     array = constrained(WIDE, "{spatial: {factors: [C=2, K=4]}}")

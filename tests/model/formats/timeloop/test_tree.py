@@ -247,8 +247,9 @@ def test_a_compute_inside_parallel_is_an_error():
     ("section", "message", "mark"),
     [
         ("architectur: {}\n", "unknown top-level key `architectur`", "architectur"),
-        ("mapspace: {template: ruby}\n", "perfect factors", "ruby"),
-        ("sparse_optimizations: {targets: [{name: DRAM}]}\n", "not modelled", "sparse_optimizations"),
+        ("mapspace: {template: ruby}\n", "mapspaces with remainders are not searched yet", "ruby"),
+        ("mapspace: {template: rubi}\n", "only the mapspace templates `uber`", "rubi"),
+        ("sparse_optimizations: {targets: [{name: DRAM}]}\n", "not searched", "sparse_optimizations"),
         ("variables: 1\n", "must be a mapping", "1"),
         ("variables: [1]\n", "must be a mapping", "1"),
         ("dumped_by_timeloop_front_end: true\n", "flattened", "dumped_by_timeloop_front_end"),
@@ -289,7 +290,7 @@ def test_environments_that_make_timeloop_count_otherwise_are_noted(variables, co
 
 def test_sparse_optimizations_can_be_ignored():
     nodes = (DRAM, BUFFER + "    sparse_optimizations: {action_optimization: [{type: gating}]}\n", MAC)
-    assert "not modelled" in failure(spec(arch=architecture(*nodes))).message
+    assert "not searched" in failure(spec(arch=architecture(*nodes))).message
     loaded = load(spec(arch=architecture(*nodes)), ignore_sparse=True)
     assert len(loaded.notes) == 1
 
@@ -319,7 +320,7 @@ def test_an_architecture_of_older_versions_is_named_as_such(key):
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("arch", "write the `architecture` in Timeloop's format"),
+        ("arch", "`--einsum NAME` chooses one of their Einsums"),
         ("ERT_summary", "the key `ERT`"),
         ("ART_summary", "the key `ART`"),
         ("workload", "the command `network`"),

@@ -1,0 +1,616 @@
+"""An architecture as one Einsum sees it: the canonical hierarchy, and what its mapspace allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import reduce
+
+from model.architecture import (
+    AccessEnergy,
+    Architecture,
+    Bandwidth,
+    Compute,
+    Fanout,
+    Node,
+    Packing,
+    Port,
+    StorageLevel,
+)
+from model.energy.figures import SpreadError, energy_units, to_units
+from model.formats.accelforge.architecture import ACTIONS, WrittenArchitecture, WrittenNode
+from model.formats.accelforge.costs import ComponentCost, Costing, CostTable, TableEntry
+from model.formats.accelforge.latency import Action, Seconds, read_latency
+from model.formats.accelforge.mapspace import DimensionRules, can_be_filled, keep_rules, spatial_rules
+from model.formats.accelforge.numbers import number, positive, truth
+from model.formats.accelforge.scope import Kept, Scope, Subject, Variables, component_attributes
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.source_ref import SourceRef
+from model.text.fields import Names, add_once, as_bool, as_mapping, as_scalar, given
+from model.text.source import Node as TextNode
+from model.text.source import Span, SpecError, TakeNote, source_ref
+from model.wording import listing
+
+_PJ_PER_JOULE = 10**12
+_DIGITS = Context(prec=20)
+"""Of energies that are no finite decimals."""
+
+_LEAK_DIGITS = Context(prec=15)
+"""Of leakage per cycle: a cycle is a quotient, often one without end."""
+
+LARGEST_FANOUT = 10**9
+MOST_WORDS = 1 << 56
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is the same for all Einsums.
+
+    Parameters
+    ----------
+    arch, table
+        The architecture as it is written, and the costs of its components.
+    variables
+        Those of the top level, evaluated.
+    stored_outside
+        Whether the outermost memory keeps every tensor, though the architecture leaves some open.
+    kept
+        Dataspaces that a given mapping keeps, by memory; empty without one.
+    """
+
+    arch: WrittenArchitecture
+    table: CostTable | None
+    variables: Names
+    stored_outside: bool = False
+    kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OnEinsum:
+    """The mapspace of one Einsum, and what of the architecture no search knows, one error for each."""
+
+    mapspace: Mapspace
+    compute_place: Span
+    unsearchable: tuple[SpecError, ...] = ()
+
+
+def on_einsum(setting: Setting, subject: Subject, note: TakeNote) -> OnEinsum:
+    """Evaluate an architecture for one Einsum.
+
+    Raises
+    ------
+    SpecError
+        For whatever is wrong or not modelled, at its place.
+    """
+    return _Reading(setting, subject, note).result()
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A memory with what its figures are made of, before energies have a common unit."""
+
+    level: StorageLevel
+    joules: Mapping[str, Fraction]  # per word read and written
+    leak_w: Fraction
+    cost: ComponentCost
+
+
+class _Reading:
+    """One architecture, one Einsum."""
+
+    def __init__(self, setting: Setting, subject: Subject, note: TakeNote) -> None:
+        self._setting, self._subject, self._note = setting, subject, note
+        values = Variables(setting.arch, subject.names, setting.variables)
+        self._scope = Scope(subject.names, values)
+        self._entries: Mapping[str, TableEntry] = (
+            {} if setting.table is None else setting.table.of(setting.arch.name)
+        )
+        self._unsearchable: list[SpecError] = []
+        self._costs: dict[str, ComponentCost] = {}
+        self._usage: list[tuple[int, DimensionRules]] = []  # of each fanout on the way to the compute
+
+    def result(self) -> OnEinsum:
+        """Return the mapspace."""
+        arch = self._setting.arch
+        compute = self._compute()
+        chain = [node for node in arch.chain(compute.name) if node is compute or self._is_enabled(node)]
+        self._check_chain(chain)
+        cycle_s = self._cycle(compute)
+        nodes: list[Fanout | _Level] = []
+        spatial: list[SpatialRules] = []
+        keep: list[KeepRules] = []
+        gates: list[bool] = []
+        for node in chain:
+            for fanout, rules, is_gate in self._fanouts(node):
+                nodes.append(fanout)
+                spatial.append(rules)
+                gates.append(is_gate)
+            if node.kind == "Memory":
+                kept = self._kept(node, is_outermost=not keep)
+                keep.append(keep_rules(node, kept, self._subject))
+                level = self._level(node, kept, cycle_s)
+                nodes.append(replace(level, level=replace(level.level, gating_fanouts=_gate(gates, node))))
+        self._check_gating(gates, compute)
+        architecture = self._architecture(nodes, compute, cycle_s, chain)
+        parallelism, parallelism_source = self._least_parallelism()
+        mapspace = Mapspace(
+            problem=self._subject.problem,
+            architecture=architecture,
+            temporal=tuple(TemporalRules() for _ in keep),
+            spatial=tuple(spatial),
+            keep=tuple(keep),
+            min_parallelism=parallelism,
+            objectives=("edp",) if cycle_s else ("energy",),
+            min_parallelism_source=parallelism_source,
+        )
+        return OnEinsum(mapspace, compute.span, tuple(self._unsearchable))
+
+    def _compute(self) -> WrittenNode:
+        """Return the compute that is enabled for the Einsum; a copy needs none, and has the first."""
+        computes = [node for node in self._setting.arch.nodes() if node.kind == "Compute"]
+        enabled = [node for node in computes if self._is_enabled(node)]
+        name = self._subject.einsum.name
+        if self._subject.einsum.is_copy_operation and len(enabled) != 1:
+            return (enabled or computes)[0]
+        if not enabled:
+            related = tuple((_enabled_place(node), "another one") for node in computes[1:])
+            message = f"no compute is enabled for Einsum `{name}`"
+            raise SpecError(message, _enabled_place(computes[0]), related)
+        if len(enabled) > 1:
+            first, second = enabled[:2]
+            message = f"`{first.name}` and `{second.name}` are both enabled for Einsum `{name}`"
+            hint = "tell them apart, such as by `enabled: len(All) == 3`"
+            raise SpecError(message, _enabled_place(second), ((_enabled_place(first), "the other"),), hint)
+        return enabled[0]
+
+    def _is_enabled(self, node: WrittenNode) -> bool:
+        written = node.get("enabled")
+        return written is None or truth(
+            written, f"`enabled` of `{node.name}`", self._scope, self._scope.values
+        )
+
+    def _check_chain(self, chain: Sequence[WrittenNode]) -> None:
+        first = next((node for node in chain if node.kind != "Container" or node.spatial), None)
+        if first is None or first.kind != "Memory" or first.spatial:
+            where = chain[0] if first is None else first
+            message = f"the outermost node is `{where.name}`: it must be a memory that exists once"
+            raise SpecError(message, where.span)
+        for node in chain:
+            if node.kind == "Toll":
+                hint = "its meaning: each value that passes it costs a read, and it stores nothing"
+                raise SpecError(f"`!Toll` `{node.name}` is not modelled yet", node.span, hint=hint)
+
+    def _fanouts(self, node: WrittenNode) -> Iterator[tuple[Fanout, SpatialRules, bool]]:
+        for dimension in node.spatial:
+            name = f"{node.name}.{dimension.name}"
+            size = self._size(dimension.node.require("fanout"), f"the fanout `{name}`")
+            rules = spatial_rules(name, size, dimension, self._scope, self._subject)
+            self._usage.append((size, rules))
+            place_ref = source_ref(dimension.span)
+            fanout = Fanout(
+                name, mesh_x=size, no_multicast=rules.no_multicast, mesh_sources=(place_ref, place_ref)
+            )
+            yield fanout, rules.rules, rules.is_gate
+
+    def _least_parallelism(self) -> tuple[Fraction, SourceRef | None]:
+        """Return the least number of arithmetic units: it stands for ``min_usage`` over several dimensions.
+
+        It does so exactly where all fanouts have to be full, and can be.
+        """
+        open_ones = [rules.open_usage for _, rules in self._usage if rules.open_usage is not None]
+        if not open_ones:
+            return Fraction(0), None
+        fanouts = [(size, rules.factors) for size, rules in self._usage]
+        is_full = all(rules.must_be_full for size, rules in self._usage if size > 1)
+        if is_full and can_be_filled(fanouts, self._subject.problem.bound):
+            span = open_ones[0].span
+            source = None if span is None else source_ref(span)
+            return Fraction(math.prod(size for size, _ in fanouts)), source
+        self._unsearchable.extend(open_ones)
+        return Fraction(0), None
+
+    def _size(self, node: TextNode, what: str) -> int:
+        size = positive(node, what, self._scope, self._scope.values)
+        if size.denominator != 1 or size > LARGEST_FANOUT:
+            message = f"{what} must be a whole number up to {LARGEST_FANOUT:,}, but is {float(size):g}"
+            raise SpecError(message, node.span)
+        return int(size)
+
+    def _kept(self, node: WrittenNode, is_outermost: bool) -> Kept:
+        """Return what a memory must and may keep, and make its name known."""
+        everything = self._scope.everything("tensors").members
+        kept = self._written_kept(node, everything)
+        if is_outermost and self._setting.stored_outside:
+            kept = Kept(kept.possible, kept.possible)
+        elif is_outermost and self._intermediates - kept.certain:
+            self._leave_open(node, self._intermediates - kept.certain)
+        chosen = self._setting.kept.get(node.name)
+        self._scope.memories[node.name] = kept if chosen is None else self._chosen(chosen)
+        return kept
+
+    def _chosen(self, dataspaces: frozenset[str]) -> Kept:
+        """Return the tensors that a mapping keeps, with all of their dataspaces."""
+        known = self._subject.dataspaces
+        tensors = frozenset(tensor for tensor, spaces in known.items() if dataspaces.issuperset(spaces))
+        return Kept(tensors, tensors)
+
+    @property
+    def _intermediates(self) -> frozenset[str]:
+        found = self._scope.find("Intermediates")
+        return frozenset() if found is None else found.members
+
+    def _leave_open(self, node: WrittenNode, tensors: frozenset[str]) -> None:
+        keep = None if node.tensors is None else given(node.tensors, "keep")
+        span = node.span if keep is None else keep.span
+        message = (
+            f"whether `{node.name}` keeps {listing(sorted(tensors))}, and so whether Einsums are fused, is "
+            "left open; fused mappings are not searched"
+        )
+        hint = "--no-fuse keeps every tensor there, as in unfused mappings"
+        self._unsearchable.append(SpecError(message, span, hint=hint))
+
+    def _written_kept(self, node: WrittenNode, everything: frozenset[str]) -> Kept:
+        self._check_order(node)
+        must, may = (self._written_set(node, key) for key in ("keep", "may_keep"))
+        nothing = Kept(frozenset(), frozenset())
+        if may is None:
+            may = Kept(everything, everything) if must is None else nothing
+        must = must or nothing
+        return Kept(must.certain, must.possible | may.possible)
+
+    def _written_set(self, node: WrittenNode, key: str) -> Kept | None:
+        """Return what a set is for every choice farther out, None where it is not written."""
+        written = None if node.tensors is None else given(node.tensors, key)
+        if written is None:
+            return None
+        kept = self._scope.varying(written, f"`{key}` of `{node.name}`")
+        if kept.free:
+            message = f"what `{node.name}` keeps depends on what the mapping keeps farther out"
+            hint = "name the tensors; --no-fuse settles what the outermost memory keeps"
+            self._unsearchable.append(SpecError(message, written.span, hint=hint))
+        return kept
+
+    def _check_order(self, node: WrittenNode) -> None:
+        key = "force_memory_hierarchy_order"
+        written = None if node.tensors is None else given(node.tensors, key)
+        if written is None or as_bool(written, f"`{key}`"):
+            return
+        message = (
+            f"`{key}: False` is not modelled: tiles of `{node.name}` above those of memories farther out"
+        )
+        raise SpecError(message, written.span)
+
+    def _cost(
+        self, node: WrittenNode, bits: Mapping[str, Fraction], size_bits: Fraction | None
+    ) -> ComponentCost:
+        if node.name not in self._costs:
+            costing = Costing(
+                component=node,
+                names=self._scope,
+                values=self._scope.values,
+                entry=self._entries.get(node.name),
+                attributes=lambda: component_attributes(self._setting.arch, node, self._scope),
+                bits=bits,
+                size_bits=size_bits,
+                note=self._note,
+            )
+            self._costs[node.name] = costing.cost()
+        return self._costs[node.name]
+
+    def _seconds(self, node: WrittenNode, cost: ComponentCost) -> tuple[Seconds, ...]:
+        """Return the sums of which the largest is the component's latency, in seconds per call."""
+        actions = [
+            Action(name, action.throughput_per_s, {"energy": action.energy_j})
+            for name, action in cost.actions.items()
+        ]
+        written = node.get("total_latency")
+        text = None if written is None else as_scalar(written, f"`total_latency` of `{node.name}`")
+        return read_latency(text, actions, self._scope.values)
+
+    def _scale(self, node: WrittenNode, key: str) -> Fraction:
+        written = node.get(key)
+        what = f"`{key}` of `{node.name}`"
+        return Fraction(1) if written is None else positive(written, what, self._scope, self._scope.values)
+
+    def _cycle(self, compute: WrittenNode) -> Fraction:
+        """Return the seconds that a step of the arithmetic takes."""
+        self._check_first_write(compute)
+        cost = self._cost(compute, {}, None)
+        sums = self._seconds(compute, cost)
+        slowest = max((value for seconds in sums for _, value in seconds), default=Fraction(0))
+        return slowest * self._scale(compute, "actions_scale")
+
+    def _check_first_write(self, node: WrittenNode) -> None:
+        key = "skip_initial_output_write"
+        written = node.get(key)
+        if written is not None and not truth(written, f"`{key}`", self._scope, self._scope.values):
+            message = f"`{key}: False` is not modelled: first values of outputs would be fetched as well"
+            raise SpecError(message, written.span)
+
+    def _level(self, node: WrittenNode, kept: Kept, cycle_s: Fraction) -> _Level:
+        self._check_first_write(node)
+        written = node.node.require("size")
+        size = number(written, f"the size of `{node.name}` in bits", self._scope, self._scope.values)
+        rows = _Rows(node, self._subject, self._scope, kept)
+        cost = self._cost(node, rows.bits_per_action, size)
+        calls = {
+            action: rows.calls_per_word[action] * self._scale(node, "actions_scale")
+            for action in ACTIONS["Memory"]
+        }
+        words = None if size is None else math.floor(size / rows.word_bits)
+        if words is not None and words > MOST_WORDS:
+            raise SpecError(
+                f"`{node.name}` is too large: more than 2^56 words", written.span, hint="write `inf`"
+            )
+        level = StorageLevel(
+            name=node.name,
+            size_words=words,
+            word_bits=int(rows.word_bits) if rows.word_bits.denominator == 1 else rows.word_bits,
+            packing=rows.packing,
+            bandwidth_scale=rows.bandwidth_scale,
+            area_um2=cost.area_um2,
+            area_source=cost.area_source,
+            size_source=source_ref(written.span),
+        )
+        return _Level(
+            level=self._timed(level, node, cost, calls, cycle_s),
+            joules={action: cost.actions[action].energy_j * calls[action] for action in calls},
+            leak_w=cost.leak_w,
+            cost=cost,
+        )
+
+    def _timed(
+        self,
+        level: StorageLevel,
+        node: WrittenNode,
+        cost: ComponentCost,
+        calls: Mapping[str, Fraction],
+        cycle_s: Fraction,
+    ) -> StorageLevel:
+        """Return a level with its bandwidths in words per cycle."""
+        written = node.get("total_latency")
+        for seconds in self._seconds(node, cost):
+            per_word = {name: value * calls[name] for name, value in seconds if value}
+            if not per_word:
+                continue
+            if cycle_s == 0:
+                message = f"`{node.name}` takes time, but the arithmetic takes none, which is not modelled"
+                hint = "give the compute a finite throughput"
+                raise SpecError(message, node.span if written is None else written.span, hint=hint)
+            level = _with_port(level, {name: value / cycle_s for name, value in per_word.items()})
+        if level.ports:
+            message = f"reads and writes of `{node.name}` share a port and take different times"
+            place_of = node.span if written is None else written.span
+            self._unsearchable.append(SpecError(f"{message}, which is not searched", place_of))
+        return level
+
+    def _check_gating(self, gates: Sequence[bool], compute: WrittenNode) -> None:
+        leak_w = self._costs[compute.name].leak_w
+        if any(gates) and leak_w:
+            message = f"power gating of `{compute.name}`, which leaks, is not modelled"
+            raise SpecError(message, compute.span)
+
+    def _architecture(
+        self,
+        nodes: Sequence[Fanout | _Level],
+        compute: WrittenNode,
+        cycle_s: Fraction,
+        chain: Sequence[WrittenNode],
+    ) -> Architecture:
+        cost = self._costs[compute.name]
+        joules = cost.actions["compute"].energy_j * self._scale(compute, "actions_scale")
+        idle_w, idle = self._other_leakage(compute, chain)
+        levels = [node for node in nodes if isinstance(node, _Level)]
+        leaks = [level.leak_w + (idle_w if level is levels[0] else 0) for level in levels]
+        energies = [joules, *(value for level in levels for value in level.joules.values())]
+        leaks_pj = [_picojoules(leak * cycle_s, _LEAK_DIGITS) for leak in leaks]
+        figures = [*map(_picojoules, energies), *leaks_pj]
+        try:
+            units = energy_units(figures)
+        except SpreadError as error:
+            message = f"energies of `{self._setting.arch.name}` have no unit in common: {error}"
+            raise SpecError(
+                message, self._setting.arch.span, hint="where small ones do not matter, write 0"
+            ) from None
+        priced = {
+            level.level.name: _priced(level, leak_pj, units, idle if level is levels[0] else "")
+            for level, leak_pj in zip(levels, leaks_pj, strict=True)
+        }
+        canonical: tuple[Node, ...] = tuple(
+            priced[node.level.name] if isinstance(node, _Level) else node for node in nodes
+        )
+        return Architecture(
+            name=self._setting.arch.name,
+            nodes=canonical,
+            compute=Compute(
+                name=compute.name,
+                energy=to_units(_picojoules(joules), units),
+                energy_source=cost.actions["compute"].source,
+                is_given=cost.actions["compute"].source != "estimated",
+                area_um2=cost.area_um2,
+                area_source=cost.area_source,
+            ),
+            units_per_pj=units,
+            cycle_s=cycle_s,
+        )
+
+    def _other_leakage(self, compute: WrittenNode, chain: Sequence[WrittenNode]) -> tuple[Fraction, str]:
+        """Return the watts of the arithmetic and of what the Einsum does not use, and whose they are."""
+        total, names = Fraction(0), list[str]()
+        used = {node.name for node in chain if node is not compute}
+        for node, instances in self._instances(self._setting.arch.items, 1):
+            if node.kind == "Container" or node.name in used:
+                continue
+            leak_w = self._idle_cost(node).leak_w * instances
+            total += leak_w
+            names += [node.name] if leak_w else []
+        return total, f", and of {listing(names)}" if names else ""
+
+    def _idle_cost(self, node: WrittenNode) -> ComponentCost:
+        if node.kind != "Memory":
+            return self._cost(node, {}, None)
+        size = number(
+            node.node.require("size"), f"the size of `{node.name}`", self._scope, self._scope.values
+        )
+        rows = _Rows(node, self._subject, self._scope, Kept(frozenset(), frozenset()))
+        return self._cost(node, rows.bits_per_action, size)
+
+    def _instances(self, items: Iterable[object], above: int) -> Iterator[tuple[WrittenNode, int]]:
+        """Yield the leaves with the number of their instances."""
+        for item in items:
+            if not isinstance(item, WrittenNode):
+                yield from self._instances(item.items, above)  # type: ignore[attr-defined]
+                continue
+            sizes = [
+                self._size(own.node.require("fanout"), f"the fanout `{own.name}`") for own in item.spatial
+            ]
+            count = above * math.prod(sizes)
+            yield item, count
+            above = above if item.kind == "Compute" else count
+
+
+def _enabled_place(node: WrittenNode) -> Span:
+    written = node.get("enabled")
+    return node.span if written is None else written.span
+
+
+def _gate(gates: Sequence[bool], node: WrittenNode) -> int:
+    """Return how many fanouts above a node gate its power; those inside of the last gate do not."""
+    count = sum(gates)
+    if any(gates[count:]):
+        message = f"`power_gateable` inside of a fanout that is not, above `{node.name}`, is not modelled"
+        raise SpecError(message, node.span)
+    return count
+
+
+def _with_port(level: StorageLevel, cycles: Mapping[str, Fraction]) -> StorageLevel:
+    """Return a level that also needs so many cycles per word read and written."""
+    read, write = cycles.get("read", Fraction(0)), cycles.get("write", Fraction(0))
+    if read and write and read != write:
+        return replace(level, ports=(*level.ports, Port(read, write)))
+    kind: Bandwidth = "shared_bandwidth"
+    if read != write:
+        kind = "read_bandwidth" if read else "write_bandwidth"
+    rate, known = 1 / max(read, write), level.bandwidth(kind)
+    return level.with_bandwidth(kind, rate if known is None else min(rate, known))
+
+
+def _picojoules(joules: Fraction, digits: Context = _DIGITS) -> Decimal:
+    value = joules * _PJ_PER_JOULE
+    return digits.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+def _priced(level: _Level, leak_pj: Decimal, units: int, others: str) -> StorageLevel:
+    """Return a level with its energies; `others` names components whose leakage is counted with its own."""
+    read, write = (to_units(_picojoules(level.joules[action]), units) for action in ("read", "write"))
+    actions, leak_source = level.cost.actions, f"{level.cost.leak_source}{others}"
+    sources = {
+        "read": actions["read"].source,
+        "fill": actions["write"].source,
+        "update": actions["write"].source,
+        "leak": leak_source,
+    }
+    energy = AccessEnergy(
+        read=read,
+        fill=write,
+        update=write,
+        leak_per_cycle=to_units(leak_pj, units),
+        sources=tuple(sources.items()),
+        given=frozenset(name for name, source in sources.items() if source != "estimated"),
+    )
+    return replace(level.level, energy=energy)
+
+
+class _Rows:
+    """How values lie in a memory, and how many calls of its actions they take."""
+
+    def __init__(self, node: WrittenNode, subject: Subject, scope: Scope, kept: Kept) -> None:
+        self._node, self._subject, self._scope = node, subject, scope
+        self._bits = self._value_bits()
+        self.bits_per_action = {action: self._action_bits(action) for action in ACTIONS["Memory"]}
+        tensors = sorted(kept.possible) or []
+        sizes = {tensor: self._bits[tensor] for tensor in tensors}
+        calls = {
+            action: {tensor: self._calls(action, tensor) for tensor in tensors}
+            for action in ACTIONS["Memory"]
+        }
+        units = {action: _common(calls[action].values()) for action in calls}
+        weights = {tensor: calls["read"][tensor] / units["read"] for tensor in tensors}
+        self._check_ratio(calls, units, weights)
+        self.word_bits = _common(sizes.values())
+        self.calls_per_word = units
+        uneven = len(set(sizes.values())) > 1 or len(set(weights.values())) > 1
+        spaces = (
+            [(space, tensor) for tensor in tensors for space in subject.dataspaces[tensor]] if uneven else []
+        )
+        self.packing = tuple(
+            Packing(space, 1, int(sizes[tensor] / self.word_bits), int(weights[tensor]))
+            for space, tensor in spaces
+        )
+        self.bandwidth_scale = tuple((space, weights[tensor]) for space, tensor in spaces)
+
+    def _value_bits(self) -> dict[str, Fraction]:
+        """Return the bits of a value of each tensor: the memory's own, else the workload's."""
+        bits = {access.tensor: Fraction(access.bits_per_value) for access in self._subject.einsum.accesses}
+        return {**bits, **self._by_tensor(self._node.get("bits_per_value"), "bits_per_value")}
+
+    def _by_tensor(self, node: TextNode | None, key: str) -> dict[str, Fraction]:
+        """Return the numbers that set expressions give to tensors."""
+        what = f"`{key}` of `{self._node.name}`"
+        entries = () if node is None else as_mapping(node, what).entries
+        members = [(name, self._scope.tensors(name, what)) for name, _ in entries]
+        places: dict[str, Span] = {}
+        for name, tensor in ((name, tensor) for name, own in members for tensor in sorted(own)):
+            add_once(places, tensor, name.span, f"{what} covers `{tensor}` twice")
+        return {
+            tensor: positive(value, what, self._scope, self._scope.values)
+            for (_, own), (_, value) in zip(members, entries, strict=True)
+            for tensor in own
+        }
+
+    def _action_bits(self, action: str) -> Fraction:
+        own = self._node.action(action)
+        written = None if own is None else given(own, "bits_per_action")
+        written = self._node.get("bits_per_action") if written is None else written
+        what = f"`bits_per_action` of `{self._node.name}`"
+        return Fraction(1) if written is None else positive(written, what, self._scope, self._scope.values)
+
+    def _calls(self, action: str, tensor: str) -> Fraction:
+        """Return the calls of an action that one value takes; fractions of a call count."""
+        own = self._node.action(action)
+        for written in (
+            None if own is None else given(own, "values_per_action"),
+            self._node.get("values_per_action"),
+        ):
+            values = self._by_tensor(written, "values_per_action")
+            if tensor in values:
+                return 1 / values[tensor]
+        return self._bits[tensor] / self.bits_per_action[action]
+
+    def _check_ratio(
+        self,
+        calls: Mapping[str, Mapping[str, Fraction]],
+        units: Mapping[str, Fraction],
+        weights: Mapping[str, Fraction],
+    ) -> None:
+        """Check that tensors differ by the same factors in reads and in writes."""
+        for tensor, weight in weights.items():
+            if calls["write"][tensor] / units["write"] != weight:
+                message = f"tensors of `{self._node.name}` take other shares of its reads than of its writes"
+                raise SpecError(f"{message}, which is not modelled", self._node.span)
+
+
+def _common(numbers: Iterable[Fraction]) -> Fraction:
+    """Return the largest number of which all are multiples, 1 for none."""
+    found = list(numbers)
+    if not found:
+        return Fraction(1)
+    return reduce(_divisor, found)
+
+
+def _divisor(first: Fraction, second: Fraction) -> Fraction:
+    shared = math.lcm(first.denominator, second.denominator)
+    return Fraction(math.gcd(int(first * shared), int(second * shared)), shared)

@@ -1,0 +1,219 @@
+"""Files to a cascade on an architecture, and to a fused mapping of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from model.formats.accelforge.architecture import ARCH_SECTION
+from model.formats.accelforge.loader import read_workload, read_workload_text
+from model.formats.cascade.constraints import Naming, dataspace_names, place_of
+from model.formats.cascade.layers import (
+    Reader,
+    in_values,
+    read_each,
+    value_bits,
+    written_einsum,
+)
+from model.formats.cascade.loader import without_mapping
+from model.formats.fused.tree import SECTION, read_tree
+from model.formats.timeloop.document import NETWORK_SECTIONS, without
+from model.formats.timeloop.loader import LoadOptions
+from model.fused.cascade import Access, Cascade, CascadeEinsum
+from model.fused.check import FusedMappingError
+from model.fused.mapping import FusedMapping
+from model.mapspace import EXACT
+from model.note import Note
+from model.text.fields import as_mapping, check_keys
+from model.text.merging import join_specs
+from model.text.reader import read_files, unused_notes
+from model.text.source import MappingNode, Span, SpecError, note_at
+from model.workload import MOST_EINSUMS, Einsum, TensorAccess, Workload
+
+CONSTRAINTS_NOTE = "the constraints of the architecture do not limit a fused mapping that is given"
+
+
+@dataclass(frozen=True)
+class LoadedFused:
+    """A fused mapping, its cascade, what the user should know, and where parts of the mapping are written."""
+
+    cascade: Cascade
+    mapping: FusedMapping
+    notes: tuple[Note, ...]
+    places: Mapping[int, Span]
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Turn what is wrong with the mapping into a SpecError at its place."""
+        try:
+            yield
+        except FusedMappingError as error:
+            place = self.places.get(id(error.subject), self.places[id(self.mapping)])
+            raise SpecError(str(error), place) from None
+
+
+def is_fused(
+    path: str | Path,
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> bool:
+    """Whether a file has a fused mapping; SpecError for one that is no spec file."""
+    options = options or LoadOptions()
+    return SECTION in read_files([path], dict(variables or {}), options.limits, options.allow_include)
+
+
+def load_cascade(
+    paths: Iterable[str | Path],
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> tuple[Cascade, tuple[Note, ...]]:
+    """Read a workload and an architecture as a cascade, with the notes on them.
+
+    Parameters
+    ----------
+    paths
+        Files with `workload` or `renames`, and those of the architecture.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input.
+    """
+    used: set[str] = set()
+    return _cascade([Path(path) for path in paths], dict(variables or {}), options or LoadOptions(), used)
+
+
+def load_fused(
+    paths: Iterable[str | Path],
+    mapping_file: str | Path,
+    variables: Mapping[str, object] | None = None,
+    options: LoadOptions | None = None,
+) -> LoadedFused:
+    """Read a fused mapping of a workload on an architecture; parameters and errors as of `load_cascade`.
+
+    Parameters
+    ----------
+    mapping_file
+        Has the key ``fused_mapping`` (docs/fusion.md), and no other.
+    """
+    options, values, used = options or LoadOptions(), dict(variables or {}), set[str]()
+    cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
+    top = read_files([mapping_file], values, options.limits, options.allow_include, names=used)
+    check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
+    mapping, places = read_tree(top.require(SECTION, "the file"), cascade)
+    return LoadedFused(cascade, mapping, (*notes, *unused_notes(values, used)), places)
+
+
+def _cascade(
+    paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
+) -> tuple[Cascade, tuple[Note, ...]]:
+    options = replace(options, refuse_infeasible=False)
+    if options.counting != EXACT:
+        raise SpecError("fused mappings are counted as an execution moves words", hint="use --counting exact")
+    tops = {
+        path: as_mapping(
+            read_files([path], variables, options.limits, options.allow_include, 2, names), "a file"
+        )
+        for path in paths
+    }
+    for top in tops.values():
+        if ARCH_SECTION in top:
+            message = "fused mappings are not read on an `arch` of AccelForge"
+            raise SpecError(
+                message, top.key(ARCH_SECTION).span, hint="write an `architecture` in Timeloop's form"
+            )
+    workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
+    others = [path for path in paths if path not in workloads]
+    if not workloads or not others:
+        what = "no workload is given" if not workloads else "no architecture is given"
+        raise SpecError(what, hint="a fused mapping belongs to a file with `workload:` and an architecture")
+    text = read_workload_text(workloads, variables, options.limits, options.allow_include)
+    loaded = read_workload(text, options.ignore_sparse)
+    notes: list[Note] = [*loaded.notes]
+    spec = _joined(without(text.top, NETWORK_SECTIONS), [tops[path] for path in others])
+    spec = without_mapping(spec, notes)
+    einsums = _einsums(loaded.workload, spec, paths, options, notes)
+    if any(map(_constrained, einsums)):
+        notes.append(note_at(None, CONSTRAINTS_NOTE))
+    return _named(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
+
+
+def _constrained(einsum: CascadeEinsum) -> bool:
+    mapspace = einsum.mapspace
+    loops = [(rules.factors, rules.inner, rules.outer) for rules in mapspace.temporal]
+    loops += [(rules.factors, rules.inner, rules.outer) for rules in mapspace.spatial]
+    kept = [rules.keep | rules.bypass for rules in mapspace.keep]
+    return bool(any(map(any, loops)) or any(kept) or mapspace.min_parallelism or mapspace.parallel)
+
+
+def _joined(rest: MappingNode | None, architectures: list[MappingNode]) -> MappingNode:
+    joined = architectures[0]
+    for top in (*architectures[1:], *([] if rest is None else [rest])):
+        joined = join_specs(joined, top)
+    return joined
+
+
+def _einsums(
+    workload: Workload, spec: MappingNode, files: Sequence[Path], options: LoadOptions, notes: list[Note]
+) -> tuple[CascadeEinsum, ...]:
+    if len(workload.einsums) > MOST_EINSUMS:
+        raise SpecError(f"{len(workload.einsums):,} Einsums; at most {MOST_EINSUMS:,} are read")
+    ranks = _ranks(workload)
+    sizes = {access.bits_per_value for einsum in workload.einsums for access in einsum.accesses}
+
+    def read(einsum: Einsum) -> CascadeEinsum:
+        mapspace, _ = written_einsum(Naming(einsum, workload), spec, files, options, notes)
+        # Values of all sizes in the cascade, so that words are the same for all Einsums.
+        bits = {**{f"{size} bits": size for size in sorted(sizes)}, **value_bits(einsum)}
+        architecture = in_values(mapspace.architecture, bits)
+        return CascadeEinsum(
+            einsum.name,
+            replace(mapspace, architecture=architecture, notes=()),
+            tuple(_accesses(einsum, ranks)),
+            einsum.is_copy_operation,
+            einsum.n_instances,
+            einsum.source,
+        )
+
+    readers = (Reader(einsum.name, partial(read, einsum), place_of(einsum)) for einsum in workload.einsums)
+    return read_each(readers, "Einsum")
+
+
+def _ranks(workload: Workload) -> dict[str, tuple[str, ...]]:
+    """Return the names of each tensor's ranks, as the first access has them."""
+    ranks: dict[str, tuple[str, ...]] = {}
+    for einsum in workload.einsums:
+        for access in einsum.accesses:
+            ranks.setdefault(access.tensor, tuple(index.rank for index in access.indices))
+    return ranks
+
+
+def _accesses(einsum: Einsum, ranks: Mapping[str, tuple[str, ...]]) -> Iterator[Access]:
+    starts = {name: span[0] for name, span in zip(einsum.rank_variables, einsum.ranges, strict=True)}
+    for name, access in zip(dataspace_names(einsum), einsum.accesses, strict=True):
+        own, known = [index.rank for index in access.indices], ranks[access.tensor]
+        # `B[m, d]` has the ranks M and D where the writer's `B[m, b]` has M and B: matched by position.
+        named = own if sorted(own) == sorted(known) else known
+        indices = [(rank, i) for rank, i in zip(named, access.indices, strict=True) if i.terms]
+        yield Access(
+            name,
+            access.tensor,
+            tuple(rank for rank, _ in indices),
+            tuple(i.offset + sum(t.coefficient * starts[t.dim] for t in i.terms) for _, i in indices),
+        )
+
+
+def _named(workload: Workload, name: str, einsums: tuple[CascadeEinsum, ...]) -> Cascade:
+    accesses: dict[str, TensorAccess] = {
+        access.tensor: access for einsum in workload.einsums for access in einsum.accesses
+    }
+    scales = {tensor: access.backing_storage_size_scale for tensor, access in accesses.items()}
+    return Cascade(
+        name,
+        einsums,
+        frozenset(tensor for tensor, access in accesses.items() if access.persistent),
+        tuple((tensor, scale) for tensor, scale in scales.items() if scale != 1),
+    )

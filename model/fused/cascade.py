@@ -1,0 +1,129 @@
+"""The canonical cascade: Einsums on one architecture, and the tensors that they hand over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from model.mapspace import Mapspace
+from model.problem import Dataspace, Problem
+from model.source_ref import SourceRef
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a dataspace of an Einsum's problem lies in a tensor of the cascade.
+
+    Parameters
+    ----------
+    ranks
+        Names of the tensor's ranks, one per rank of the dataspace.
+    offsets
+        Index into each of these ranks at the first point of the problem's iteration space.
+    """
+
+    dataspace: str
+    tensor: str
+    ranks: tuple[str, ...]
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CascadeEinsum:
+    """One Einsum of a cascade.
+
+    Parameters
+    ----------
+    mapspace
+        Its problem, and the architecture with every memory at one place. Words are the same in all Einsums
+        of a cascade.
+    accesses
+        One per dataspace, in the problem's order.
+    is_copy
+        Whether it only passes its input on.
+    n_instances
+        How often it runs; energy and cycles count as often.
+    """
+
+    name: str
+    mapspace: Mapspace
+    accesses: tuple[Access, ...]
+    is_copy: bool = False
+    n_instances: int = 1
+    source: SourceRef | None = field(default=None, compare=False)
+
+    @property
+    def problem(self) -> Problem:
+        """The Einsum with all of its bounds."""
+        return self.mapspace.problem
+
+    @cached_property
+    def tensors(self) -> frozenset[str]:
+        """The tensors that it accesses."""
+        return frozenset(access.tensor for access in self.accesses)
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The tensors that it produces."""
+        return frozenset(a.tensor for a in self.accesses if self.space(a.dataspace).read_write)
+
+    def space(self, dataspace: str) -> Dataspace:
+        """Return a dataspace by name."""
+        return self.problem.dataspace(dataspace)
+
+    def accesses_of(self, tensor: str) -> tuple[Access, ...]:
+        """Return the accesses of a tensor: several where it is read under different indices."""
+        return tuple(access for access in self.accesses if access.tensor == tensor)
+
+    def access(self, dataspace: str) -> Access:
+        """Return the access that a dataspace is."""
+        return next(access for access in self.accesses if access.dataspace == dataspace)
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """Einsums in the order in which they run.
+
+    Parameters
+    ----------
+    persistent
+        Tensors that stay where they are stored for the whole run.
+    room_scale
+        Tensors that take another multiple than 1 of their size where they are stored.
+    """
+
+    name: str
+    einsums: tuple[CascadeEinsum, ...]
+    persistent: frozenset[str] = frozenset()
+    room_scale: tuple[tuple[str, Fraction], ...] = ()
+
+    @cached_property
+    def users(self) -> dict[str, tuple[int, ...]]:
+        """Places of the Einsums that access each tensor, in order."""
+        tensors = dict.fromkeys(access.tensor for einsum in self.einsums for access in einsum.accesses)
+        return {
+            tensor: tuple(place for place, einsum in enumerate(self.einsums) if tensor in einsum.tensors)
+            for tensor in tensors
+        }
+
+    @cached_property
+    def writers(self) -> dict[str, int]:
+        """Place of the Einsum that produces each tensor; inputs of the cascade have none."""
+        return {tensor: place for place, einsum in enumerate(self.einsums) for tensor in einsum.written}
+
+    @cached_property
+    def intermediates(self) -> tuple[str, ...]:
+        """The tensors that one Einsum produces and a later one reads, in the order of their writers."""
+        return tuple(tensor for tensor in self.writers if self.readers(tensor))
+
+    def readers(self, tensor: str) -> tuple[int, ...]:
+        """Return the places of the Einsums that read a tensor."""
+        return tuple(place for place in self.users[tensor] if tensor not in self.einsums[place].written)
+
+    def place(self, einsum: str) -> int:
+        """Return the place of an Einsum by name; ``KeyError`` if there is none."""
+        for place, other in enumerate(self.einsums):
+            if other.name == einsum:
+                return place
+        raise KeyError(einsum)

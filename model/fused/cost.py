@@ -1,0 +1,368 @@
+"""The cost model of fused mappings: totals over all visits, from the tree alone, in exact integers."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
+from typing import Final, Literal
+
+from model.architecture import Fanout, StorageLevel
+from model.cost.copying import transfer_of
+from model.cost.counting import Change, Move
+from model.cost.limits import capacity_violations, mesh_violations
+from model.cost.prices import access_energy, leaking_instances, network_latency, paying_instances
+from model.cost.report import DataspaceCost, Violation
+from model.cost.rules import CountingRule, rule_of
+from model.cost.traffic import MulticastDelivery, dataspace_traffic, kept_positions
+from model.fused.cascade import Cascade, CascadeEinsum
+from model.fused.check import FusedMappingError, check_fused, check_spread
+from model.fused.mapping import FusedMapping, Held
+from model.fused.nests import VisitKind, visit_kinds
+from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
+from model.fused.room import Rooms, held_extents, positions_of, tile_words
+from model.fused.visits import Visits
+from model.mapspace import EXACT
+from model.problem import Dataspace
+
+ACCELFORGE: Final = "accelforge"
+FusedCounting = Literal["exact", "accelforge"]
+
+
+def evaluate_fused(
+    cascade: Cascade, mapping: FusedMapping, counting: FusedCounting = "exact"
+) -> FusedEvaluation:
+    """Price a fused mapping: words, energy, cycles and room, in total over all visits.
+
+    A mapping that breaks a limit of the hardware is priced all the same.
+
+    Parameters
+    ----------
+    cascade, mapping
+        What is computed, and how.
+    counting
+        ``exact``: words as an execution moves them. ``accelforge``: every loop above a tile brings all of
+        it, and what drains from a memory is read there (docs/fusion.md, "AccelForge's counting").
+
+    Raises
+    ------
+    FusedMappingError
+        If the mapping is none of the cascade.
+    """
+    check_fused(cascade, mapping)
+    for stored in mapping.stored:
+        check_spread(cascade, mapping, stored)
+    visits = Visits(cascade, mapping)
+    costs, violations = list[EinsumCost](), list[tuple[str, Violation]]()
+    kinds = [
+        () if einsum.is_copy else visit_kinds(visits, place) for place, einsum in enumerate(cascade.einsums)
+    ]
+    for place, einsum in enumerate(cascade.einsums):
+        if einsum.is_copy:
+            costs.append(_copy_cost(visits, place))
+            continue
+        costs.append(_EinsumCounter(visits, place, kinds[place], counting).cost())
+        broken = (v for kind in kinds[place] for v in mesh_violations(kind.architecture, kind.mapping))
+        violations += [(einsum.name, violation) for violation in dict.fromkeys(broken)]
+    rooms = tuple(Rooms(visits, kinds).rooms())
+    for room in rooms:
+        violations += [(room.einsum, violation) for violation in _room_violations(cascade, room)]
+    units = cascade.einsums[0].mapspace.architecture.units_per_pj
+    return FusedEvaluation(tuple(costs), rooms, tuple(violations), units)
+
+
+def _room_violations(cascade: Cascade, room: Room) -> Iterator[Violation]:
+    """Check what is taken of a memory; the least utilization counts the running Einsum's own tiles."""
+    einsum = cascade.einsums[cascade.place(room.einsum)]
+    level = next(level for level in einsum.mapspace.architecture.levels if level.name == room.memory)
+    own = sum(
+        tile.size_words
+        for tile in room.tiles
+        if tile.einsum == einsum.name or (not tile.einsum and tile.tensor in einsum.tensors)
+    )
+    parts = tuple((tile.tensor, tile.einsum or tile.kind, tile.size_words) for tile in room.tiles)
+    for violation in capacity_violations(level, room.size_words):
+        if violation.kind == "capacity":
+            yield violation._replace(parts=parts)
+    for violation in () if einsum.is_copy else capacity_violations(level, own):
+        if violation.kind == "min_utilization":
+            yield violation
+
+
+def _every_tile(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
+    """Every loop brings the whole tile whenever it advances."""
+    loops = [(bound, move) for bound, move in moves if bound > 1]
+    repeats = math.prod(bound for bound, _ in loops)
+    for bound, move in loops:
+        yield Change(repeats - repeats // bound, move, math.prod(tile))
+        repeats //= bound
+
+
+@dataclass
+class _Words:
+    """Words of one dataspace at one memory, per instance, by the number of instances that pay.
+
+    The bandwidths of an instance carry all of them.
+    """
+
+    partition_words: int = 0
+    actions: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+    together: list[int] = field(default_factory=lambda: [0, 0, 0])  # of all instances in use
+
+    def add(self, paying: int, used: int, counts: Iterable[int]) -> None:
+        """Add reads, fills and updates of each used instance."""
+        for number, words in enumerate(counts):
+            self.actions[paying][number] += words
+            self.together[number] += words * used
+
+    @property
+    def total(self) -> tuple[int, int, int]:
+        """Reads, fills and updates."""
+        reads, fills, updates = (sum(column) for column in zip(*self.actions.values(), strict=True))
+        return reads, fills, updates
+
+
+@dataclass(frozen=True)
+class _EinsumCounter:
+    """Adds up what one Einsum does in all kinds of visits."""
+
+    visits: Visits
+    place: int
+    kinds: tuple[VisitKind, ...]
+    counting: FusedCounting
+
+    @property
+    def einsum(self) -> CascadeEinsum:
+        return self.visits.cascade.einsums[self.place]
+
+    @property
+    def rule(self) -> CountingRule:
+        """How words are counted within a visit; first touches are looked at over all visits instead."""
+        rule = replace(rule_of(EXACT), touched=lambda architecture, nest, space: lambda outer, inner: 0)
+        return rule if self.counting == EXACT else replace(rule, changes=_every_tile)
+
+    def cost(self) -> EinsumCost:
+        """Return energy and cycles."""
+        words: dict[tuple[str, str], _Words] = defaultdict(_Words)
+        for kind in self.kinds:
+            for space in kind.problem.dataspaces:
+                self._count(kind, space, words)
+        steps = sum(kind.count * kind.nest.steps() for kind in self.kinds)
+        architecture = self.einsum.mapspace.architecture
+        busy = max(
+            rule_of(EXACT).cycles(level, steps, self._demands(level, words)) for level in architecture.levels
+        )
+        visits = sum(kind.count for kind in self.kinds)
+        return EinsumCost(
+            einsum=self.einsum.name,
+            visits=visits,
+            steps=steps,
+            cycles=busy + visits * network_latency(architecture),
+            compute_energy=self.einsum.problem.computes * architecture.compute.energy,
+            memories=tuple(self._memory(level, words, steps, busy) for level in architecture.levels),
+            n_instances=self.einsum.n_instances,
+        )
+
+    def _count(self, kind: VisitKind, space: Dataspace, words: dict[tuple[str, str], _Words]) -> None:
+        """Add the words of a dataspace in one kind of visits."""
+        architecture, nest = kind.architecture, kind.nest
+        if any(space.name in level.no_coalesce for level in architecture.levels):
+            raise FusedMappingError(
+                f"`no_coalesce` of `{space.name}` is not modelled in fused mappings", space
+            )
+        held = self._held(space)
+        kept = kept_positions(architecture, kind.mapping, space.name)
+        delivery = _Delivery(
+            self.rule, architecture, nest, space, kept[1] if held is not None and len(kept) > 1 else None
+        )
+        asking = dict(zip(kept, (*kept[1:], len(architecture.nodes)), strict=True))
+        for traffic in dataspace_traffic(self.rule, architecture, kind.mapping, nest, space, delivery):
+            position = traffic.position
+            level = architecture.nodes[position]
+            assert isinstance(level, StorageLevel)
+            at = words[level.component, space.name]
+            used = nest.instances(position)
+            paying = paying_instances(level, architecture.instances_above(position), used)
+            counts = [kind.count * number for number in (traffic.reads, traffic.fills, traffic.updates)]
+            if held is not None and position in kept[:2]:
+                counts = self._with_held(kind, space, kept, held, position, counts)
+            at.add(paying, used, self._settled(kind, space, position, asking[position], kept, counts))
+            at.partition_words += self._distinct(kind, space, position, position)
+
+    def _held(self, space: Dataspace) -> Held | None:
+        leaf = self.visits.mapping.paths[self.place].leaf
+        return next((tile for tile in leaf.held if tile.dataspace == space.name), None)
+
+    def _with_held(
+        self,
+        kind: VisitKind,
+        space: Dataspace,
+        kept: Sequence[int],
+        held: Held,
+        position: int,
+        counts: list[int],
+    ) -> list[int]:
+        """Add what the tile above the nest exchanges with the outermost memory, once, with the first kind."""
+        if not _is_first(kind, tuple(kind.counts)):
+            return counts
+        moved = self._moved(kind, space, kept[1], held.depth)
+        reads, fills, updates = counts
+        if position == kept[1]:
+            return [reads, fills + moved, updates]
+        delivery = MulticastDelivery(self.rule, kind.architecture, kind.nest, space)
+        stream: int | Fraction = moved
+        for above in reversed(range(kept[0], kept[1])):
+            if isinstance(kind.architecture.nodes[above], Fanout):
+                stream = delivery.across(above, stream, for_themselves=above + 1 == kept[1])
+        return [reads + int(stream), fills, updates + (int(stream) if space.read_write else 0)]
+
+    def _moved(self, kind: VisitKind, space: Dataspace, position: int, depth: int) -> int:
+        """Words that one instance of the tile above the nest receives in all: each tile once."""
+        choices = held_extents(self.visits, self.place, kind, position, depth)
+        total = 0
+        for chosen in product(*(choices[dim].items() for dim in choices)):
+            extent = {dim: size for dim, (size, _) in zip(choices, chosen, strict=True)}
+            words = math.prod(
+                1 + sum(abs(term.coefficient) * (extent[term.dim] - 1) for term in terms)
+                for terms in space.ranks
+            )
+            total += words * math.prod(count for _, count in chosen)
+        return total
+
+    def _settled(
+        self,
+        kind: VisitKind,
+        space: Dataspace,
+        position: int,
+        asking: int,
+        kept: Sequence[int],
+        counts: Sequence[int],
+    ) -> tuple[int, int, int]:
+        """Leave out first touches of the whole execution: they need neither a read nor a fill."""
+        reads, fills, updates = counts
+        level = kind.architecture.nodes[position]
+        assert isinstance(level, StorageLevel)
+        if not space.read_write:
+            return reads, fills, updates
+        drained = fills if self.counting == ACCELFORGE else 0
+        if space.name not in level.rmw_first_update:
+            reads -= self._distinct(kind, space, position, asking)
+            fills -= self._distinct(kind, space, position, position) if position != kept[0] else 0
+        return reads + drained, fills, updates
+
+    def _distinct(self, kind: VisitKind, space: Dataspace, outer: int, inner: int) -> int:
+        """Words that visits of a kind are the first to touch: the parts of different visits are disjoint."""
+        dims = space.dims
+        if not _is_first(kind, [dim for dim in kind.counts if dim not in dims]):
+            return 0
+        parts = math.prod(count for dim, count in kind.counts.items() if dim in dims)
+        return parts * rule_of(EXACT).touched(kind.architecture, kind.nest, space)(outer, inner)
+
+    def _demands(
+        self, level: StorageLevel, words: dict[tuple[str, str], _Words]
+    ) -> Iterator[tuple[str, int, int]]:
+        for space in self.einsum.problem.dataspaces:
+            if (level.name, space.name) in words:
+                reads, fills, updates = words[level.name, space.name].total
+                yield space.name, reads, fills + updates
+
+    def _tile_words(self, level: StorageLevel, space: Dataspace) -> int:
+        words = tile_words(self.visits, self.place, self.kinds, space, level.name)
+        assert words is not None  # something moves there
+        return words
+
+    def _memory(
+        self, level: StorageLevel, words: dict[tuple[str, str], _Words], steps: int, busy: int
+    ) -> MemoryCost:
+        architecture = self.einsum.mapspace.architecture
+        positions = [(kind, positions_of(kind, level.name)[0]) for kind in self.kinds]
+        leaking = max(
+            leaking_instances(
+                architecture,
+                level,
+                [kind.nest.children(i) for i in kind.architecture.fanout_indices if i < position],
+            )
+            for kind, position in positions
+        )
+        return MemoryCost(
+            name=level.name,
+            instances=max(kind.nest.instances(position) for kind, position in positions),
+            cycles=rule_of(EXACT).cycles(level, steps, self._demands(level, words)),
+            leak_energy=level.energy.leak_per_cycle * busy * leaking,
+            dataspaces=tuple(
+                _dataspace_cost(
+                    level, space.name, self._tile_words(level, space), words[level.name, space.name]
+                )
+                for space in self.einsum.problem.dataspaces
+                if (level.name, space.name) in words
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery(MulticastDelivery):
+    """Delivery within a visit; at `skipped` stands a tile from outside of the visits."""
+
+    skipped: int | None
+
+    def received(self, position: int) -> tuple[int, int]:
+        """Words of one instance from above."""
+        if position == self.skipped:
+            return 0, 0
+        return MulticastDelivery.received(self, position)
+
+
+def _is_first(kind: VisitKind, dims: Iterable[str]) -> bool:
+    """Whether no kind of visits with other extents along these dimensions comes before."""
+    return kind.first.issuperset(dims)
+
+
+def _dataspace_cost(level: StorageLevel, name: str, tile_words: int, words: _Words) -> DataspaceCost:
+    packing = level.packing_of(name)
+    reads, fills, updates = words.total
+    return DataspaceCost(
+        dataspace=name,
+        tile_words=tile_words,
+        partition_words=words.partition_words,
+        reads=reads,
+        fills=fills,
+        updates=updates,
+        total_reads=words.together[0],
+        total_fills=words.together[1],
+        total_updates=words.together[2],
+        energy=sum(access_energy(level, packing, *own) * paying for paying, own in words.actions.items()),
+        size_words=tile_words * packing.size_per_value,
+    )
+
+
+def _copy_cost(visits: Visits, place: int) -> EinsumCost:
+    """What a copy moves between the memories that store its tensors, each word once."""
+    einsum, mapping = visits.cascade.einsums[place], visits.mapping
+    levels = einsum.mapspace.architecture.levels
+    names = [level.name for level in levels]
+    homes = {
+        access.dataspace: names.index(mapping.stored_at[access.tensor].memory)
+        if access.tensor in mapping.stored_at
+        else 0
+        for access in einsum.accesses
+    }
+    transfer = transfer_of(einsum.mapspace, homes)
+    return EinsumCost(
+        einsum=einsum.name,
+        visits=math.prod(loop.trips for loop in mapping.paths[place].loops),
+        steps=0,
+        cycles=0 if transfer is None else transfer.cycles,
+        compute_energy=0,
+        memories=() if transfer is None else tuple(_transferred(einsum, homes, transfer.energy)),
+        n_instances=einsum.n_instances,
+    )
+
+
+def _transferred(einsum: CascadeEinsum, homes: dict[str, int], energy: int) -> Iterator[MemoryCost]:
+    """Yield what a copy moves; the whole energy, leakage included, stands at the memory of the input."""
+    levels = einsum.mapspace.architecture.levels
+    source = next(homes[s.name] for s in einsum.problem.dataspaces if not s.read_write)
+    yield MemoryCost(levels[source].name, 1, 0, energy, ())

@@ -1,0 +1,156 @@
+"""The visits of an Einsum as loop nests, each with the tiles that lie above it in a place of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from model.architecture import Architecture, with_places
+from model.cost.nest import Nest, build_nest, check_keeps, check_places
+from model.fused.check import FusedMappingError
+from model.fused.mapping import Leaf, PrivateNest
+from model.fused.visits import Visits, path_dims
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.problem import Problem
+
+
+@dataclass(frozen=True)
+class VisitKind:
+    """The visits of an Einsum that cover equal parts of its dimensions.
+
+    Parameters
+    ----------
+    count
+        How many there are.
+    counts
+        Of the parts of each looped dimension with this extent; their product is `count`.
+    first
+        Dimensions along which no kind with another extent comes before.
+    problem, architecture, mapping, nest
+        The Einsum in one visit. Each memory that stores or holds a tile above the nest has it in a further
+        place, outside of all others; the loops of the outermost memory stand there.
+    private
+        The nest as the fused mapping has it.
+    """
+
+    count: int
+    counts: dict[str, int]
+    first: frozenset[str]
+    problem: Problem
+    architecture: Architecture
+    mapping: Mapping
+    nest: Nest
+    private: PrivateNest
+
+
+def visit_kinds(visits: Visits, place: int) -> tuple[VisitKind, ...]:
+    """Return the kinds of visits of an Einsum that is not a copy.
+
+    Raises
+    ------
+    FusedMappingError
+        If a nest covers the bounds of no visit, two cover the same, or none covers those of some visit.
+    """
+    einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
+    nests = _nests_by_bounds(einsum.problem, path.leaf)
+    dims = path_dims(path, len(path.loops))
+    extents = [visits.extents(place, dim, len(path.loops)) for dim in dims]
+    kinds: list[VisitKind] = []
+    for chosen in product(*(counter.items() for counter in extents)):
+        counts = {dim: count for dim, (_, count) in zip(dims, chosen, strict=True)}
+        bound = {**einsum.problem.bound, **{d: size for d, (size, _) in zip(dims, chosen, strict=True)}}
+        bounds = tuple(bound.values())
+        if bounds not in nests:
+            wanted = ", ".join(f"{dim}={size}" for dim, size in bound.items())
+            raise FusedMappingError(f"`{einsum.name}` has no nest for its visits with {wanted}", path.leaf)
+        first = frozenset(
+            dim
+            for dim, counter, (size, _) in zip(dims, extents, chosen, strict=True)
+            if next(iter(counter)) == size
+        )
+        kinds.append(_kind(visits, place, nests.pop(bounds), bounds, counts, first))
+    for nest in nests.values():
+        raise FusedMappingError(f"no visit of `{einsum.name}` has the bounds that a nest covers", nest)
+    return tuple(kinds)
+
+
+def _nests_by_bounds(problem: Problem, leaf: Leaf) -> dict[tuple[int, ...], PrivateNest]:
+    nests: dict[tuple[int, ...], PrivateNest] = {}
+    for nest in leaf.nests:
+        loops = [loop for entry in nest.mapping.nodes for loop in _loops(entry)]
+        bounds = tuple(math.prod(loop.bound for loop in loops if loop.dim == dim) for dim in problem.dims)
+        if bounds in nests:
+            raise FusedMappingError(f"two nests of `{leaf.einsum}` cover the same bounds", nest)
+        nests[bounds] = nest
+    return nests
+
+
+def _loops(entry: NodeMapping) -> Iterator[Loop | SpatialLoop]:
+    yield from entry.spatial if isinstance(entry, FanoutMapping) else entry.temporal
+
+
+def _kind(
+    visits: Visits,
+    place: int,
+    private: PrivateNest,
+    bounds: tuple[int, ...],
+    counts: dict[str, int],
+    first: frozenset[str],
+) -> VisitKind:
+    einsum = visits.cascade.einsums[place]
+    problem = replace(einsum.problem, bounds=bounds)
+    above = _above(visits, place)
+    architecture = with_places(
+        einsum.mapspace.architecture,
+        {
+            level.name: dict(private.places).get(level.name, 1) + (level.name in above)
+            for level in einsum.mapspace.architecture.levels
+        },
+    )
+    mapping = Mapping(tuple(_extended(architecture, private, above)))
+    try:
+        nest = build_nest(problem, architecture, mapping)
+        check_keeps(problem, mapping)
+        check_places(architecture, mapping)
+    except ValueError as error:
+        raise FusedMappingError(f"the nest of `{einsum.name}`: {error}", private) from None
+    return VisitKind(math.prod(counts.values()), counts, first, problem, architecture, mapping, nest, private)
+
+
+def _above(visits: Visits, place: int) -> dict[str, frozenset[str]]:
+    """Per memory, the dataspaces that have their tile there above the nests of an Einsum."""
+    einsum, leaf = visits.cascade.einsums[place], visits.mapping.paths[place].leaf
+    outermost = einsum.mapspace.architecture.levels[1].name if leaf.held else ""
+    homes = {tile.dataspace: outermost for tile in leaf.held}
+    for access in einsum.accesses:
+        stored = visits.mapping.stored_at.get(access.tensor)
+        homes |= {access.dataspace: stored.memory} if stored is not None else {}
+    return {
+        memory: frozenset(name for name, home in homes.items() if home == memory) for memory in homes.values()
+    }
+
+
+def _extended(
+    architecture: Architecture, private: PrivateNest, above: dict[str, frozenset[str]]
+) -> Iterator[NodeMapping]:
+    """Yield the entries of a nest and of the further places, the first of which takes the outermost loops."""
+    entries = iter(private.mapping.nodes)
+    outermost = next(entries)
+    assert isinstance(outermost, StorageMapping)
+    waiting, seen = outermost.temporal, set[str]()
+    top = architecture.levels[1].component if len(architecture.levels) > 1 else ""
+    if top not in above:
+        yield outermost
+        waiting = ()
+    else:
+        yield replace(outermost, temporal=())
+    for position in range(1, len(architecture.nodes)):
+        level = architecture.nodes[position]
+        name = getattr(level, "component", "")
+        if name in above and name not in seen:
+            seen.add(name)
+            yield StorageMapping(waiting if name == top else (), above[name])
+            continue
+        yield next(entries)

@@ -1,0 +1,226 @@
+"""What tiles take of the memories while each Einsum of a fused mapping runs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from model.architecture import StorageLevel
+from model.cost.counting import extents
+from model.fused.check import FusedMappingError
+from model.fused.mapping import Held, Stored
+from model.fused.nests import VisitKind
+from model.fused.report import Room, RoomTile
+from model.fused.visits import Visits, multi_term_dims
+from model.problem import Dataspace
+
+
+def spatial_divisors(kind: VisitKind, position: int) -> dict[str, int]:
+    """Return by how much the spatial loops outside a node divide each dimension."""
+    result: dict[str, int] = {}
+    for loops in kind.nest.spatial[:position]:
+        for loop in loops:
+            result[loop.dim] = result.get(loop.dim, 1) * loop.bound
+    return result
+
+
+def held_extents(
+    visits: Visits, place: int, kind: VisitKind, position: int, depth: int
+) -> dict[str, Counter[int]]:
+    """Extents of one instance's tile above the nests of an Einsum, per dimension, and how many there are.
+
+    Parameters
+    ----------
+    kind, position
+        One kind of its visits, and the node that the tile is at: spatial loops outside divide the tile.
+    depth
+        Number of shared loops above the tile.
+    """
+    problem = visits.cascade.einsums[place].problem
+    shares = spatial_divisors(kind, position)
+    choices: dict[str, Counter[int]] = {}
+    for dim in problem.dims:
+        choices[dim] = Counter()
+        for extent, count in visits.extents(place, dim, depth).items():
+            choices[dim][-(-extent // shares.get(dim, 1))] += count
+    return choices
+
+
+def tile_words(
+    visits: Visits, place: int, kinds: Sequence[VisitKind], space: Dataspace, memory: str
+) -> int | None:
+    """Words of an Einsum's largest tile in one instance of a memory.
+
+    Returns
+    -------
+    int or None
+        None where the memory has no tile of the dataspace. The outermost memory has the whole of what it
+        keeps.
+    """
+    einsum, mapping = visits.cascade.einsums[place], visits.mapping
+    levels = einsum.mapspace.architecture.levels
+    stored = mapping.stored_at.get(einsum.access(space.name).tensor)
+    if stored is not None and stored.memory == memory:
+        return stored_words(visits, stored, place, kinds)
+    if memory == levels[0].name:
+        return math.prod(extents(space, einsum.problem.bound)) if stored is None else None
+    held = next((tile for tile in mapping.paths[place].leaf.held if tile.dataspace == space.name), None)
+    if held is not None and memory == levels[1].name:
+        return _held_words(visits, place, kinds, space, held)
+    words = [
+        math.prod(extents(space, kind.nest.bounds[position]))
+        for kind in kinds
+        for position in positions_of(kind, memory)
+        if space.name in getattr(kind.mapping.nodes[position], "keep", ())
+    ]
+    return max(words, default=None)
+
+
+def stored_words(visits: Visits, stored: Stored, place: int, kinds: Sequence[VisitKind]) -> int:
+    """Words of a stored tensor's largest tile in one instance of its memory.
+
+    Parameters
+    ----------
+    place, kinds
+        One of the Einsums that access it, and the kinds of its visits, none for a copy.
+    """
+    einsum = visits.cascade.einsums[place]
+    (access, *_) = einsum.accesses_of(stored.tensor)
+    ranks = dict(zip(access.ranks, einsum.space(access.dataspace).ranks, strict=True))
+    shares = spatial_divisors(kinds[0], positions_of(kinds[0], stored.memory)[0]) if kinds else {}
+    words = 1
+    for name, spans in visits.tile(stored.tensor, stored.depth):
+        spread = math.prod(shares.get(term.dim, 1) for term in ranks.get(name, ()))
+        words *= max(-(-(high - low) // spread) for low, high in spans)
+    return words
+
+
+def _held_words(visits: Visits, place: int, kinds: Sequence[VisitKind], space: Dataspace, held: Held) -> int:
+    einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
+    position = positions_of(kinds[0], einsum.mapspace.architecture.levels[1].name)[0]
+    divided = spatial_divisors(kinds[0], position).keys() & multi_term_dims(einsum, space.name)
+    if divided and held.depth < len(path.loops):
+        text = f"windows of `{space.name}` are held above shared loops in a memory that exists several times"
+        raise FusedMappingError(f"{text}, which is not modelled", held)
+    choices = held_extents(visits, place, kinds[0], position, held.depth)
+    return math.prod(extents(space, {dim: max(sizes) for dim, sizes in choices.items()}))
+
+
+def positions_of(kind: VisitKind, memory: str) -> list[int]:
+    """Return the nodes that are places of a memory, outermost first."""
+    levels = zip(kind.architecture.storage_indices, kind.architecture.levels, strict=True)
+    return [position for position, level in levels if level.component == memory]
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A tile with what decides when it takes room."""
+
+    tile: RoomTile
+    memory: str
+    owners: tuple[int, ...]  # Einsums whose loops are above it
+    depth: int
+    life: range  # of places in the cascade
+    root: str  # tiles of one root at one memory take one room
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """Room over time; `kinds` has the kinds of visits of each Einsum, none for a copy."""
+
+    visits: Visits
+    kinds: Sequence[tuple[VisitKind, ...]]
+
+    def rooms(self) -> Iterator[Room]:
+        """Yield for each Einsum what is taken of each memory while it runs."""
+        for place, einsum in enumerate(self.visits.cascade.einsums):
+            for level in einsum.mapspace.architecture.levels:
+                yield Room(level.name, einsum.name, tuple(self._taken(place, level)), level.usable_words)
+
+    def _taken(self, place: int, level: StorageLevel) -> Iterator[RoomTile]:
+        largest: dict[str, RoomTile] = {}
+        for tile in self._tiles:
+            if tile.memory != level.name or not self._takes_room(tile, place):
+                continue
+            other = largest.get(tile.root, tile.tile)
+            largest[tile.root] = max(other, tile.tile, key=lambda room: room.size_words)
+        yield from largest.values()
+
+    def _takes_room(self, tile: _Tile, place: int) -> bool:
+        """Whether a tile is there while an Einsum runs: in its life, or for a later turn of its owner."""
+        paths = self.visits.mapping.paths
+        later = any(paths[owner].shared(paths[place]) > tile.depth for owner in tile.owners)
+        return place in tile.life or later
+
+    @cached_property
+    def _tiles(self) -> tuple[_Tile, ...]:
+        stored = (self._stored(each) for each in self.visits.mapping.stored)
+        own = (tile for place, kinds in enumerate(self.kinds) for tile in self._own(place, kinds))
+        return (*stored, *own)
+
+    def _stored(self, stored: Stored) -> _Tile:
+        cascade = self.visits.cascade
+        users, persistent = cascade.users[stored.tensor], stored.tensor in cascade.persistent
+        place = next((user for user in users if self.kinds[user]), users[0])
+        words = stored_words(self.visits, stored, place, self.kinds[place])
+        einsum = cascade.einsums[place]
+        level = next(lv for lv in einsum.mapspace.architecture.levels if lv.name == stored.memory)
+        per_value = level.packing_of(einsum.accesses_of(stored.tensor)[0].dataspace).size_per_value
+        scale = dict(cascade.room_scale).get(stored.tensor, 1)
+        times = max(cascade.einsums[user].n_instances for user in users) if persistent else 1
+        size = math.ceil(words * per_value * scale) * times
+        return _Tile(
+            RoomTile(stored.tensor, "", "persistent" if persistent else "stored", size),
+            stored.memory,
+            users,
+            stored.depth,
+            range(len(cascade.einsums)) if persistent else range(users[0], users[-1] + 1),
+            self._roots[stored.tensor],
+        )
+
+    @cached_property
+    def _roots(self) -> dict[str, str]:
+        """Of each stored tensor the one whose values it has at its place: itself, or what it copies."""
+        cascade, stored = self.visits.cascade, self.visits.mapping.stored_at
+        roots = {tensor: tensor for tensor in stored}
+        for einsum in (einsum for einsum in cascade.einsums if einsum.is_copy):
+            (source,) = (access.tensor for access in einsum.accesses if access.tensor not in einsum.written)
+            for copy in (copy for copy in einsum.written if source in stored and copy in stored):
+                same = stored[source].memory == stored[copy].memory
+                roots[copy] = roots[source] if same else copy
+        return roots
+
+    def _own(self, place: int, kinds: tuple[VisitKind, ...]) -> Iterator[_Tile]:
+        """Yield what an Einsum holds, and the tiles of its nests: of unlike visits, those that take most."""
+        einsum = self.visits.cascade.einsums[place]
+        for level in einsum.mapspace.architecture.levels if kinds else ():
+            yield from max(
+                ([*self._own_at(place, kind, level)] for kind in kinds),
+                key=lambda tiles: sum(tile.tile.size_words for tile in tiles),
+            )
+
+    def _own_at(self, place: int, kind: VisitKind, level: StorageLevel) -> Iterator[_Tile]:
+        einsum = self.visits.cascade.einsums[place]
+        for space in einsum.problem.dataspaces:
+            stored = self.visits.mapping.stored_at.get(einsum.access(space.name).tensor)
+            words = tile_words(self.visits, place, (kind,), space, level.name)
+            if words is not None and (stored is None or stored.memory != level.name):
+                yield self._own_tile(place, space, level, words)
+
+    def _own_tile(self, place: int, space: Dataspace, level: StorageLevel, words: int) -> _Tile:
+        einsum, path = self.visits.cascade.einsums[place], self.visits.mapping.paths[place]
+        outermost = einsum.mapspace.architecture.levels[1:2]
+        held = {tile.dataspace: tile.depth for tile in path.leaf.held if level in outermost}
+        tile = RoomTile(
+            einsum.access(space.name).tensor,
+            einsum.name,
+            "held" if space.name in held else "own",
+            words * level.packing_of(space.name).size_per_value,
+        )
+        depth = held.get(space.name, len(path.loops))
+        return _Tile(
+            tile, level.name, (place,), depth, range(place, place + 1), f"{einsum.name} {space.name}"
+        )

@@ -1,0 +1,408 @@
+"""The plain model: one mapping of sparse data, from dense counts to expected counts, energy and cycles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from model.architecture import Architecture, Fanout, StorageLevel
+from model.cost.limits import mesh_violations
+from model.cost.plain import evaluate
+from model.cost.prices import network_latency
+from model.cost.report import Evaluation, Violation, ViolationKind
+from model.cost.rules import rule_of
+from model.mapping import Mapping as LoopMapping
+from model.mapspace import COUNTINGS, EXACT, Counting
+from model.problem import Problem
+from model.sparse.arithmetic import Computes, Operand, computes
+from model.sparse.counting import (
+    Accesses,
+    Combined,
+    MetadataAccesses,
+    Moved,
+    Unit,
+    combine,
+    metadata_accesses,
+    represented,
+)
+from model.sparse.density import Distribution, distribution_of
+from model.sparse.fibers import FiberTree, fiber_trees
+from model.sparse.instances import Instances, SpatialSkip, dense_instances, needed_instances
+from model.sparse.levels import LevelRow, Stored
+from model.sparse.nest import FullNest, MappingError, full_nest
+from model.sparse.occupancy import Holding, holdings
+from model.sparse.report import SparseEvaluation
+from model.sparse.saving import Saved, chosen, empty_conditions, stronger, useless
+from model.sparsity import Conditional, Optimization, Representation, Sparsity
+
+
+def evaluate_sparse(
+    problem: Problem,
+    architecture: Architecture,
+    sparsity: Sparsity,
+    mapping: LoopMapping,
+    counting: Counting = EXACT,
+    timeloop_defects: bool = False,
+) -> SparseEvaluation:
+    """Price `mapping` on sparse data: expected accesses by kind, metadata, energy, cycles and broken limits.
+
+    Parameters
+    ----------
+    problem, architecture, mapping
+        As of `model.cost.evaluate`.
+    sparsity
+        Densities, formats, and what is gated or skipped.
+    counting
+        How the words of dense data are counted, see `model.cost.rules`.
+    timeloop_defects
+        Whether to count as Timeloop does where that is wrong (docs/sparse.md lists the cases).
+
+    Raises
+    ------
+    MappingError
+        If formats cannot hold the tiles, or a level cannot unpack or pack what it exchanges.
+    ValueError
+        As of `model.cost.evaluate`, and if `counting` is none of `model.mapspace.COUNTINGS`.
+    """
+    if counting not in COUNTINGS:
+        raise ValueError(f"sparse data are not counted by the rule {counting!r}")
+    dense = evaluate(problem, architecture, mapping, counting)
+    nest = full_nest(problem, architecture, mapping)
+    analysis = _Analysis(problem, architecture, sparsity, nest, dense, timeloop_defects)
+    return _priced(analysis, mapping, counting)
+
+
+@dataclass(frozen=True)
+class _Analysis:
+    """Everything that follows from one mapping, step by step."""
+
+    problem: Problem
+    architecture: Architecture
+    sparsity: Sparsity
+    nest: FullNest
+    dense: Evaluation
+    defects: bool
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Positions of the storage levels, outermost first."""
+        return self.architecture.storage_indices
+
+    @cached_property
+    def distributions(self) -> dict[str, Distribution]:
+        """By dataspace."""
+        whole = self.problem.bound
+        return {
+            space.name: distribution_of(
+                self.sparsity.density(space.name), self.nest.tile(space.name, whole), self.defects
+            )
+            for space in self.problem.dataspaces
+        }
+
+    @cached_property
+    def trees(self) -> dict[str, dict[int, FiberTree]]:
+        """Ranks of the tiles with metadata, by dataspace and position."""
+        names = dict(zip(self.positions, (level.name for level in self.architecture.levels), strict=True))
+        return {space.name: self._trees_of(space.name, names) for space in self.problem.dataspaces}
+
+    def _trees_of(self, name: str, names: Mapping[int, str]) -> dict[int, FiberTree]:
+        formats: dict[int, Representation] = {
+            position: level.representations[name]
+            for position, level in zip(self.positions, self.sparsity.levels, strict=True)
+            if name in level.representations and position in self.nest.kept[name]
+        }
+        self._check_packing(name, names, formats)
+        trees = fiber_trees(self.nest, name, dict(names), formats) if formats else {}
+        return {position: trees[position] for position in formats}
+
+    def _check_packing(
+        self, name: str, names: Mapping[int, str], formats: Mapping[int, Representation]
+    ) -> None:
+        """Raise a MappingError where data is to be unpacked or packed by a level that cannot."""
+        read_write = self.problem.dataspace(name).read_write
+        support = dict(zip(self.positions, self.sparsity.levels, strict=True))
+        packed = {place: place in formats and formats[place].compressed for place in self.nest.kept[name]}
+        for position in self.nest.kept[name]:
+            parent = self.nest.parent(name, position)
+            if parent is None or packed[parent] == packed[position]:
+                continue
+            if packed[position]:
+                message = f"`{name}` is compressed, but not at {names[parent]}, from which it comes"
+                raise MappingError(names[position], message)
+            if not support[position].decompresses:
+                message = (
+                    f"`{name}` comes compressed from {names[parent]}: `decompression_supported` is not set"
+                )
+                raise MappingError(names[position], message)
+            if read_write and not support[position].compresses:
+                message = f"`{name}` goes compressed to {names[parent]}: `compression_supported` is not set"
+                raise MappingError(names[position], message)
+
+    @cached_property
+    def holdings(self) -> dict[str, dict[int, Holding]]:
+        """What each level holds, by dataspace and position."""
+        return {
+            name: holdings(self.nest, name, trees, self.distributions[name], self.defects)
+            for name, trees in self.trees.items()
+        }
+
+    @cached_property
+    def accesses(self) -> dict[str, dict[int, Accesses]]:
+        """Accesses for dense data, by dataspace and position."""
+        found: dict[str, dict[int, Accesses]] = {space.name: {} for space in self.problem.dataspaces}
+        for position, level in zip(self.positions, self.dense.levels, strict=True):
+            for cost in level.dataspaces:
+                found[cost.dataspace][position] = Accesses(cost.reads, cost.fills, cost.updates)
+        return found
+
+    @cached_property
+    def skips(self) -> tuple[SpatialSkip, ...]:
+        """Units that skip instances, innermost first, each at the fanout that it is about."""
+        found = [
+            SpatialSkip(place, unit.options[0])
+            for position, unit in self._optimizations("skipping_spatial")
+            for place in self._fanouts_below(position)
+        ]
+        return tuple(sorted(found, key=lambda skip: -skip.position))
+
+    def _fanouts_below(self, position: int) -> Iterator[int]:
+        for place in range(position + 1, len(self.architecture.nodes)):
+            if not isinstance(self.architecture.nodes[place], Fanout):
+                return
+            yield place
+
+    @cached_property
+    def instances(self) -> Instances:
+        """Instances in use."""
+        nodes = len(self.architecture.nodes)
+        if not self.skips:
+            return dense_instances(self.nest, nodes)
+        announced = {name: frozenset(trees) for name, trees in self.trees.items()}
+        return needed_instances(self.nest, nodes, self.skips, announced, self.distributions)
+
+    def used(self, name: str, position: int) -> float:
+        """Average instances in use of a level that keeps a dataspace."""
+        dense = _instances(self.nest, position)
+        if self.skips:
+            return dense * self.instances.expansions[name][position].share
+        return dense * self.holdings[name][position].arriving
+
+    @cached_property
+    def units(self) -> dict[str, dict[int, Unit]]:
+        """What saves accesses, by dataspace and position of the level that keeps it."""
+        saved: dict[str, dict[int, Saved]] = {space.name: {} for space in self.problem.dataspaces}
+        for kind in ("gating", "skipping"):
+            for position, unit in self._optimizations(kind):
+                target, place, what = self._decided(position, unit)
+                saved[target][place] = stronger(saved[target].get(place), what)
+        units = {name: {place: Unit(what) for place, what in of.items()} for name, of in saved.items()}
+        for name, shares in self.instances.savings.items():
+            units[name] |= {place: Unit(None, share) for place, share in shares.items()}
+        return units
+
+    def _optimizations(self, kind: str) -> Iterator[tuple[int, Optimization]]:
+        """Yield the units of one kind, innermost level first."""
+        for position, level in reversed(list(zip(self.positions, self.sparsity.levels, strict=True))):
+            yield from ((position, unit) for unit in level.optimizations if unit.kind == kind)
+
+    def _decided(self, position: int, unit: Optimization) -> tuple[str, int, Saved]:
+        """Return the target that a unit serves, the level that keeps it, and what is saved."""
+        found = [self._option(position, option, unit.kind == "skipping") for option in unit.options]
+        return found[chosen([value for _, value in found])][0]
+
+    def _option(
+        self, position: int, option: Conditional, skips: bool
+    ) -> tuple[tuple[str, int, Saved], tuple[float, float]]:
+        """Return what an option saves, and the value of its accesses with the share that is useless."""
+        name = option.target
+        place = self.nest.keeper(name, position)
+        level = self.architecture.nodes[position]
+        if place is None:
+            message = f"no level from here outwards keeps `{name}`, which is to be gated or skipped"
+            raise MappingError(level.name, message)
+        keeper = self.architecture.nodes[place]
+        assert isinstance(keeper, StorageLevel)
+        block = keeper.packing_of(name).block_size
+        empty = empty_conditions(self.nest, option, place, block, self.distributions)
+        share = useless(empty.values())
+        value = (
+            keeper.energy.read / self.architecture.units_per_pj / block * self._occupied(name, place, keeper)
+        )
+        return (name, place, Saved(share, skips, tuple(empty.items()))), (value, share)
+
+    def _occupied(self, name: str, place: int, keeper: StorageLevel) -> float:
+        """Expected words of a tile; metadata counts with the whole words that fit into one of the data."""
+        child = self.nest.child(name, place)
+        own, inner = self.holdings[name][place], self.holdings[name][place if child is None else child]
+        level = self.sparsity.levels[self.positions.index(place)]
+        ratio = level.metadata_word_bits // int(keeper.word_bits)
+        return own.expected + ratio * sum(unit.metadata + unit.payload for unit in inner.metadata)
+
+    @cached_property
+    def combined(self) -> dict[str, Combined]:
+        """What moves, by dataspace."""
+        return {
+            space.name: combine(
+                self._unsaved(space.name, space.read_write),
+                self.units[space.name],
+                space.read_write,
+                self.defects,
+            )
+            for space in self.problem.dataspaces
+        }
+
+    def _unsaved(self, name: str, read_write: bool) -> dict[int, Moved]:
+        moved: dict[int, Moved] = {}
+        for position, held in self.holdings[name].items():
+            dense = self.accesses[name][position]
+            if held.tree is None:
+                moved[position] = Moved(dense, MetadataAccesses())
+                continue
+            data = represented(dense, held.density, read_write)
+            moved[position] = Moved(data, metadata_accesses(held.metadata, dense, held.words))
+        return moved
+
+    @cached_property
+    def computes(self) -> Computes:
+        """Computations by kind."""
+        operands = tuple(
+            Operand(
+                name=space.name,
+                density=self.distributions[space.name].mean,
+                announced=self.nest.kept[space.name][-1] in self.trees[space.name],
+                unit=self.combined[space.name].unit,
+            )
+            for space in self.problem.dataspaces
+            if not space.read_write
+        )
+        return computes(self.problem.computes, operands, self.sparsity.compute)
+
+    def row(self, position: int) -> LevelRow:
+        """Return what one level holds and moves."""
+        place = self.positions.index(position)
+        stored = tuple(
+            self._stored(space.name, position, space.read_write)
+            for space in self.problem.dataspaces
+            if position in self.nest.kept[space.name]
+        )
+        level, sparse = self.architecture.levels[place], self.sparsity.levels[place]
+        return LevelRow(position, level, sparse, stored, self.defects)
+
+    def _stored(self, name: str, position: int, read_write: bool) -> Stored:
+        unpacked, packed = self._packing(name, position, read_write)
+        return Stored(
+            dataspace=name,
+            held=self.holdings[name][position],
+            dense=self.accesses[name][position],
+            moved=self.combined[name].moved[position],
+            read_write=read_write,
+            decompressions=unpacked,
+            compressions=packed,
+            expansion=self.instances.expansions[name][position],
+            used=self.used(name, position),
+        )
+
+    def _packing(self, name: str, position: int, read_write: bool) -> tuple[int, int]:
+        """Words that a level unpacks when they come in, and packs when they go out."""
+        parent = self.nest.parent(name, position)
+        if parent is None or self.holdings[name][position].compressed:
+            return 0, 0
+        if not self.holdings[name][parent].compressed:
+            return 0, 0
+        moved = self.combined[name].moved
+        return moved[position].data.fills, moved[parent].data.updates if read_write else 0
+
+
+def _instances(nest: FullNest, position: int) -> int:
+    outside = (loop for loop in nest.loops if loop.position < position and loop.axis is not None)
+    return math.prod(loop.bound for loop in outside)
+
+
+def _priced(analysis: _Analysis, mapping: LoopMapping, counting: Counting) -> SparseEvaluation:
+    """Return the figures of a mapping once all counts are known."""
+    architecture, dense, made = analysis.architecture, analysis.dense, analysis.computes
+    nodes = len(architecture.nodes)
+    units = analysis.instances.average(_instances(analysis.nest, nodes), nodes, tuple(analysis.nest.kept))
+    steps = max(1, math.ceil((made.actual + made.gated) / units)) if units else 1
+    rows = {position: analysis.row(position) for position in analysis.positions}
+    rule = rule_of(counting)
+    needed = {p: rule.cycles(row.level, steps, row.demands()) for p, row in rows.items()}
+    busy = max(needed.values())
+    levels = tuple(
+        row.cost(
+            architecture,
+            _used_children(analysis, position),
+            needed[position],
+            busy,
+            _overflowing(analysis, rows, position),
+        )
+        for position, row in rows.items()
+    )
+    cycles = busy + network_latency(architecture)
+    return SparseEvaluation(
+        violations=(*(v for row in rows.values() for v in row.violations()), *_meshes(analysis, mapping)),
+        levels=levels,
+        computes=made,
+        dense_computes=dense.computes,
+        dense_energy=dense.energy,
+        dense_cycles=dense.cycles,
+        compute_cycles=steps,
+        compute_instances=units,
+        cycles=cycles,
+        compute_energy=Fraction(_compute_energy(analysis, made)),
+        utilization=made.actual / (architecture.compute_instances * cycles),
+        units_per_pj=dense.units_per_pj,
+    )
+
+
+def _used_children(analysis: _Analysis, position: int) -> list[int]:
+    """Return the children in use of each fanout above a node, outermost first."""
+    fanouts = (place for place in analysis.architecture.fanout_indices if place < position)
+    counts = (_instances(analysis.nest, place + 1) // _instances(analysis.nest, place) for place in fanouts)
+    return list(counts)
+
+
+def _overflowing(
+    analysis: _Analysis, rows: Mapping[int, LevelRow], position: int
+) -> dict[str, tuple[LevelRow, Stored]]:
+    """Return, by dataspace, the next inner level, whose tiles may overflow, and what it moves."""
+    found: dict[str, tuple[LevelRow, Stored]] = {}
+    for stored in rows[position].stored:
+        child = analysis.nest.child(stored.dataspace, position)
+        if child is not None:
+            found[stored.dataspace] = rows[child], rows[child].of(stored.dataspace)
+    return found
+
+
+def _compute_energy(analysis: _Analysis, made: Computes) -> int:
+    """Return the energy of the arithmetic; what has no price is free, or with defects as dear as any."""
+    compute, full = analysis.sparsity.compute, analysis.architecture.compute.energy
+    otherwise = full if analysis.defects else 0
+    gated = compute.energy.get("gated_compute", otherwise)
+    skipped = compute.energy.get("skipped_compute", compute.energy.get("gated_compute", otherwise))
+    return made.actual * full + made.gated * gated + made.skipped * skipped
+
+
+def _meshes(analysis: _Analysis, mapping: LoopMapping) -> Iterator[Violation]:
+    """Yield the fanouts that have too few children, when those that are not needed are left out."""
+    if not analysis.skips:
+        yield from mesh_violations(analysis.architecture, mapping)
+        return
+    for position, node in enumerate(analysis.architecture.nodes):
+        if isinstance(node, Fanout):
+            yield from _crowded(analysis.instances, position, node)
+
+
+def _crowded(instances: Instances, position: int, node: Fanout) -> Iterator[Violation]:
+    kinds: tuple[ViolationKind, ViolationKind] = ("mesh_x", "mesh_y")
+    for kind, limit in zip(kinds, (node.mesh_x, node.mesh_y), strict=True):
+        axis = kind[-1]
+        needed = max(
+            getattr(of[position + 1], axis) // max(1, getattr(of[position], axis))
+            for of in instances.expansions.values()
+        )
+        if needed > limit:
+            yield Violation(node.name, kind, needed, limit)

@@ -1,0 +1,159 @@
+"""What the sparse model says about a mapping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from model.cost.report import Violation
+from model.sparse.arithmetic import Computes
+from model.sparse.counting import Accesses, Moved, RankWords
+
+
+@dataclass(frozen=True)
+class SparseDataspaceCost:
+    """A dataspace at a level that keeps it; counts are words of one instance over the whole run.
+
+    Parameters
+    ----------
+    dataspace
+        Its name.
+    format
+        Of its ranks, the top one first, such as ``UOP CP``; empty if it is stored as it is.
+    density
+        Expected share of nonzeros in a tile; of those that are not empty, where empty ones do not come.
+    tile_words, size_words
+        Words of the tile of dense data, and what it takes of the level's capacity, in the level's words.
+    expected_words
+        Expected nonzeros of a tile.
+    metadata_size
+        Words of metadata and payloads per rank that the tile takes at most, the lowest rank first.
+    metadata_size_bits
+        The same in bits.
+    confidence
+        Share of the cases in which the tile takes no more than that.
+    dense
+        Accesses for dense data.
+    moved
+        Accesses that are made, gated and skipped.
+    temporal_reductions, decompressions, compressions
+        Words that are added up here, unpacked when they come in, and packed when they go out.
+    instances
+        Average number of instances in use.
+    energy
+        Total of all instances, in the architecture's energy unit.
+    """
+
+    dataspace: str
+    format: str
+    density: float
+    tile_words: int
+    size_words: int
+    expected_words: float
+    metadata_size: tuple[RankWords, ...]
+    metadata_size_bits: int
+    confidence: float
+    dense: Accesses
+    moved: Moved
+    temporal_reductions: int
+    decompressions: int
+    compressions: int
+    instances: float
+    energy: Fraction
+
+
+@dataclass(frozen=True)
+class SparseLevelCost:
+    """A storage level and what it does over the whole run.
+
+    Parameters
+    ----------
+    name, instances, cycles, leak_energy
+        As in `model.cost.report.LevelCost`; instances are those of dense data.
+    dataspaces
+        Those that it keeps, in the problem's order.
+    """
+
+    name: str
+    instances: int
+    cycles: int
+    leak_energy: Fraction
+    dataspaces: tuple[SparseDataspaceCost, ...]
+
+    @property
+    def energy(self) -> Fraction:
+        """Energy of all accesses and the leakage of all instances, in the architecture's unit."""
+        return self.leak_energy + sum((space.energy for space in self.dataspaces), Fraction(0))
+
+    def dataspace(self, name: str) -> SparseDataspaceCost:
+        """Return the figures of the dataspace called `name`; ``KeyError`` if the level bypasses it."""
+        return {space.dataspace: space for space in self.dataspaces}[name]
+
+
+@dataclass(frozen=True)
+class SparseEvaluation:
+    """The expected cost of one mapping on sparse data.
+
+    Parameters
+    ----------
+    violations
+        Broken limits; the mapping is valid when there are none.
+    levels
+        Storage levels, outermost first.
+    computes
+        Computations by kind.
+    dense_computes, dense_energy, dense_cycles
+        Computations, energy (in the architecture's unit) and latency of the same mapping on dense data.
+    compute_cycles, compute_instances
+        Cycles of the arithmetic alone, and arithmetic units in use on average.
+    cycles
+        Latency of the whole problem.
+    compute_energy
+        Energy of the arithmetic, in the architecture's unit.
+    utilization
+        Computations that are made, as a share of what all arithmetic units could do in `cycles`.
+    units_per_pj
+        Energy units in a picojoule.
+    """
+
+    violations: tuple[Violation, ...]
+    levels: tuple[SparseLevelCost, ...]
+    computes: Computes
+    dense_computes: int
+    dense_energy: int
+    dense_cycles: int
+    compute_cycles: int
+    compute_instances: float
+    cycles: int
+    compute_energy: Fraction
+    utilization: float
+    units_per_pj: int
+
+    @property
+    def valid(self) -> bool:
+        """Whether the mapping respects every limit."""
+        return not self.violations
+
+    @property
+    def leak_energy(self) -> Fraction:
+        """Leakage of all storage levels, in the architecture's unit."""
+        return sum((level.leak_energy for level in self.levels), Fraction(0))
+
+    @property
+    def energy(self) -> Fraction:
+        """Total energy in the architecture's unit: accesses, leakage and arithmetic."""
+        return self.compute_energy + sum((level.energy for level in self.levels), Fraction(0))
+
+    @property
+    def energy_pj(self) -> float:
+        """Total energy in picojoule."""
+        return float(self.energy / self.units_per_pj)
+
+    @property
+    def edp_pj_cycles(self) -> float:
+        """Energy-delay product in picojoule times cycles."""
+        return float(self.energy * self.cycles / self.units_per_pj)
+
+    def level(self, name: str) -> SparseLevelCost:
+        """Return the storage level called `name`; ``KeyError`` if there is none."""
+        return {level.name: level for level in self.levels}[name]

@@ -1,0 +1,229 @@
+"""A priced fused mapping for people, and as JSON: its tree, what waits where, and what each Einsum costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from model.architecture import with_places
+from model.cost.report import Violation
+from model.fused.cascade import Cascade
+from model.fused.mapping import Body, FusedMapping, Leaf, Path
+from model.fused.report import EinsumCost, FusedEvaluation, Room
+from model.fused.visits import Visits
+from model.note import Note
+from model.objective import EDP
+from solver.report.document import Document, picked, plain
+from solver.report.figures import NOTHING, count_text, energy_text, objective_text
+from solver.report.tables import ReportTable, plain_table
+from solver.report.text import STEP, loop_nest, print_notes
+
+ARITHMETIC = "compute"
+
+
+def print_fused(
+    console: Console,
+    cascade: Cascade,
+    mapping: FusedMapping,
+    evaluation: FusedEvaluation,
+    notes: Sequence[Note],
+) -> None:
+    """Print the tree with the nests, a table per Einsum, room, totals, and the limits that are broken."""
+    console.print(Text.assemble(("Fused mapping", "bold"), f" of {cascade.name}"))
+    for line in tree_lines(cascade, mapping, evaluation):
+        console.print(line)
+    for path in (path for path in mapping.paths if path.leaf.nests):
+        console.print(Text.assemble("\n", (path.leaf.einsum, "bold"), " in one visit"))
+        for line in _nest_lines(cascade, path):
+            console.print(line)
+    console.print(Text.assemble("\n", ("Einsums", "bold")), "(over all visits, one instance)")
+    console.print(einsums_table(evaluation))
+    console.print(Text.assemble("\n", ("Room", "bold")), "(words of one instance while the Einsum runs)")
+    console.print(room_table(evaluation))
+    console.print(Text.assemble("\n", ("Totals", "bold")))
+    console.print(_totals(evaluation))
+    print_notes(console, notes)
+    if evaluation.valid:
+        verdict = Text.assemble(("VALID", "bold green"), " the mapping respects every limit of the hardware")
+        console.print(verdict)
+        return
+    console.print(Text.assemble(("INVALID", "bold red"), " the mapping breaks limits of the hardware"))
+    for einsum, violation in evaluation.violations:
+        console.print(f"  {fused_violation_text(einsum, violation)}")
+
+
+def tree_lines(cascade: Cascade, mapping: FusedMapping, evaluation: FusedEvaluation) -> Iterator[str]:
+    """Yield the tree: a body with its loops and their tiles, then the Einsums with what they keep."""
+    visits = Visits(cascade, mapping)
+    for child in mapping.children:
+        yield from _part_lines(visits, evaluation, child, 0, 0)
+
+
+def _part_lines(
+    visits: Visits, evaluation: FusedEvaluation, child: Body | Leaf, depth: int, indent: int
+) -> Iterator[str]:
+    if isinstance(child, Leaf):
+        facts = list(_leaf_facts(visits, evaluation, child))
+        yield f"{STEP * indent}{child.einsum}{f'  {facts[0]}' if facts else ''}"
+        yield from (f"{STEP * indent}{' ' * len(child.einsum)}  {fact}" for fact in facts[1:])
+        return
+    first = next(path for path in visits.mapping.paths if child.loops[0] in path.loops)
+    loops = []
+    for number, loop in enumerate(child.loops, depth + 1):
+        dims = list(dict.fromkeys(dim for _, dim in loop.dims))
+        place = visits.cascade.place(first.leaf.einsum)
+        spans = visits.spans(place, loop.dim(first.leaf.einsum), number)
+        tile = max(high - low for low, high in spans)
+        loops.append(f"{'/'.join(dims)} in [0:{loop.trips}){f' of {tile}' if tile > 1 else ''}")
+    yield f"{STEP * indent}body {', '.join(loops)}"
+    for below in child.children:
+        yield from _part_lines(visits, evaluation, below, depth + len(child.loops), indent + 1)
+
+
+def _leaf_facts(visits: Visits, evaluation: FusedEvaluation, leaf: Leaf) -> Iterator[str]:
+    """Yield what an Einsum holds above shared loops, and which of the tensors that it produces wait."""
+    cascade = visits.cascade
+    place = cascade.place(leaf.einsum)
+    einsum, path = cascade.einsums[place], visits.mapping.paths[place]
+    for held in (held for held in leaf.held if held.depth < len(path.loops)):
+        memory = einsum.mapspace.architecture.levels[1].name
+        words = evaluation.einsum(leaf.einsum).memory(memory).dataspace(held.dataspace).tile_words
+        loop = path.loops[held.depth].dim(leaf.einsum)
+        yield f"keeps {held.dataspace} above {loop} in {memory} ({count_text(words)} words)"
+    for tensor in (access.tensor for access in einsum.accesses if access.tensor in einsum.written):
+        stored = visits.mapping.stored_at.get(tensor)
+        if stored is not None:
+            ranks = visits.tile(tensor, stored.depth)
+            shape = " x ".join(count_text(max(high - low for low, high in spans)) for _, spans in ranks)
+            yield f"{tensor} waits in {stored.memory} ({shape or 1})"
+
+
+def _nest_lines(cascade: Cascade, path: Path) -> Iterator[str]:
+    einsum = cascade.einsums[cascade.place(path.leaf.einsum)]
+    for number, nest in enumerate(path.leaf.nests, 1):
+        if len(path.leaf.nests) > 1:
+            yield f"visits of kind {number} of {len(path.leaf.nests)}:"
+        architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
+        yield from loop_nest(einsum.problem, architecture, nest.mapping)
+
+
+def einsums_table(evaluation: FusedEvaluation) -> ReportTable:
+    """Return a row per Einsum: visits, energy, cycles, and what limits them."""
+    table = plain_table("Einsum", ">Visits", ">Runs", ">Energy", ">Cycles", "Limited by", optional=("Runs",))
+    for cost in evaluation.einsums:
+        energy = energy_text(cost.energy / evaluation.units_per_pj)
+        runs, cycles = count_text(cost.n_instances), count_text(cost.cycles)
+        table.add_row(cost.einsum, count_text(cost.visits), runs, energy, cycles, limiting(cost))
+    return table
+
+
+def limiting(cost: EinsumCost) -> str:
+    """Return what decides the cycles of an Einsum: its arithmetic, or a memory."""
+    slowest = max(cost.memories, key=lambda memory: memory.cycles, default=None)
+    if slowest is None or not cost.steps:
+        return NOTHING
+    return slowest.name if slowest.cycles > cost.steps else ARITHMETIC
+
+
+def room_table(evaluation: FusedEvaluation) -> ReportTable:
+    """Return a row per Einsum and limited memory: what takes room there meanwhile."""
+    table = plain_table("While", "Memory", ">Words", ">Of", "Own tiles", "Held and stored")
+    for room in (room for room in evaluation.rooms if room.usable_words is not None):
+        own = [tile for tile in room.tiles if tile.kind == "own"]
+        others = [tile for tile in room.tiles if tile.kind != "own"]
+        table.add_row(
+            room.einsum,
+            room.memory,
+            count_text(room.size_words),
+            count_text(room.usable_words or 0),
+            ", ".join(f"{tile.tensor} {count_text(tile.size_words)}" for tile in own) or NOTHING,
+            ", ".join(f"{tile.tensor} {count_text(tile.size_words)}" for tile in others) or NOTHING,
+        )
+    return table
+
+
+def _totals(evaluation: FusedEvaluation) -> ReportTable:
+    table = plain_table("", ">Energy", ">Cycles", ">EDP")
+    table.add_row(
+        "All Einsums",
+        energy_text(evaluation.energy_pj),
+        count_text(evaluation.cycles),
+        objective_text(EDP, evaluation.edp, evaluation.units_per_pj),
+    )
+    return table
+
+
+def fused_violation_text(einsum: str, violation: Violation) -> str:
+    """Return which limit is broken while an Einsum runs, and by what."""
+    demand, limit = count_text(violation.demand), f"{float(violation.limit):,g}"
+    if violation.kind == "capacity":
+        parts = ", ".join(f"{tensor} ({whose}) {words:,}" for tensor, whose, words in violation.parts)
+        return f"{violation.node}, while {einsum} runs: {parts} take {demand} words of {limit}"
+    if violation.kind == "min_utilization":
+        return f"{violation.node}: tiles of {einsum} take {demand} words, at least {limit} are required"
+    axis = violation.kind[-1].upper()
+    return f"{violation.node}: {demand} children along {axis} for {einsum}, there are {limit}"
+
+
+def fused_document(
+    cascade: Cascade, mapping: FusedMapping, evaluation: FusedEvaluation, notes: Sequence[Note]
+) -> Document:
+    """Return the document of a priced fused mapping."""
+    return {
+        "workload": cascade.name,
+        "counting": "exact",
+        "valid": evaluation.valid,
+        "violations": [
+            {"einsum": einsum, **picked(violation, "node", "kind", "demand"), "limit": float(violation.limit)}
+            for einsum, violation in evaluation.violations
+        ],
+        **picked(evaluation, "energy_pj", "cycles", "edp_pj_cycles"),
+        "tree": [_part_document(child) for child in mapping.children],
+        "stored": [picked(stored, "tensor", "memory", "depth") for stored in mapping.stored],
+        "einsums": [_einsum_document(cost, evaluation) for cost in evaluation.einsums],
+        "notes": plain(notes),
+    }
+
+
+def _part_document(child: Body | Leaf) -> Document:
+    if isinstance(child, Leaf):
+        held = [picked(tile, "dataspace", "depth") for tile in child.held]
+        return {"einsum": child.einsum, "held": held}
+    return {
+        "loops": [{"trips": loop.trips, "dims": dict(loop.dims)} for loop in child.loops],
+        "children": [_part_document(below) for below in child.children],
+    }
+
+
+def _einsum_document(cost: EinsumCost, evaluation: FusedEvaluation) -> Document:
+    units = evaluation.units_per_pj
+    return {
+        **picked(cost, "einsum", "visits", "n_instances", "steps", "cycles"),
+        "energy_pj": cost.energy / units,
+        "compute_energy_pj": cost.compute_energy / units,
+        "memories": [
+            {
+                **picked(memory, "name", "instances", "cycles"),
+                "energy_pj": memory.energy / units,
+                "leak_energy_pj": memory.leak_energy / units,
+                "dataspaces": {
+                    space.dataspace: {
+                        **picked(space, "tile_words", "reads", "fills", "updates"),
+                        "energy_pj": space.energy / units,
+                    }
+                    for space in memory.dataspaces
+                },
+            }
+            for memory in cost.memories
+        ],
+        "room": [_room_document(room) for room in evaluation.rooms if room.einsum == cost.einsum],
+    }
+
+
+def _room_document(room: Room) -> Document:
+    return {
+        **picked(room, "memory", "size_words", "usable_words"),
+        "tiles": [picked(tile, "tensor", "einsum", "kind", "size_words") for tile in room.tiles],
+    }

@@ -1,0 +1,239 @@
+"""Reports of priced mappings of sparse data: tiles, accesses by kind, metadata, and what sparsity saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from rich.console import Console
+
+from model.architecture import Architecture
+from model.mapping import Mapping as LoopMapping
+from model.mapping import NodeMapping, StorageMapping
+from model.mapspace import Mapspace
+from model.objective import EDP, UNITS
+from model.sparse.counting import MetadataAccesses, RankWords
+from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
+from model.sparsity import Density, Sparsity
+from solver.report.document import Document, background, picked, violation_document
+from solver.report.figures import NOTHING, count_text, energy_text, percent, significant
+from solver.report.tables import RULES, ReportTable, plain_grid, plain_table
+from solver.report.text import heading, loop_nest, print_notes, print_verdict, title
+from solver.report.timeloop_mapping import mapping_targets
+
+ACCESSES = ("reads", "fills", "updates")
+
+
+def print_sparse_evaluation(
+    console: Console, mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation
+) -> None:
+    """Print a priced mapping of sparse data, and the limits of the hardware that it breaks."""
+    problem, architecture, sparsity = mapspace.problem, mapspace.architecture, mapspace.sparsity
+    assert sparsity is not None
+    console.print(heading(problem, "Mapping"))
+    for line in loop_nest(problem, architecture, mapping):
+        console.print(line)
+    console.print(title("Densities"))
+    console.print(densities_table(mapspace, sparsity))
+    console.print(title("Tiles"), "(of one instance; formats from the top rank down; metadata at most)")
+    console.print(tiles_table(architecture, evaluation))
+    console.print(title("Accesses"), "(expected words of one instance; energy: all instances)")
+    console.print(accesses_table(evaluation))
+    console.print(title("Totals"))
+    console.print(sparse_totals_table(mapspace, evaluation))
+    print_notes(console, mapspace.notes)
+    print_verdict(console, evaluation.violations)
+
+
+def density_text(density: Density) -> str:
+    """Return a density for people."""
+    if density.distribution == "banded":
+        return f"band of width {density.band_width}"
+    return f"{float(density.share):g} {density.distribution}"
+
+
+def densities_table(mapspace: Mapspace, sparsity: Sparsity) -> ReportTable:
+    """Return a row per dataspace with its density."""
+    table = plain_grid()
+    for space in mapspace.problem.dataspaces:
+        table.add_row(space.name, density_text(sparsity.density(space.name)))
+    return table
+
+
+def tiles_table(architecture: Architecture, evaluation: SparseEvaluation) -> ReportTable:
+    """Return a row per level and dataspace: format, words of dense data and taken, metadata."""
+    columns = (">Dense", ">Expected", ">Taken", ">Of level", ">Metadata bits", ">Instances")
+    table = plain_table("Level", "Dataspace", "Format", *columns, optional=("Instances", "Of level"))
+    for level, cost in zip(architecture.levels, evaluation.levels, strict=True):
+        name = level.name
+        for space in cost.dataspaces:
+            share = percent(space.size_words / level.usable_words) if level.usable_words else NOTHING
+            table.add_row(
+                name,
+                space.dataspace,
+                space.format or NOTHING,
+                count_text(space.tile_words),
+                significant(space.expected_words),
+                count_text(space.size_words),
+                share,
+                count_text(space.metadata_size_bits) if space.format else NOTHING,
+                f"{space.instances:g}",
+            )
+            name = ""
+    return table
+
+
+def accesses_table(evaluation: SparseEvaluation) -> ReportTable:
+    """Return a row per level, dataspace and kind of access, and one for the arithmetic."""
+    columns = (">Dense", ">Actual", ">Gated", ">Skipped", ">Metadata", ">Energy")
+    table = plain_table("Level", "Dataspace", "Access", *columns)
+    for level in evaluation.levels:
+        for row in _access_rows(level, evaluation.units_per_pj):
+            table.add_row(*row)
+    made = evaluation.computes
+    kinds = map(count_text, (evaluation.dense_computes, made.actual, made.gated, made.skipped))
+    energy = energy_text(float(evaluation.compute_energy / evaluation.units_per_pj))
+    table.add_row("arithmetic", "", "computes", *kinds, NOTHING, energy)
+    return table
+
+
+def _access_rows(level: SparseLevelCost, units_per_pj: int) -> Iterator[tuple[str, ...]]:
+    name = level.name
+    for space in level.dataspaces:
+        head, energy = space.dataspace, energy_text(float(space.energy / units_per_pj))
+        for access in (access for access in ACCESSES if getattr(space.dense, access)):
+            yield name, head, *_access_cells(space, access), energy
+            name = head = energy = ""
+
+
+def _access_cells(space: SparseDataspaceCost, access: str) -> tuple[str, ...]:
+    moved = space.moved
+    kinds = (space.dense, moved.data, moved.gated, moved.skipped)
+    words = (count_text(getattr(kind, access)) for kind in kinds)
+    return access, *words, count_text(_total(moved.metadata, access)) if space.format else NOTHING
+
+
+def _total(metadata: MetadataAccesses, access: str) -> int:
+    ranks: tuple[RankWords, ...] = getattr(metadata, access)
+    return sum(map(sum, ranks))
+
+
+def sparse_totals_table(mapspace: Mapspace, evaluation: SparseEvaluation) -> ReportTable:
+    """Return energy, cycles and EDP of the whole problem, each with what it is for dense data."""
+    table = plain_grid()
+    units = evaluation.units_per_pj
+    table.add_row("Counting", mapspace.counting, RULES[mapspace.counting])
+    dense_pj = evaluation.dense_energy / units
+    table.add_row(
+        "Energy",
+        energy_text(evaluation.energy_pj),
+        _against(evaluation.energy_pj, dense_pj, energy_text(dense_pj)),
+    )
+    for level in evaluation.levels:
+        table.add_row(f"  {level.name}", *_share(level.energy, evaluation))
+    table.add_row(f"  {mapspace.architecture.compute.name}", *_share(evaluation.compute_energy, evaluation))
+    leakage, share = _share(evaluation.leak_energy, evaluation)
+    table.add_row("  leakage", leakage, f"{share}, within the levels above")
+    cycles = count_text(evaluation.dense_cycles)
+    table.add_row(
+        "Cycles", count_text(evaluation.cycles), _against(evaluation.cycles, evaluation.dense_cycles, cycles)
+    )
+    table.add_row("EDP", significant(evaluation.edp_pj_cycles), UNITS[EDP])
+    table.add_row("Utilization", percent(evaluation.utilization), "by computes that are made")
+    return table
+
+
+def _against(value: float, dense: float, text: str) -> str:
+    """Return a figure of dense data with what sparsity saves of it."""
+    return f"{text} for dense data" + (f": {percent(1 - value / dense)} saved" if dense else "")
+
+
+def _share(part: Fraction, evaluation: SparseEvaluation) -> tuple[str, str]:
+    share = part / evaluation.energy if evaluation.energy else Fraction(0)
+    return energy_text(float(part / evaluation.units_per_pj)), percent(share)
+
+
+def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation) -> Document:
+    """Return the document of a priced mapping of sparse data."""
+    units = evaluation.units_per_pj
+    sparsity = mapspace.sparsity
+    assert sparsity is not None
+    return {
+        "problem": mapspace.problem.name,
+        "counting": mapspace.counting,
+        "valid": evaluation.valid,
+        "violations": list(map(violation_document, evaluation.violations)),
+        **picked(evaluation, "energy_pj", "cycles", "edp_pj_cycles", "utilization"),
+        "compute_energy_pj": float(evaluation.compute_energy / units),
+        "leak_energy_pj": float(evaluation.leak_energy / units),
+        "computes": {
+            "dense": evaluation.dense_computes,
+            **picked(evaluation.computes, "actual", "gated", "skipped"),
+        },
+        "compute_cycles": evaluation.compute_cycles,
+        "densities": {
+            space.name: picked(sparsity.density(space.name), "distribution", "share", "band_width")
+            for space in mapspace.problem.dataspaces
+        },
+        "dense": {"energy_pj": evaluation.dense_energy / units, "cycles": evaluation.dense_cycles},
+        "levels": [_level(level, units) for level in evaluation.levels],
+        "mapping": _ordered_targets(mapspace, mapping),
+        **background(mapspace, ()),
+    }
+
+
+def _ordered_targets(mapspace: Mapspace, mapping: LoopMapping) -> list[Document]:
+    """Return the targets of a mapping with loops of bound 1 in their places, which matter to formats."""
+    orders = iter(mapping.nodes)
+    targets = mapping_targets(mapspace.problem, mapspace.architecture, mapping)
+    return [
+        target if target["type"] == "dataspace" else {**target, "permutation": _order(mapspace, next(orders))}
+        for target in targets
+    ]
+
+
+def _order(mapspace: Mapspace, entry: NodeMapping) -> list[str]:
+    """Return the dimensions of a node's loops, innermost first, those along X before those along Y."""
+    if isinstance(entry, StorageMapping):
+        named = [loop.dim for loop in entry.temporal]
+    else:
+        named = [loop.dim for loop in sorted(entry.spatial, key=lambda loop: loop.axis)]
+    return [*(dim for dim in mapspace.problem.dims if dim not in named), *named]
+
+
+def _level(level: SparseLevelCost, units: int) -> Document:
+    return {
+        **picked(level, "name", "instances", "cycles"),
+        "energy_pj": float(level.energy / units),
+        "leak_energy_pj": float(level.leak_energy / units),
+        "dataspaces": {space.dataspace: _dataspace(space, units) for space in level.dataspaces},
+    }
+
+
+def _dataspace(space: SparseDataspaceCost, units: int) -> Document:
+    moved = space.moved
+    return {
+        **picked(space, "format", "density", "tile_words", "size_words", "expected_words"),
+        **picked(moved.data, *ACCESSES),
+        "dense": picked(space.dense, *ACCESSES),
+        "gated": picked(moved.gated, *ACCESSES),
+        "skipped": picked(moved.skipped, *ACCESSES),
+        "metadata": {
+            "size": _ranks(space.metadata_size),
+            "size_bits": space.metadata_size_bits,
+            **_metadata(moved.metadata),
+            "gated": _metadata(moved.gated_metadata),
+            "skipped": _metadata(moved.skipped_metadata),
+        },
+        **picked(space, "temporal_reductions", "decompressions", "compressions", "instances", "confidence"),
+        "energy_pj": float(space.energy / units),
+    }
+
+
+def _metadata(metadata: MetadataAccesses) -> Document:
+    return {access: _ranks(getattr(metadata, access)) for access in ACCESSES}
+
+
+def _ranks(ranks: tuple[RankWords, ...]) -> list[Document]:
+    """Return the words of each rank, the top one first."""
+    return [{"metadata": metadata, "payload": payload} for metadata, payload in reversed(ranks)]

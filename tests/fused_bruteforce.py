@@ -1,0 +1,698 @@
+"""All fused mappings of a small cascade, and the optima among them.
+
+It shares nothing with a search. Trees, places of stored and held tiles, and the nests of every Einsum are
+enumerated; the plain cost model prices the optimum in the end, and has to agree with what was added up.
+An Einsum's nests depend on those of others through the room alone, so they are enumerated once per set of
+bounds, and only those that no other one dominates (energy, cycles, room) are combined.
+
+The architecture has an outermost memory and one on-chip memory, perhaps with an array of register files; the
+on-chip memory has a place per dataspace, the registers have one. Blocks are single words, factors perfect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import permutations, product
+
+from model.architecture import Architecture, with_places
+from model.cost.nest import build_nest
+from model.cost.prices import leaking_instances, network_latency
+from model.cost.rules import rule_of
+from model.cost.traffic import MulticastDelivery, dataspace_traffic
+from model.fused.cascade import Cascade, CascadeEinsum
+from model.fused.check import FusedMappingError, check_fused, check_tree, loop_choices
+from model.fused.cost import evaluate_fused
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
+from model.fused.report import FusedEvaluation
+from model.fused.visits import Visits, path_dims
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import EXACT
+from model.numbers import prime_factors
+from model.problem import Dataspace
+
+Step = tuple[str, int]
+"""A dimension and a prime factor of its bound: one loop."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The private loops of a nest: above the array (outermost first), across it, and in the registers."""
+
+    above: tuple[Step, ...]
+    across: tuple[Step, ...] = ()
+    inside: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class SpaceOption:
+    """Where a nest keeps a dataspace, and the words per visit and instance that this moves.
+
+    `words` has per level reads, fills and updates before first touches are left out; `firsts` the words that
+    are touched there first, by reads and by fills.
+    """
+
+    position: int | None
+    registers: bool
+    words: tuple[tuple[int, int, int], ...]
+    firsts: tuple[tuple[int, int], ...]
+    room: tuple[int, ...]
+    fan: int
+
+
+@dataclass(frozen=True)
+class Item:
+    """A choice for one Einsum: its total energy and cycles, its own room per level, and its nests."""
+
+    energy: int
+    cycles: int
+    room: tuple[int, ...]
+    nests: tuple[PrivateNest, ...]
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The least value of an objective, a mapping that has it, and its cost by the plain model."""
+
+    value: int
+    mapping: FusedMapping
+    cost: FusedEvaluation
+
+
+# Trees
+
+
+def trees(cascade: Cascade, once_per_rank: bool = False) -> Iterator[FusedMapping]:
+    """Yield every tree of a cascade, without nests; loops have prime trips unless ranks are looped once."""
+    enumerator = _Trees(cascade, once_per_rank)
+    for children in enumerator.parts(tuple(range(len(cascade.einsums))), {}, whole=False):
+        mapping = FusedMapping(children)
+        try:
+            check_tree(cascade, mapping)
+        except FusedMappingError:
+            continue
+        yield mapping
+
+
+@dataclass
+class _Trees:
+    cascade: Cascade
+    once: bool
+    known: dict[tuple[int, ...], list[dict[str, str]]] = field(default_factory=dict)
+
+    def parts(
+        self, places: tuple[int, ...], cut: dict[Step | tuple[str, str], int], whole: bool
+    ) -> Iterator[tuple[Body | Leaf, ...]]:
+        """Yield the ways to part neighbouring Einsums into leaves and bodies; if `whole`, not as one body."""
+        if not places:
+            yield ()
+            return
+        for size in range(1, len(places) + 1):
+            if whole and size == len(places):
+                continue
+            firsts = list(self.part(places[:size], cut))
+            rests = list(self.parts(places[size:], cut, whole=False)) if firsts else []
+            yield from ((first, *rest) for first, rest in product(firsts, rests))
+
+    def part(self, places: tuple[int, ...], cut: dict[tuple[str, str], int]) -> Iterator[Body | Leaf]:
+        """Yield a leaf, or every body over some Einsums."""
+        if len(places) == 1:
+            yield Leaf(self.cascade.einsums[places[0]].name, ())
+            return
+        for loops, below in self.loops(places, cut):
+            for children in self.parts(places, below, whole=True):
+                yield Body(loops, children)
+
+    def loops(
+        self, places: tuple[int, ...], cut: dict[tuple[str, str], int]
+    ) -> Iterator[tuple[tuple[SharedLoop, ...], dict[tuple[str, str], int]]]:
+        """Yield every list of one and more loops, with the trips over each dimension."""
+        for dims in self.choices(places):
+            for trips in self.trips(places, dims, cut):
+                below = {**cut, **{pair: cut.get(pair, 1) * trips for pair in dims.items()}}
+                loop = SharedLoop(trips, tuple(dims.items()))
+                yield (loop,), below
+                for others, lower in self.loops(places, below):
+                    yield (loop, *others), lower
+
+    def choices(self, places: tuple[int, ...]) -> list[dict[str, str]]:
+        """Dimensions that a loop of a body may run over, one per Einsum."""
+        if places not in self.known:
+            self.known[places] = list(loop_choices(self.cascade, places))
+        return self.known[places]
+
+    def trips(
+        self, places: tuple[int, ...], dims: dict[str, str], cut: dict[tuple[str, str], int]
+    ) -> list[int]:
+        """Trips that divide what the loops above leave, for the last Einsum: others follow what it needs."""
+        if self.once and any(pair in cut for pair in dims.items()):
+            return []
+        last = self.cascade.einsums[places[-1]]
+        left = last.problem.bound[dims[last.name]] // cut.get((last.name, dims[last.name]), 1)
+        if self.once:
+            return [trips for trips in range(2, left + 1) if left % trips == 0]
+        return [prime for prime, _ in prime_factors(left)]
+
+
+def with_stored(cascade: Cascade, tree: FusedMapping) -> Iterator[FusedMapping]:
+    """Yield a tree with every set of stored tensors, each as far in as may be."""
+    memory = cascade.einsums[0].mapspace.architecture.levels[1].name
+    for choice in product((False, True), repeat=len(cascade.intermediates)):
+        stored: list[Stored] = []
+        for tensor, on_chip in zip(cascade.intermediates, choice, strict=True):
+            paths = [tree.paths[place] for place in cascade.users[tensor]]
+            most = min(a.shared(b) for a in paths for b in paths)
+            depths = (depth for depth in range(most, -1, -1) if _fits(cascade, tree, tensor, memory, depth))
+            stored += [Stored(tensor, memory, next(depths))] if on_chip else []
+        yield FusedMapping(tree.children, tuple(stored))
+
+
+def _fits(cascade: Cascade, tree: FusedMapping, tensor: str, memory: str, depth: int) -> bool:
+    """Whether a tensor may be stored below so many loops."""
+    mapping = FusedMapping(tree.children, (Stored(tensor, memory, depth),))
+    try:
+        check_fused(cascade, mapping)
+    except FusedMappingError as error:
+        return not isinstance(error.subject, Stored)  # nests are missing
+    return True
+
+
+# Nests of one Einsum
+
+
+def orders(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
+    """All different orders of some loops."""
+    return sorted(set(permutations(steps)))
+
+
+def loop_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Loops]:
+    """Every way to place and order the prime factors of some bounds."""
+    steps = [
+        (dim, prime)
+        for dim, size in bound.items()
+        for prime, power in prime_factors(size)
+        for _ in range(power)
+    ]
+    regions = 1 if len(architecture.levels) == 2 else 3
+    seen: set[Loops] = set()
+    for choice in product(range(regions), repeat=len(steps)):
+        parts = [[s for s, region in zip(steps, choice, strict=True) if region == r] for r in range(3)]
+        for above in orders(parts[0]):
+            # All loops in the registers lie below their tiles: their order does not matter.
+            loops = Loops(above, tuple(sorted(parts[1])), tuple(sorted(parts[2])))
+            across = math.prod(size for _, size in loops.across)
+            if loops not in seen and (regions == 1 or across <= architecture.fanouts[0].mesh_x):
+                seen.add(loops)
+                yield loops
+
+
+def _free(einsum: CascadeEinsum, space: Dataspace, level: int) -> list[bool]:
+    """Whether a level may bypass a dataspace, and keep it, as far as the rules of the mapspace go."""
+    if level >= len(einsum.mapspace.keep):
+        return [False]
+    rules = einsum.mapspace.keep[level]
+    return [kept for kept, no in ((False, rules.keep), (True, rules.bypass)) if space.name not in no]
+
+
+def _entries(
+    architecture: Architecture,
+    loops: Loops,
+    homes: dict[str, tuple[int | None, bool]],
+    outside: Iterable[str],
+) -> PrivateNest:
+    """The nest; `homes` has per dataspace its position among the loops, and whether registers keep it."""
+    positions = sorted({at for at, _ in homes.values() if at is not None})
+    borders = [*positions, len(loops.above)]
+    first = _temporal(loops.above[: borders[0]])
+    entries: list[NodeMapping] = [StorageMapping(first, frozenset(outside))]
+    for start, end in zip(positions, borders[1:], strict=True):
+        keep = frozenset(name for name, (at, _) in homes.items() if at == start)
+        entries.append(StorageMapping(_temporal(loops.above[start:end]), keep))
+    entries += [] if positions else [StorageMapping()]
+    if len(architecture.levels) > 2:
+        across = tuple(SpatialLoop(dim, bound, "x") for dim, bound in loops.across)
+        kept = frozenset(name for name, (_, registers) in homes.items() if registers)
+        entries += [FanoutMapping(across), StorageMapping(_temporal(loops.inside), kept)]
+    memory = architecture.levels[1].name
+    places = ((memory, len(positions)),) if len(positions) > 1 else ()
+    return PrivateNest(Mapping(tuple(entries)), places)
+
+
+def _temporal(steps: Sequence[Step]) -> tuple[Loop, ...]:
+    return tuple(Loop(dim, bound) for dim, bound in reversed(steps))
+
+
+class _Skipping(MulticastDelivery):
+    """Delivery that leaves out what a held tile receives."""
+
+    skipped: int | None = None
+
+    def received(self, position: int) -> tuple[int, int]:
+        return (0, 0) if position == self.skipped else MulticastDelivery.received(self, position)
+
+
+def space_options(
+    einsum: CascadeEinsum, bound: dict[str, int], loops: Loops, space: Dataspace, above: str
+) -> Iterator[SpaceOption]:
+    """Every way to keep a dataspace in a nest; `above` is ``stored`` or ``held`` if its tile is there."""
+    base = einsum.mapspace.architecture
+    architecture = with_places(base, {base.levels[1].name: 2})
+    problem = replace(einsum.problem, bounds=tuple(bound[dim] for dim in einsum.problem.dims))
+    own = _free(einsum, space, 1)
+    positions = [None] if above or False in own else []
+    positions += range(len(loops.above) + 1) if True in own and not above else []
+    for position, registers in product(positions, _free(einsum, space, 2)):
+        cut = len(loops.above) if position is None else position
+        keep = frozenset([space.name])
+        entries: list[NodeMapping] = [
+            StorageMapping((), keep if above != "stored" else frozenset()),
+            StorageMapping(_temporal(loops.above[:cut]), keep if above else frozenset()),
+            StorageMapping(_temporal(loops.above[cut:]), keep if position is not None else frozenset()),
+        ]
+        if len(base.levels) > 2:
+            across = tuple(SpatialLoop(dim, size, "x") for dim, size in loops.across)
+            entries += [
+                FanoutMapping(across),
+                StorageMapping(_temporal(loops.inside), keep if registers else frozenset()),
+            ]
+        mapping = Mapping(tuple(entries))
+        nest = build_nest(problem, architecture, mapping)
+        rule = replace(rule_of(EXACT), touched=lambda a, n, s: lambda outer, inner: 0)
+        delivery = _Skipping(rule, architecture, nest, space)
+        object.__setattr__(delivery, "skipped", 1 if above == "held" else None)
+        touched = rule_of(EXACT).touched(architecture, nest, space)
+        traffic = dataspace_traffic(rule, architecture, mapping, nest, space, delivery)
+        asking = [*(t.position for t in traffic[1:]), len(architecture.nodes)]
+        words = [(0, 0, 0)] * len(base.levels)
+        firsts, room = [(0, 0)] * len(base.levels), [0] * len(base.levels)
+        for entry, inner in zip(traffic, asking, strict=True):
+            level = {0: 0, 1: 1, 2: 1}.get(entry.position, 2)
+            words[level] = (entry.reads, entry.fills, entry.updates)
+            if space.read_write:
+                own = touched(entry.position, entry.position) if entry is not traffic[0] else 0
+                firsts[level] = touched(entry.position, inner), own
+            if entry.position > 1:
+                room[level] = entry.tile_words
+        yield SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
+
+
+# One Einsum in a tree
+
+
+@dataclass
+class BruteForce:
+    """Optima over all fused mappings of a cascade.
+
+    Parameters
+    ----------
+    once_per_rank
+        Whether a path loops over each rank at most once.
+    fused
+        Whether there are bodies and stored tensors at all.
+    """
+
+    cascade: Cascade
+    once_per_rank: bool = False
+    fused: bool = True
+    options: dict[
+        tuple[int, tuple[int, ...], tuple[str, ...]], list[tuple[Loops, list[list[SpaceOption]]]]
+    ] = field(default_factory=dict)
+    items: dict[object, list[Item]] = field(default_factory=dict)
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """That of the first Einsum: all have the same."""
+        architecture = self.cascade.einsums[0].mapspace.architecture
+        assert all(level.block_size == 1 and not level.packing for level in architecture.levels)
+        return architecture
+
+    def optima(self, objectives: Sequence[str] = ("energy", "latency", "edp")) -> dict[str, Optimum]:
+        """Return the least value of each objective; empty if nothing fits."""
+        best: dict[str, tuple[int, FusedMapping]] = {}
+        for mapping in self.skeletons():
+            for held in self.held_choices(mapping):
+                self._improve(best, mapping, held, objectives)
+        return {objective: self._checked(objective, *found) for objective, found in best.items()}
+
+    def skeletons(self) -> Iterator[FusedMapping]:
+        """Yield trees with stored tensors."""
+        if not self.fused:
+            yield FusedMapping(tuple(Leaf(einsum.name, ()) for einsum in self.cascade.einsums))
+            return
+        for tree in trees(self.cascade, self.once_per_rank):
+            yield from with_stored(self.cascade, tree)
+
+    def _checked(self, objective: str, value: int, mapping: FusedMapping) -> Optimum:
+        """Price an optimum by the plain model."""
+        cost = evaluate_fused(self.cascade, mapping)
+        assert cost.valid
+        assert cost.value(objective) == value, (cost.value(objective), value)
+        return Optimum(value, mapping, cost)
+
+    def held_choices(self, mapping: FusedMapping) -> Iterator[tuple[tuple[Held, ...], ...]]:
+        """Yield the tiles that each Einsum holds above shared loops, but none that only takes more room."""
+        visits = Visits(self.cascade, mapping)
+        each = [list(self._held_of(visits, place)) for place in range(len(self.cascade.einsums))]
+        yield from product(*each)
+
+    def _held_of(self, visits: Visits, place: int) -> Iterator[tuple[Held, ...]]:
+        einsum, mapping = self.cascade.einsums[place], visits.mapping
+        path = mapping.paths[place]
+        choices: list[list[Held | None]] = []
+        for access in einsum.accesses:
+            depths: list[Held | None] = [None]
+            if access.tensor not in mapping.stored_at:
+                writer = self.cascade.writers.get(access.tensor)
+                others = self.cascade.readers(access.tensor) if writer == place else [writer]
+                paths = [mapping.paths[other] for other in others if other is not None]
+                least = max((path.shared(other) for other in paths), default=0)
+                moved = [_moved(visits, place, access.dataspace, d) for d in range(len(path.loops) + 1)]
+                depths += [
+                    Held(access.dataspace, depth)
+                    for depth in range(least, len(path.loops))
+                    if moved[depth] < moved[depth + 1]
+                ]
+            choices.append(depths)
+        for chosen in product(*choices):
+            yield tuple(held for held in chosen if held is not None)
+
+    def _improve(
+        self,
+        best: dict[str, tuple[int, FusedMapping]],
+        mapping: FusedMapping,
+        held: Sequence[tuple[Held, ...]],
+        objectives: Sequence[str],
+    ) -> None:
+        """Look at all nests for one tree with its stored and held tiles."""
+        tiles = dict(zip([path.leaf.einsum for path in mapping.paths], held, strict=True))
+        tree = FusedMapping(_holding(mapping.children, tiles), mapping.stored)
+        visits = Visits(self.cascade, tree)
+        fronts: list[list[Item]] = []
+        for place in range(len(self.cascade.einsums)):
+            left = self._room_left(visits, place)
+            fitting = [
+                item
+                for item in self.einsum_items(visits, place)
+                if all(room is None or own <= room for own, room in zip(item.room, left, strict=True))
+            ]
+            if not fitting:
+                return
+            fronts.append(_front(fitting))
+        sums = [((0, 0), ())]
+        for place, front in enumerate(fronts):
+            runs = self.cascade.einsums[place].n_instances
+            joined = [
+                ((e + item.energy * runs, c + item.cycles * runs), (*chosen, item))
+                for ((e, c), chosen), item in product(sums, front)
+            ]
+            sums = _least(joined)
+        for objective in objectives:
+            value, chosen = min(
+                ((_value(objective, *total), items) for total, items in sums), key=lambda pair: pair[0]
+            )
+            if objective not in best or value < best[objective][0]:
+                nests = {path.leaf.einsum: item.nests for path, item in zip(tree.paths, chosen, strict=True)}
+                best[objective] = value, FusedMapping(_nested(tree.children, nests), tree.stored)
+
+    def _room_left(self, visits: Visits, place: int) -> list[int | None]:
+        """What stored and held tiles leave of each level while an Einsum runs."""
+        mapping, paths = visits.mapping, visits.mapping.paths
+        taken = 0
+        for stored in mapping.stored:
+            users = self.cascade.users[stored.tensor]
+            later = any(paths[user].shared(paths[place]) > stored.depth for user in users)
+            if users[0] <= place <= users[-1] or later:
+                parts = visits.tile(stored.tensor, stored.depth)
+                taken += math.prod(max(high - low for low, high in spans) for _, spans in parts)
+        for owner, path in enumerate(paths):
+            for held in path.leaf.held:
+                if owner == place or path.shared(paths[place]) > held.depth:
+                    taken += _tile(visits, owner, held.dataspace, held.depth)
+        levels = self.architecture.levels
+        room: list[int | None] = [level.usable_words for level in levels]
+        room[1] = None if room[1] is None else room[1] - taken
+        return room
+
+    def einsum_items(self, visits: Visits, place: int) -> list[Item]:
+        """Every choice for one Einsum that no other one dominates, the room for its own tiles included."""
+        einsum, path = self.cascade.einsums[place], visits.mapping.paths[place]
+        dims = path_dims(path, len(path.loops))
+        counts = [visits.extents(place, dim, len(path.loops)) for dim in dims]
+        stored = tuple(a.dataspace for a in einsum.accesses if a.tensor in visits.mapping.stored_at)
+        held = tuple(
+            (tile.dataspace, _moved(visits, place, tile.dataspace, tile.depth)) for tile in path.leaf.held
+        )
+        key = place, dims, tuple(tuple(count.items()) for count in counts), stored, held
+        if key not in self.items:
+            self.items[key] = self._einsum_items(place, dims, counts, stored, dict(held))
+        return self.items[key]
+
+    def _einsum_items(
+        self,
+        place: int,
+        dims: Sequence[str],
+        counts: Sequence[dict[int, int]],
+        stored: Sequence[str],
+        held: dict[str, int],
+    ) -> list[Item]:
+        einsum = self.cascade.einsums[place]
+        if einsum.is_copy:
+            raise ValueError("copies are not enumerated")
+        total = [_Sum.nothing(len(self.architecture.levels))]
+        visits = 0
+        for chosen in product(*(count.items() for count in counts)):
+            size = {dim: extent for dim, (extent, _) in zip(dims, chosen, strict=True)}
+            times = {dim: count for dim, (_, count) in zip(dims, chosen, strict=True)}
+            firsts = {d for d, c, (e, _) in zip(dims, counts, chosen, strict=True) if next(iter(c)) == e}
+            visits += math.prod(times.values())
+            kind = list(self._kind_sums(einsum, place, size, times, firsts, stored, held))
+            total = _undominated([a.joined(b) for a, b in product(total, _undominated(kind))])
+        return _items(self.architecture, einsum, total, visits)
+
+    def _kind_sums(
+        self,
+        einsum: CascadeEinsum,
+        place: int,
+        size: dict[str, int],
+        times: dict[str, int],
+        firsts: set[str],
+        stored: Sequence[str],
+        held: dict[str, int],
+    ) -> Iterator[_Sum]:
+        """Yield what the nests of one kind of visits add up to."""
+        bound = {**einsum.problem.bound, **size}
+        above = tuple(
+            "stored" if s.name in stored else "held" if s.name in held else ""
+            for s in einsum.problem.dataspaces
+        )
+        outside = [space.name for space in einsum.problem.dataspaces if space.name not in stored]
+        visits = math.prod(times.values())
+        for loops, spaces in self._options(einsum, place, bound, above):
+            across = math.prod(bound for _, bound in loops.across)
+            steps = visits * math.prod(size for _, size in (*loops.above, *loops.inside))
+            sums = [_Sum.start(self.architecture, steps, across)]
+            for space, options in zip(einsum.problem.dataspaces, spaces, strict=True):
+                first = firsts.issuperset(times)
+                moved = held.get(space.name, 0) if first else 0
+                relevant = math.prod(n for dim, n in times.items() if dim in space.dims)
+                parts = relevant if firsts.issuperset(times.keys() - space.dims) else 0
+                added = [
+                    _Sum.of(self.architecture, space, option, visits, parts, moved, across)
+                    for option in options
+                ]
+                sums = _undominated([a.beside(b) for a, b in product(sums, _undominated(added))])
+            for total in sums:
+                homes = dict(total.homes)
+                nest = _entries(self.architecture, loops, homes, outside)
+                yield replace(total, homes=(), nests=(nest,))
+
+    def _options(
+        self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
+    ) -> list[tuple[Loops, list[list[SpaceOption]]]]:
+        key = place, tuple(bound.values()), above
+        if key not in self.options:
+            self.options[key] = [
+                (
+                    loops,
+                    [
+                        list(space_options(einsum, bound, loops, space, over))
+                        for space, over in zip(einsum.problem.dataspaces, above, strict=True)
+                    ],
+                )
+                for loops in loop_nests(self.architecture, bound)
+            ]
+        return self.options[key]
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Energy without leakage, steps, words per level and instance (reads, writes), own room, instances."""
+
+    energy: int
+    steps: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    room: tuple[int, ...]
+    across: int
+    homes: tuple[tuple[str, tuple[int | None, bool]], ...] = ()
+    nests: tuple[PrivateNest, ...] = ()
+
+    @classmethod
+    def nothing(cls, levels: int) -> _Sum:
+        """Nothing at all."""
+        return cls(0, 0, (0,) * levels, (0,) * levels, (0,) * levels, 1)
+
+    @classmethod
+    def start(cls, architecture: Architecture, steps: int, across: int) -> _Sum:
+        """A nest before its dataspaces."""
+        return replace(cls.nothing(len(architecture.levels)), steps=steps, across=across)
+
+    @classmethod
+    def of(
+        cls,
+        architecture: Architecture,
+        space: Dataspace,
+        option: SpaceOption,
+        visits: int,
+        parts: int,
+        moved: int,
+        across: int,
+    ) -> _Sum:
+        """One dataspace in all visits of a kind; `moved` is what a held tile exchanges with the outside."""
+        energy, reads, writes = 0, [], []
+        for number, level in enumerate(architecture.levels):
+            read, fill, update = (visits * words for words in option.words[number])
+            if number == 0:
+                read, update = read + moved, update + (moved if space.read_write else 0)
+            fill += moved if number == 1 else 0
+            if space.read_write:
+                served, filled = option.firsts[number]
+                read, fill = read - parts * served, fill - parts * filled
+            price, used = level.energy, across if number == 2 else 1
+            energy += (read * price.read + fill * price.fill + update * price.update) * used
+            reads.append(read)
+            writes.append(fill + update)
+        home = (space.name, (option.position, option.registers))
+        return cls(energy, 0, tuple(reads), tuple(writes), option.room, across, (home,))
+
+    def beside(self, other: _Sum) -> _Sum:
+        """Two dataspaces of one nest: their room adds up."""
+        return self._plus(other, tuple(map(sum, zip(self.room, other.room, strict=True))))
+
+    def joined(self, other: _Sum) -> _Sum:
+        """Two kinds of visits: they use the room one after the other."""
+        return self._plus(other, tuple(map(max, zip(self.room, other.room, strict=True))))
+
+    def _plus(self, other: _Sum, room: tuple[int, ...]) -> _Sum:
+        return _Sum(
+            self.energy + other.energy,
+            self.steps + other.steps,
+            tuple(map(sum, zip(self.reads, other.reads, strict=True))),
+            tuple(map(sum, zip(self.writes, other.writes, strict=True))),
+            room,
+            max(self.across, other.across),
+            self.homes + other.homes,
+            self.nests + other.nests,
+        )
+
+    @property
+    def figures(self) -> tuple[int, ...]:
+        """What no better sum has more of."""
+        return (self.energy, self.steps, *self.reads, *self.writes, *self.room, self.across)
+
+
+def _undominated(sums: Sequence[_Sum]) -> list[_Sum]:
+    """Those with no other one that has at most as much of everything."""
+    kept: list[_Sum] = []
+    for candidate in sorted(sums, key=lambda s: s.figures):
+        figures = candidate.figures
+        if not any(all(a <= b for a, b in zip(k.figures, figures, strict=True)) for k in kept):
+            kept.append(candidate)
+    return kept
+
+
+def _items(
+    architecture: Architecture, einsum: CascadeEinsum, sums: Sequence[_Sum], visits: int
+) -> list[Item]:
+    items: list[Item] = []
+    for total in sums:
+        rule = rule_of(EXACT)
+        busy = max(
+            rule.cycles(level, total.steps, [("", read, write)])
+            for level, read, write in zip(architecture.levels, total.reads, total.writes, strict=True)
+        )
+        leak = sum(
+            level.energy.leak_per_cycle
+            * leaking_instances(architecture, level, [total.across] * (number == 2))
+            for number, level in enumerate(architecture.levels)
+        )
+        energy = total.energy + leak * busy + einsum.problem.computes * architecture.compute.energy
+        items.append(Item(energy, busy + visits * network_latency(architecture), total.room, total.nests))
+    return items
+
+
+def _front(items: Sequence[Item]) -> list[Item]:
+    least: list[Item] = []
+    for item in sorted(items, key=lambda item: (item.energy, item.cycles)):
+        if not least or item.cycles < least[-1].cycles:
+            least.append(item)
+    return least
+
+
+def _least(
+    sums: Sequence[tuple[tuple[int, int], tuple[Item, ...]]],
+) -> list[tuple[tuple[int, int], tuple[Item, ...]]]:
+    least: list[tuple[tuple[int, int], tuple[Item, ...]]] = []
+    for total, items in sorted(sums, key=lambda pair: pair[0]):
+        if not least or total[1] < least[-1][0][1]:
+            least.append((total, items))
+    return least
+
+
+def _value(objective: str, energy: int, cycles: int) -> int:
+    return {"energy": energy, "latency": cycles, "edp": energy * cycles}[objective]
+
+
+def _holding(children: Sequence[Body | Leaf], held: dict[str, tuple[Held, ...]]) -> tuple[Body | Leaf, ...]:
+    return tuple(
+        replace(child, held=held[child.einsum])
+        if isinstance(child, Leaf)
+        else replace(child, children=_holding(child.children, held))
+        for child in children
+    )
+
+
+def _nested(
+    children: Sequence[Body | Leaf], nests: dict[str, tuple[PrivateNest, ...]]
+) -> tuple[Body | Leaf, ...]:
+    return tuple(
+        replace(child, nests=nests[child.einsum])
+        if isinstance(child, Leaf)
+        else replace(child, children=_nested(child.children, nests))
+        for child in children
+    )
+
+
+def _tile(visits: Visits, place: int, name: str, depth: int) -> int:
+    """Words of the largest tile below some shared loops."""
+    einsum = visits.cascade.einsums[place]
+    size = {dim: max(visits.extents(place, dim, depth)) for dim in einsum.problem.dims}
+    return _box(einsum.space(name), size)
+
+
+def _box(space: Dataspace, size: dict[str, int]) -> int:
+    return math.prod(1 + sum(abs(t.coefficient) * (size[t.dim] - 1) for t in terms) for terms in space.ranks)
+
+
+def _moved(visits: Visits, place: int, name: str, depth: int) -> int:
+    """Words of all tiles below some shared loops."""
+    einsum = visits.cascade.einsums[place]
+    dims = einsum.problem.dims
+    total = 0
+    for chosen in product(*(visits.extents(place, dim, depth).items() for dim in dims)):
+        size = {dim: extent for dim, (extent, _) in zip(dims, chosen, strict=True)}
+        looped = math.prod(count for _, count in chosen)
+        total += looped * _box(einsum.space(name), size)
+    return total

@@ -1,0 +1,112 @@
+"""Given mappings of one Einsum on an architecture of AccelForge."""
+
+from pathlib import Path
+
+import pytest
+
+from model.formats.cascade.loader import load_einsum
+from model.formats.timeloop import LoadOptions
+from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.text.source import SpecError
+from tests.model.formats.accelforge.arches import ARCH, WORKLOAD
+
+pytestmark = pytest.mark.usefixtures("working_directory")
+
+MAPPING = """
+mapping:
+- {target: Main, type: temporal, factors: [m=2, k=1], permutation: [m, n, k]}
+- {target: Array.X, type: spatial, factors: [m=4], permutation: [m]}
+- {target: Buffer, type: temporal, factors: {k: 4, n: 6}, permutation: "k, n"}
+- {target: Buffer, type: dataspace, keep: [W], bypass: [A, T]}
+"""
+ARCHES = {"plain": ARCH, "fused": ARCH.replace("{keep: All}", "{keep: ~Intermediates, may_keep: All}")}
+
+
+def load(text: str = MAPPING, arch: str = ARCH, einsum: str = "T") -> Mapping:
+    for name, content in (("w.yaml", WORKLOAD), ("a.yaml", arch), ("m.yaml", text)):
+        Path(name).write_text(content, encoding="utf-8")
+    options = LoadOptions(require_mapping=True, mapping_file=Path("m.yaml"), refuse_unsearchable=False)
+    mapping = load_einsum(["w.yaml", "a.yaml"], einsum, {}, options).mapping
+    assert mapping is not None
+    return mapping
+
+
+def test_is_read():
+    assert load().nodes == (
+        StorageMapping((Loop("m", 2),), frozenset("AWT")),
+        FanoutMapping((SpatialLoop("m", 4, "x"),)),
+        StorageMapping((Loop("k", 4), Loop("n", 6)), frozenset("W")),
+    )
+
+
+def test_what_is_not_mentioned_is_kept():
+    text = MAPPING.replace("keep: [W], bypass: [A, T]", "bypass: [A]")
+    assert load(text).nodes[2].keep == {"W", "T"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("m=2", "m=4", "the factors of `m` do not multiply to its bound: 4 does not divide 2"),
+        ("m=2", "m=1", "the factors of `m` multiply to less than the bound"),
+        ("m=2", "q=2", "`q=2` is no factor of this Einsum"),
+        ("m=2", "m<=2", "`m<=2` is no factor of this Einsum"),
+        ("m=2", "m=0", "`m=0`: a factor is a whole number from 1"),
+        ("m=2", "m=2, m=2", "the factor of `m` at `Main` is given twice"),
+        ("target: Main", "target: Mane", "unknown node `Mane`"),
+        ("type: temporal", "type: spatial", "`spatial` at `Main`: a memory has no spatial loops"),
+        (
+            "Array.X, type: spatial",
+            "Array.X, type: temporal",
+            "`temporal` at `Array.X`: a fanout has spatial",
+        ),
+        ('permutation: "k, n"', "split: 2", "the order of the loops over `k` and `n` is not given"),
+        ('"k, n"', '"k, n, k"', "`k` is listed twice"),
+        ('"k, n"', '"k, q"', "unknown dimension `q`"),
+        ("keep: [W], bypass: [A, T]", "bypass: [W]", "the mapping bypasses `W` at `Buffer`, which the arch"),
+        ("keep: [W], bypass: [A, T]", "keep: [T], bypass: [T]", "`T` is both kept and bypassed at `Buffer`"),
+        ("mapping:", "maping:", "there is no key `mapping`"),
+    ],
+)
+def test_is_refused(before: str, after: str, message: str):
+    with pytest.raises(SpecError) as caught:
+        load(MAPPING.replace(before, after, 1))
+    assert message in caught.value.message
+    assert caught.value.span is not None
+    assert caught.value.span.file == "m.yaml"
+
+
+def test_mappings_in_other_forms_are_refused():
+    with pytest.raises(SpecError, match="mappings in AccelForge's form are not read"):
+        load("mapping: {nodes: []}\n")
+
+
+def test_constraints_hold():
+    arch = ARCH.replace("fanout: 4}", "fanout: 4, reuse: A}")
+    with pytest.raises(SpecError, match=r"m=4 at `Array\.X` breaks the constraint m=1 \(a\.yaml:12:"):
+        load(arch=arch)
+
+
+def test_what_follows_from_what_is_kept_farther_out():
+    arch = ARCHES["fused"].replace("keep: weight, may_keep: All", "keep: ~Main")
+    bypassing = MAPPING + "- {target: Main, type: dataspace, bypass: [T]}\n"
+    onchip = bypassing.replace("keep: [W], bypass: [A, T]", "keep: [T]")
+    nodes = load(onchip, arch).nodes
+    assert [node.keep for node in nodes if isinstance(node, StorageMapping)] == [{"A", "W"}, {"T"}]
+    with pytest.raises(SpecError, match="the mapping keeps `T` at `Buffer`, which the architecture forbids"):
+        load(MAPPING.replace("keep: [W], bypass: [A, T]", "keep: [T]"), arch)
+    with pytest.raises(SpecError, match="no memory keeps `T`"):
+        load(bypassing.replace("keep: [W], bypass", "bypass"), arch)
+
+
+def test_enough_arithmetic_units_are_in_use():
+    full = ARCH.replace("fanout: 4}", "fanout: 4, min_usage: 1}")
+    assert load(arch=full)
+    wide = MAPPING.replace("m=2, k=1", "m=4, k=1").replace("[m=4]", "[m=2]")
+    with pytest.raises(SpecError, match="the mapping uses 2 compute units, and the constraints require 4"):
+        load(wide, full)
+
+
+def test_einsums_without_a_mapping():
+    with pytest.raises(SpecError, match="there is no Einsum `S`"):
+        load(einsum="S")

@@ -1,0 +1,111 @@
+"""Fused mappings as YAML: what is written reads as the same, and errors point at their place."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from model.formats.fused import fused_yaml, load_fused
+from model.formats.fused.tree import SECTION, read_tree
+from model.fused.cost import evaluate_fused
+from model.text.reader import read_files
+from model.text.source import SpecError
+from tests.model.fused.random_cascades import SHAPES, random_cascade, random_fused
+
+DATA = Path(__file__).parents[2] / "fused" / "data"
+PRODUCTS = (DATA / "products.workload.yaml", DATA / "arch.yaml")
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_is_written_reads_as_the_same(name: str, tmp_path: Path):
+    random = Random(name)
+    cascade = random_cascade(random, name)
+    for _ in range(8):
+        mapping = random_fused(random, cascade)
+        if mapping is None:
+            continue
+        file = tmp_path / "mapping.yaml"
+        file.write_text(fused_yaml(cascade, mapping))
+        read, _ = read_tree(read_files([file]).require(SECTION), cascade)
+        assert fused_yaml(cascade, read) == file.read_text()
+        # Places without tiles and loops are not written, and held tiles come in order of their depths.
+        theirs, ours = evaluate_fused(cascade, read), evaluate_fused(cascade, mapping)
+        assert (theirs.energy, theirs.cycles) == (ours.energy, ours.cycles)
+        assert [room.size_words for room in theirs.rooms] == [room.size_words for room in ours.rooms]
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Path:
+    text = (DATA / "products.fused.yaml").read_text()
+    assert old in text
+    file = tmp_path / "changed.yaml"
+    file.write_text(text.replace(old, new, 1))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "place"),
+    [
+        ("trips: 2}", "trips: 0}", "must be at least 1", (3, 35)),
+        ("{T1: m, T2: m}", "{T1: m, T3: m}", "unknown Einsum `T3`", (3, 20)),
+        ("{T1: m, T2: m}", "{T1: m, T2: a}", "unknown rank variable of `T2` `a`", (3, 24)),
+        ("store: T1", "store: T9", "unknown tensor `T9`", (4, 13)),
+        ("memory: GLB}", "memory: GBL}", "unknown memory `GBL`", (4, 25)),
+        ("keep: [T0]", "keep: [T2]", "unknown dataspace of `T1` `T2`", (8, 15)),
+        ("keep: [W0], memory: GLB", "keep: [W0], memory: Main", "leave it out", (10, 7)),
+        ("{loop: a, trips: 8}", "{loop: a, trip: 8}", "unknown key `trip`", (7, 17)),
+        ("{loop: a, trips: 8}", "{fanout: PE, loops: []}", "unknown fanout `PE`", (7, 16)),
+        ("einsum: T2", "einsum: T1", "stands in the tree twice", (12, 5)),
+        ("- {store: T1, memory: GLB}", "- {einsum: T2, nest: []}", "`einsum`|after an Einsum|twice", None),
+        ("fused_mapping:", "fused_maping:", "unknown key `fused_maping`", (1, 1)),
+    ],
+)
+def test_errors_of_reading(old: str, new: str, message: str, place: tuple[int, int] | None, tmp_path: Path):
+    with pytest.raises(SpecError, match=message) as caught:
+        load_fused(PRODUCTS, changed(tmp_path, old, new))
+    assert caught.value.span is not None
+    if place is not None:
+        assert (caught.value.span.line, caught.value.span.column) == place
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "line"),
+    [
+        ("{T1: m, T2: m}", "{T1: m, T2: c}", "does not index", 3),
+        ("{T1: m, T2: m}", "{T1: a, T2: m}", "does not index a rank of `T1` by itself", 3),
+        ("{loop: a, trips: 8}", "{loop: a, trips: 4}", "no nest for its visits", 5),
+        ("keep: [T0]", "keep: [T0, T1]", "has a tile above the nest", 7),
+        ("  - {store: T1, memory: GLB}\n", "", "keeps all|`T1`", None),
+    ],
+)
+def test_mappings_that_are_none_of_the_cascade(
+    old: str, new: str, message: str, line: int | None, tmp_path: Path
+):
+    loaded = load_fused(PRODUCTS, changed(tmp_path, old, new))
+    if line is None:  # T1 goes through the main memory instead
+        with loaded.located():
+            assert evaluate_fused(loaded.cascade, loaded.mapping).valid
+        return
+    with pytest.raises(SpecError, match=message) as caught, loaded.located():
+        evaluate_fused(loaded.cascade, loaded.mapping)
+    assert caught.value.span is not None
+    assert caught.value.span.line == line
+
+
+def test_words_are_those_of_the_whole_cascade(tmp_path: Path):
+    """T1 has 16 bits, all else 8: a word of the buffer is one byte, T1 takes two of them in each Einsum."""
+    workload = tmp_path / "workload.yaml"
+    text = (DATA / "products.workload.yaml").read_text()
+    workload.write_text(text.replace("{All: 8}", "{T1: 16, ~T1: 8}"))
+    loaded = load_fused((workload, DATA / "arch.yaml"), DATA / "products.fused.yaml")
+    cost = evaluate_fused(loaded.cascade, loaded.mapping)
+    assert [cost.room(einsum, "GLB").size_words for einsum in ("T1", "T2")] == [64 + 4 + 1] * 2
+    assert [einsum for einsum, _ in cost.violations] == ["T1", "T2"]
+    (violation, _) = (violation for _, violation in cost.violations)
+    assert (violation.node, violation.demand, violation.limit) == ("GLB", 69, 64)
+
+
+def test_a_workload_and_an_architecture_are_needed():
+    with pytest.raises(SpecError, match="no architecture is given"):
+        load_fused(PRODUCTS[:1], DATA / "products.fused.yaml")
+    with pytest.raises(SpecError, match="no workload is given"):
+        load_fused(PRODUCTS[1:], DATA / "products.fused.yaml")

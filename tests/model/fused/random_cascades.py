@@ -1,0 +1,295 @@
+"""Small cascades, and fused mappings of them at random."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.fused.cascade import Access, Cascade, CascadeEinsum
+from model.fused.check import FusedMappingError, check_fused, check_spread, check_tree, loop_choices
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
+from model.fused.visits import Visits, path_dims
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.numbers import prime_factors
+from model.problem import Dataspace, Problem, Term
+
+SHAPES: dict[str, tuple[str, ...]] = {
+    "products": ("T[m,b] = A[m,a] W[a,b]", "Z[m,c] = T[m,b] V[b,c]"),
+    "three": ("T[m,b] = A[m,a] W[a,b]", "U[m,c] = T[m,b] V[b,c]", "Z[m,d] = U[m,c] X[c,d]"),
+    "attention": ("S[m,p] = Q[m,e] K[p,e]", "P[m,p] = S[m,p]", "Z[m,f] = P[m,p] V[p,f]"),
+    "projections": ("Q[m,e] = I[m,d] X[d,e]", "K[m,e] = I[m,d] Y[d,e]", "Z[m,p] = Q[m,e] K[p,e]"),
+    "diamond": (
+        "B[m,n] = A[m,k] W[k,n]",
+        "C[m,n] = B[m,n] X[n]",
+        "D[m,n] = B[m,n]",
+        "Z[m,n] = C[m,n] D[m,n]",
+    ),
+    "skip": ("B[m,b] = A[m,a] W[a,b]", "C[m,b] = B[m,d] X[d,b]", "Z[m,b] = C[m,b] B[m,b]"),
+    "window": ("T[p,c] = A[p,c]", "Z[q] = T[q+r,c] W[r,c]"),
+    "two windows": ("T[p] = A[p+s] W[s]", "U[q] = T[2*q+r] V[r]", "Z[x] = U[x+y] Y[y]"),
+    "depthwise": ("T[p,c] = A[p,k] W[k,c]", "Z[q,c] = T[q+r,c] D[r,c]"),
+    "residual": ("T[p] = A[p] W", "U[q] = T[q+r] V[r]", "Z[q] = U[q] T[q]"),
+    "plane": ("T[p,q] = A[p,q]", "Z[x,y] = T[x+r,y+s] W[r,s]"),
+    "copy": ("B[m,k] <- A[m,k]", "C[m,n] = B[m,k] W[k,n]", "Z[m,o] = C[m,n] V[n,o]"),
+}
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    name: str
+    spaces: tuple[Dataspace, ...]
+    is_copy: bool
+
+
+def _parse(text: str) -> _Parsed:
+    left, right = text.replace("<-", "=").split("=")
+    spaces = tuple(_space(word, place == 0) for place, word in enumerate((left.strip(), *right.split())))
+    return _Parsed(spaces[0].name, spaces, "<-" in text)
+
+
+def _space(word: str, output: bool) -> Dataspace:
+    name, _, indices = word.rstrip("]").partition("[")
+    ranks = tuple(tuple(_term(part) for part in index.split("+")) for index in indices.split(",") if index)
+    return Dataspace(name, ranks, output)
+
+
+def _term(text: str) -> Term:
+    coefficient, _, dim = text.rpartition("*")
+    return Term(dim, int(coefficient or 1))
+
+
+def cascade_of(
+    shape: Sequence[str], bounds: dict[str, int], architecture: Architecture, n_instances: int = 1
+) -> Cascade:
+    """A cascade in the notation of `SHAPES`; bounds of dimensions are the same in all Einsums."""
+    einsums = []
+    for parsed in map(_parse, shape):
+        dims = tuple(dict.fromkeys(t.dim for s in parsed.spaces for rank in s.ranks for t in rank))
+        problem = Problem(parsed.name, dims, tuple(bounds[dim] for dim in dims), parsed.spaces)
+        levels, fanouts = len(architecture.levels), len(architecture.fanouts)
+        mapspace = Mapspace(
+            problem,
+            architecture,
+            (TemporalRules(),) * levels,
+            (SpatialRules(),) * fanouts,
+            (KeepRules(),) * levels,
+        )
+        accesses = tuple(
+            Access(s.name, s.name, tuple(str(i) for i in range(len(s.ranks))), (0,) * len(s.ranks))
+            for s in parsed.spaces
+        )
+        einsums.append(CascadeEinsum(parsed.name, mapspace, accesses, parsed.is_copy, n_instances))
+    return Cascade("random", tuple(einsums))
+
+
+def random_cascade(random: Random, name: str) -> Cascade:
+    """Bounds at random, windows that fit the tensors that they slide over, and two or three memories."""
+    shape = SHAPES[name]
+    letters = sorted({char for text in shape for char in text if char.islower()})
+    sizes = {dim: random.choice((2, 2, 3, 4, 4, 6)) for dim in letters}
+    if name == "projections":
+        sizes["p"] = sizes["m"]
+    if name == "skip":
+        sizes["d"] = sizes["b"]
+    if name in ("window", "depthwise", "residual"):
+        sizes["r"] = random.choice((2, 3))
+        sizes["p"] = sizes["q"] + sizes["r"] - 1
+    if name == "residual":
+        sizes["q"] = random.choice((4, 6))
+        sizes["p"] = sizes["q"] + sizes["r"] - 1
+    if name == "two windows":
+        sizes |= {"x": random.choice((2, 4)), "y": 2, "r": random.choice((1, 2, 3)), "s": 2}
+        sizes["q"] = sizes["x"] + sizes["y"] - 1
+        sizes["p"] = 2 * (sizes["q"] - 1) + sizes["r"] + random.choice((0, 1))
+    if name == "plane":
+        sizes |= {"x": random.choice((2, 4)), "y": random.choice((2, 3)), "r": 2, "s": 2}
+        sizes |= {"p": sizes["x"] + 1, "q": sizes["y"] + 1}
+    return cascade_of(shape, sizes, random_architecture(random), random.choice((1, 1, 3)))
+
+
+def random_architecture(random: Random) -> Architecture:
+    """A main memory and a buffer, perhaps with an array of registers."""
+    prices = [AccessEnergy(*(random.randint(1, 9) for _ in range(4))) for _ in range(3)]
+    buffer = StorageLevel(
+        "GLB",
+        size_words=random.choice((20, 60, 200)),
+        block_size=random.choice((1, 1, 4)),
+        shared_bandwidth=random.choice((None, 2)),
+        energy=prices[1],
+        network_fill_latency=random.choice((0, 3)),
+    )
+    main = StorageLevel("Main", energy=prices[0], read_bandwidth=random.choice((None, 1)))
+    nodes: tuple[StorageLevel | Fanout, ...] = (main, buffer)
+    if random.random() < 0.15:
+        nodes = (main, Fanout("core", 2), buffer)
+    if random.random() < 0.5:
+        nodes += (Fanout("PE", 4, no_multicast=frozenset(random.sample(["A", "V"], 1))),)
+        nodes += (StorageLevel("RF", size_words=12, energy=prices[2]),)
+    return Architecture("random", nodes, Compute("MAC", energy=2))
+
+
+def random_fused(random: Random, cascade: Cascade) -> FusedMapping | None:
+    """A fused mapping, None if the draw was none."""
+    draw = _Draw(random, cascade)
+    skeleton = FusedMapping(tuple(draw.tree(list(range(len(cascade.einsums))), {})))
+    memories = [level.name for level in cascade.einsums[0].mapspace.architecture.levels[1:]]
+    stored = []
+    for tensor in cascade.intermediates:
+        users = [skeleton.paths[place] for place in cascade.users[tensor]]
+        most = min(a.shared(b) for a in users for b in users)
+        if random.random() < 0.75:
+            depth = most if random.random() < 0.7 else random.randint(0, most)
+            memory = random.choice((memories[0], memories[0], memories[-1]))
+            stored.append(Stored(tensor, memory, depth))
+    skeleton = FusedMapping(skeleton.children, tuple(stored))
+    try:
+        check_tree(cascade, skeleton)
+        children = tuple(draw.filled(skeleton, child) for child in skeleton.children)
+        mapping = FusedMapping(children, tuple(stored))
+        check_fused(cascade, mapping)
+        for each in stored:
+            check_spread(cascade, mapping, each)
+    except FusedMappingError:
+        return None
+    return mapping
+
+
+class _Draw:
+    def __init__(self, random: Random, cascade: Cascade) -> None:
+        self.random, self.cascade = random, cascade
+        architecture = cascade.einsums[0].mapspace.architecture
+        self.cores = isinstance(architecture.nodes[1], Fanout)
+        whole = list(loop_choices(cascade, range(len(cascade.einsums))))
+        self.over_cores = random.choice(whole) if self.cores and whole else {}
+
+    def tree(self, places: list[int], cut: dict[tuple[str, str], int]) -> list[Body | Leaf]:
+        """Bodies over some neighbouring Einsums; `cut` has the trips of the loops above by dimension."""
+        random, cascade = self.random, self.cascade
+        if len(places) == 1:
+            return [Leaf(cascade.einsums[places[0]].name, ())]
+        choices = list(loop_choices(cascade, places))
+        if random.random() < 0.25 or not choices:
+            return self.split(places, cut)
+        loops: list[SharedLoop] = []
+        cut = dict(cut)
+        for _ in range(random.choice((1, 1, 2, 2, 3))):
+            dims = random.choice(choices)
+            last = cascade.einsums[places[-1]]
+            left = last.problem.bound[dims[last.name]] // cut.get((last.name, dims[last.name]), 1)
+            trips = [f for f in range(2, left + 1) if left % f == 0 or random.random() < 0.2]
+            trips = [f for f in trips if (f - 1) * -(-left // f) < left]
+            if trips:
+                loops.append(SharedLoop(random.choice(trips), tuple(dims.items())))
+                cut |= {pair: cut.get(pair, 1) * loops[-1].trips for pair in dims.items()}
+        inner = self.split(places, cut)
+        return [Body(tuple(loops), tuple(inner))] if loops else inner
+
+    def split(self, places: list[int], cut: dict[tuple[str, str], int]) -> list[Body | Leaf]:
+        """At least two parts."""
+        at = self.random.randint(1, len(places) - 1)
+        return [*self.tree(places[:at], cut), *self.tree(places[at:], cut)]
+
+    def filled(self, mapping: FusedMapping, child: Body | Leaf) -> Body | Leaf:
+        """The tree with nests and held tiles."""
+        if isinstance(child, Body):
+            return Body(child.loops, tuple(self.filled(mapping, below) for below in child.children))
+        place = self.cascade.place(child.einsum)
+        einsum, path = self.cascade.einsums[place], mapping.paths[place]
+        if einsum.is_copy:
+            return child
+        held = tuple(
+            Held(access.dataspace, self.held_depth(mapping, place, access.tensor))
+            for access in einsum.accesses
+            if access.tensor not in mapping.stored_at and self.random.random() < 0.3
+        )
+        visits = Visits(self.cascade, mapping)
+        dims = path_dims(path, len(path.loops))
+        kinds = list(product(*(visits.extents(place, dim, len(path.loops)) for dim in dims)))
+        seed = self.random.random()
+        nests = []
+        for chosen in kinds:
+            bound = {**einsum.problem.bound, **dict(zip(dims, chosen, strict=True))}
+            # The nests of one Einsum keep its tensors in the same memories.
+            nest = _NestDraw(self.random, Random(seed), einsum, bound, mapping, held)
+            nests.append(nest.drawn(self.over_cores.get(einsum.name) if len(kinds) == 1 else None))
+        return Leaf(child.einsum, tuple(nests), held)
+
+    def held_depth(self, mapping: FusedMapping, place: int, tensor: str) -> int:
+        """A number of loops below which a tile may be held."""
+        path, writer = mapping.paths[place], self.cascade.writers.get(tensor)
+        others = [] if writer is None else (self.cascade.readers(tensor) if writer == place else [writer])
+        least = max((path.shared(mapping.paths[other]) for other in others), default=0)
+        return self.random.randint(least, len(path.loops))
+
+
+@dataclass
+class _NestDraw:
+    """A nest with factors, orders and places at random; `keeping` decides what is kept where."""
+
+    random: Random
+    keeping: Random
+    einsum: CascadeEinsum
+    bound: dict[str, int]
+    mapping: FusedMapping
+    held: Sequence[Held]
+
+    def drawn(self, over_cores: str | None) -> PrivateNest:
+        """Return one; the cores share the dimension `over_cores` where that divides."""
+        places = self.random.choice((1, 1, 2, 3))
+        nodes = self.einsum.mapspace.architecture.nodes
+        order = [node for node in nodes for _ in range(places if node.name == "GLB" else 1)]
+        factors = self.factors(order, over_cores)
+        home = self.homes(places)
+        entries: list[NodeMapping] = []
+        number = 0
+        for node, own in zip(order, factors, strict=True):
+            dims = [dim for dim in self.random.sample(list(own), len(own)) if own[dim] > 1]
+            if isinstance(node, Fanout):
+                entries.append(FanoutMapping(tuple(SpatialLoop(dim, own[dim], "x") for dim in dims)))
+                continue
+            keep = frozenset(name for name, at in home.items() if number in at)
+            entries.append(StorageMapping(tuple(Loop(dim, own[dim]) for dim in dims), keep))
+            number += 1
+        return PrivateNest(Mapping(tuple(entries)), (("GLB", places),) if places > 1 else ())
+
+    def factors(self, order: Sequence[StorageLevel | Fanout], over_cores: str | None) -> list[dict[str, int]]:
+        """Prime factors anywhere, but those of what registers store within them."""
+        factors = [dict.fromkeys(self.bound, 1) for _ in order]
+        left = dict(self.bound)
+        cores = [i for i, node in enumerate(order) if node.name == "core"]
+        if cores and over_cores is not None and left[over_cores] % 2 == 0:
+            factors[cores[0]][over_cores] = 2
+            left[over_cores] //= 2
+        usable = [i for i, node in enumerate(order) if isinstance(node, StorageLevel)]
+        arrays = [i for i, node in enumerate(order) if node.name == "PE"]
+        at_registers = {
+            dim
+            for access in self.einsum.accesses
+            if self.mapping.stored_at.get(access.tensor, Stored("", "", 0)).memory == "RF"
+            for dim in self.einsum.space(access.dataspace).dims
+        }
+        if at_registers:
+            arrays = []
+        for dim, bound in left.items():
+            anywhere = [*usable, *arrays] if dim not in at_registers else [len(order) - 1]
+            for prime in [prime for prime, power in prime_factors(bound) for _ in range(power)]:
+                factors[self.random.choice(anywhere)][dim] *= prime
+        return factors
+
+    def homes(self, places: int) -> dict[str, set[int]]:
+        """Per dataspace the levels that keep it."""
+        levels = len(self.einsum.mapspace.architecture.levels)
+        above = {tile.dataspace for tile in self.held}
+        home: dict[str, set[int]] = {}
+        for access in self.einsum.accesses:
+            stored = self.mapping.stored_at.get(access.tensor)
+            inner, registers = self.keeping.random() < 0.7, self.keeping.random() < 0.6
+            at = {0} if stored is None else set()
+            if inner and stored is None and access.dataspace not in above:
+                at.add(self.random.randint(1, places))
+            if registers and levels > 2 and (stored is None or stored.memory != "RF"):
+                at.add(places + 1)
+            home[access.dataspace] = at
+        return home

@@ -1,0 +1,150 @@
+"""Workloads and architectures of AccelForge on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from solver.exit_codes import EXIT_INFEASIBLE
+from tests.conftest import REPOSITORY
+from tests.model.formats.accelforge.arches import ARCH, WORKLOAD
+
+pytestmark = pytest.mark.usefixtures("working_directory")
+
+ARRAY = "specs/architectures/output_stationary.yaml"
+FUSED = ARCH.replace("{keep: All}", "{keep: ~Intermediates, may_keep: All}")
+
+
+@pytest.fixture(autouse=True)
+def specs(working_directory: Path) -> None:
+    Path("w.yaml").write_text(WORKLOAD, encoding="utf-8")
+    Path("a.yaml").write_text(ARCH, encoding="utf-8")
+    Path("f.yaml").write_text(FUSED, encoding="utf-8")
+
+
+def document(*words: str) -> dict:
+    assert main([*words, "--quiet", "--json", "out.json"]) == 0
+    return json.loads(Path("out.json").read_text(encoding="utf-8"))
+
+
+def test_map_and_evaluate_one_einsum(capsys: pytest.CaptureFixture[str]):
+    found = document("map", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml")
+    assert found["status"] == "OPTIMAL"
+    assert found["counting"] == "exact"
+    assert found["energy_j"] == pytest.approx(found["energy_pj"] / 1e12)
+    assert found["latency_s"] == pytest.approx(found["cycles"] / 1e9)
+    assert found["edp_j_s"] == pytest.approx(found["energy_j"] * found["latency_s"])
+    again = ["evaluate", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml"]
+    assert document(*again)["energy_pj"] == found["energy_pj"]
+    priced = document(*again, "--counting", "accelforge")
+    assert priced["counting"] == "accelforge"
+    assert priced["energy_pj"] > found["energy_pj"]
+    assert "an execution of this mapping takes" in " ".join(priced["notes"])
+    assert main([*again, "--counting", "accelforge"]) == 0
+    assert "AccelForge's rule" in capsys.readouterr().out
+
+
+def test_no_search_counts_as_accelforge_does(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["map", "--einsum", "T", "w.yaml", "a.yaml", "--counting", "accelforge"])
+    assert ended.value.code == 2
+    assert "invalid choice: 'accelforge'" in capsys.readouterr().err
+
+
+def test_network_and_sweep():
+    found = document("network", "w.yaml", "a.yaml", "--no-cache")
+    assert found["proven"] == 2
+    assert found["latency_s"] == pytest.approx(found["cycles"] / 1e9)
+    swept = document("sweep", "w.yaml", "a.yaml", "--no-cache", "--set-attribute", "Buffer.size=256,512")
+    assert [point["status"] for point in swept["points"]] == ["OPTIMAL"] * 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["network", "--no-cache"],
+        ["map", "--einsum", "T"],
+        ["explain", "--einsum", "T"],
+        ["sweep", "--no-cache"],
+    ],
+)
+def test_fusion_is_not_searched(words: list[str], capsys: pytest.CaptureFixture[str]):
+    assert main([*words, "w.yaml", "f.yaml"]) == 2
+    errors = capsys.readouterr().err
+    assert "whether `Main` keeps `T`, and so whether Einsums are fused, is left open" in errors
+    assert " --> f.yaml:8:21" in errors
+    assert "help: --no-fuse keeps every tensor there" in errors
+    if words[0] != "explain":
+        assert main([*words, "w.yaml", "f.yaml", "--no-fuse", "--quiet"]) == 0
+
+
+def test_check_shows_what_is_not_searched(capsys: pytest.CaptureFixture[str]):
+    assert main(["check", "--einsum", "T", "w.yaml", "f.yaml"]) == 0
+    printed = capsys.readouterr().out
+    assert "Array.X" in printed
+    assert "note: whether `Main` keeps `T`" in printed
+
+
+def test_explain_points_at_the_architecture(capsys: pytest.CaptureFixture[str]):
+    Path("a.yaml").write_text(
+        ARCH.replace("64 * 8", "8").replace("keep: weight", "keep: All"), encoding="utf-8"
+    )
+    assert main(["explain", "--einsum", "T", "w.yaml", "a.yaml"]) == EXIT_INFEASIBLE
+    assert "a.yaml:15" in capsys.readouterr().out
+
+
+def test_a_workload_needs_an_einsum_or_the_network(capsys: pytest.CaptureFixture[str]):
+    assert main(["map", "w.yaml", "a.yaml"]) == 2
+    assert "`--einsum NAME` chooses one of their Einsums" in capsys.readouterr().err
+    assert main(["map", "--einsum", "S", "w.yaml", "a.yaml"]) == 2
+    assert "there is no Einsum `S`" in capsys.readouterr().err
+
+
+def test_an_einsum_on_an_architecture_of_timeloop(capsys: pytest.CaptureFixture[str]):
+    found = document("map", "--einsum", "T", "w.yaml", ARRAY, "--mapping", "m.yaml")
+    assert found["status"] == "OPTIMAL"
+    assert "latency_s" not in found
+    assert main(["evaluate", "--einsum", "T", "w.yaml", ARRAY, "--mapping", "m.yaml"]) == 2
+    assert "read for an `arch` of AccelForge only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [("check", "a.yaml"), ("check", ARRAY), ("evaluate", "a.yaml", "--mapping", "m.yaml")]
+)
+def test_remainders_of_an_einsum_are_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
+    document("map", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml")
+    assert main([*words, "w.yaml", "--einsum", "T", "--factors", "any"]) == 2
+    assert "loops with remainders are not modelled for one Einsum" in capsys.readouterr().err
+
+
+def test_sparse_features_beside_an_einsum_are_refused(capsys: pytest.CaptureFixture[str]):
+    dense = (REPOSITORY / ARRAY).read_text(encoding="utf-8")
+    gating = "      sparse_optimizations: {compute_optimization: [{type: gating}]}\n"
+    Path("s.yaml").write_text(dense + gating, encoding="utf-8")
+    assert main(["check", "--einsum", "T", "w.yaml", "s.yaml"]) == 2
+    assert "sparse data are not modelled for one Einsum" in capsys.readouterr().err
+    assert main(["check", "--einsum", "T", "w.yaml", "s.yaml", "--ignore-sparse"]) == 0
+
+
+def test_link_transfers_are_not_accelforges(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(
+            ["evaluate", "--einsum", "T", "w.yaml", "a.yaml", "--link-transfers", "--counting", "accelforge"]
+        )
+    assert ended.value.code == 2
+    assert "does not go with --counting accelforge" in capsys.readouterr().err
+
+
+def test_a_table_of_costs(capsys: pytest.CaptureFixture[str]):
+    lacking = ARCH.replace("    leak_power: 1e-3\n", "")
+    Path("a.yaml").write_text(lacking, encoding="utf-8")
+    assert main(["map", "--einsum", "T", "w.yaml", "a.yaml"]) == 2
+    assert "`leak_power` of `Buffer` is missing" in capsys.readouterr().err
+    Path("c.yaml").write_text("Buffer: {leak_power_w: 1e-3, actions: {}}\n", encoding="utf-8")
+    assert document("map", "--einsum", "T", "w.yaml", "a.yaml", "--costs", "c.yaml")["status"] == "OPTIMAL"
+
+
+def test_nothing_is_written_in_timeloops_form(capsys: pytest.CaptureFixture[str]):
+    assert main(["map", "--einsum", "T", "w.yaml", "a.yaml", "--mapped-spec", "s.yaml"]) == 2
+    assert "--mapped-spec writes specs of Timeloop" in capsys.readouterr().err

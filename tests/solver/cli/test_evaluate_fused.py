@@ -1,0 +1,79 @@
+"""``evaluate`` with a fused mapping."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_INVALID, EXIT_OPTIMAL
+
+DATA = Path(__file__).parents[2] / "model" / "fused" / "data"
+
+
+def evaluate(name: str, *options: str, arch: Path = DATA / "arch.yaml") -> int:
+    specs = [str(DATA / f"{name}.workload.yaml"), str(arch)]
+    return main(["evaluate", *specs, "--mapping", str(DATA / f"{name}.fused.yaml"), *options])
+
+
+def test_the_report_draws_the_tree(capsys: pytest.CaptureFixture[str]):
+    assert evaluate("attention") == EXIT_OPTIMAL
+    out = capsys.readouterr().out
+    assert "body m in [0:2) of 4, p in [0:8)" in out
+    assert "QK  keeps Q above p in GLB (16 words)" in out
+    assert "QK waits in GLB (4 x 1)" in out
+    assert "AV  keeps AV above p in GLB (16 words)" in out
+    assert "34.112 nJ" in out
+    assert "VALID" in out
+
+
+def test_the_document(tmp_path: Path):
+    file = tmp_path / "out.json"
+    assert evaluate("attention", "--json", str(file), "--quiet") == EXIT_OPTIMAL
+    document = json.loads(file.read_text())
+    assert (document["energy_pj"], document["cycles"], document["valid"]) == (34_112, 576, True)
+    (body,) = document["tree"]
+    assert body["loops"] == [
+        {"trips": 2, "dims": {"QK": "m", "SM": "m", "AV": "m"}},
+        {"trips": 8, "dims": {"QK": "p", "SM": "p", "AV": "p"}},
+    ]
+    first = document["einsums"][0]
+    assert (first["einsum"], first["visits"], first["cycles"]) == ("QK", 16, 256)
+    assert {room["memory"]: room["size_words"] for room in first["room"]}["GLB"] == 37
+
+
+def test_what_does_not_fit_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    arch = tmp_path / "arch.yaml"
+    arch.write_text((DATA / "arch.yaml").read_text().replace("depth: 64", "depth: 38"))
+    assert evaluate("attention", arch=arch) == EXIT_INFEASIBLE
+    out = capsys.readouterr().out
+    assert (
+        "GLB, while SM runs: QK (stored) 4, SM (stored) 4, Q (QK) 16, AV (AV) 16 take 40 words of 38" in out
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("--einsum", "QK"), ("--no-fuse",), ("--factors", "any"), ("--timeloop-defects",)]
+)
+def test_options_about_other_mappings_are_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        evaluate("attention", *words)
+    assert ended.value.code == EXIT_INVALID
+    assert f"{words[0]} does not go with a fused mapping" in capsys.readouterr().err
+
+
+def test_an_arch_of_accelforge_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    arch = tmp_path / "arch.yaml"
+    arch.write_text("arch: {nodes: []}\n")
+    assert evaluate("attention", arch=arch) == EXIT_INVALID
+    assert "fused mappings are not read on an `arch` of AccelForge" in capsys.readouterr().err
+
+
+def test_errors_point_at_the_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "bad.yaml"
+    file.write_text((DATA / "products.fused.yaml").read_text().replace("T2: m}", "T2: c}"))
+    specs = [str(DATA / "products.workload.yaml"), str(DATA / "arch.yaml")]
+    assert main(["evaluate", *specs, "--mapping", str(file)]) == EXIT_INVALID
+    error = capsys.readouterr().err
+    assert "bad.yaml:3:5" in error
+    assert "^" in error

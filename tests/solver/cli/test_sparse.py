@@ -1,0 +1,93 @@
+"""Commands on sparse data: `evaluate` and `check` read it, all others refuse it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL
+
+SPEC = Path(__file__).parent / "data" / "sparse_gemm.yaml"
+TEXT = SPEC.read_text(encoding="utf-8")
+
+
+def evaluated(path: Path, directory: Path, *options: str) -> dict:
+    out = directory / "out.json"
+    main(["evaluate", str(path), "--json", str(out), *options])
+    return json.loads(out.read_text())
+
+
+def test_a_report_names_kinds_of_accesses_and_what_sparsity_saves(capsys):
+    assert main(["evaluate", str(SPEC)]) == EXIT_OPTIMAL
+    printed = capsys.readouterr().out
+    for words in ("0.25 fixed_structured", "0.5 hypergeometric", "UOP CP", "Skipped", "saved", "VALID"):
+        assert words in printed
+
+
+def test_a_document_has_expected_counts(tmp_path):
+    document = evaluated(SPEC, tmp_path)
+    buffer = document["levels"][1]["dataspaces"]
+    assert (buffer["A"]["fills"], buffer["A"]["dense"]["fills"]) == (16, 64)
+    assert (buffer["B"]["reads"], buffer["B"]["skipped"]["reads"]) == (64, 192)
+    assert buffer["A"]["metadata"]["fills"] == [{"metadata": 16, "payload": 0}]
+    assert buffer["A"]["size_words"] == 2
+    assert document["computes"] == {"dense": 256, "actual": 64, "gated": 0, "skipped": 0}
+    assert document["cycles"] == 64
+    assert document["valid"]
+
+
+def test_a_written_mapping_is_priced_alike(tmp_path):
+    document = evaluated(SPEC, tmp_path)
+    other = tmp_path / "mapping.yaml"
+    other.write_text(json.dumps({"mapping": document["mapping"]}))
+    assert evaluated(SPEC, tmp_path, "--mapping", str(other))["levels"] == document["levels"]
+
+
+def test_dense_figures_with_ignore_sparse(tmp_path):
+    document = evaluated(SPEC, tmp_path, "--ignore-sparse")
+    sparse = evaluated(SPEC, tmp_path)
+    assert document["energy_pj"] == sparse["dense"]["energy_pj"]
+    assert document["cycles"] == sparse["dense"]["cycles"]
+
+
+def test_accelforges_rule_is_for_dense_data(capsys):
+    assert main(["evaluate", str(SPEC), "--counting", "accelforge"]) == 2
+    assert "--counting accelforge is for dense data" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["map", "compare", "explain"])
+def test_commands_that_search_refuse(command, capsys):
+    assert main([command, str(SPEC)]) == 2
+    message = capsys.readouterr().err
+    assert "sparse data is not searched yet" in message
+    assert "densities:" in message
+    assert "`evaluate` prices a given mapping of it; --ignore-sparse maps" in message
+
+
+def test_check_reads_sparse_specs(capsys):
+    assert main(["check", str(SPEC)]) == EXIT_OPTIMAL
+
+
+def test_a_mapping_that_formats_cannot_hold(tmp_path, capsys):
+    path = tmp_path / "spec.yaml"
+    path.write_text(TEXT.replace("[{format: UOP}, {format: CP}]", "[{format: CP}]"))
+    assert main(["evaluate", str(path)]) == EXIT_INFEASIBLE
+    assert "DRAM: `A` has more loops than its format has ranks" in capsys.readouterr().err
+    document = evaluated(path, tmp_path)
+    assert not document["valid"]
+    assert "has more loops than its format has ranks" in document["reasons"][0]["text"]
+
+
+def test_options_that_do_not_go_together(tmp_path, capsys):
+    assert main(["evaluate", str(SPEC), "--link-transfers"]) == 2
+    assert "--link-transfers is for dense data" in capsys.readouterr().err
+    assert main(["evaluate", str(SPEC), "--ignore-sparse", "--timeloop-defects"]) == 2
+    assert "--timeloop-defects is about sparse data" in capsys.readouterr().err
+
+
+def test_too_little_room_for_metadata(tmp_path, capsys):
+    path = tmp_path / "spec.yaml"
+    path.write_text(TEXT.replace("metadata_storage_depth: 16", "metadata_storage_depth: 0"))
+    assert main(["evaluate", str(path)]) == EXIT_INFEASIBLE
+    assert "buffer: metadata takes 8 bits of 0" in capsys.readouterr().out
