@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count, islice
 
+from model.cost import evaluate_in
 from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
@@ -362,6 +363,10 @@ class Search:
         if skeleton.key in self._completed:
             return
         self._completed.add(skeleton.key)
+        if skeleton.classes:
+            mapping = skeleton.of_classes()
+            self._consider(Priced(mapping, evaluate_in(self.space.mapspace, mapping)))
+            return
         for priced in Completion(skeleton).best(self.goal, self.stop):
             self._consider(priced)
 

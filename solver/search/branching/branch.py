@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from model.extents import ANY
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.bounds.boundary import Boundary
 from solver.search.bounds.lattice_bounds import LatticeBounds
@@ -275,6 +276,8 @@ class Branching:
 
     def _may_improve_exactly(self, node: Node) -> bool:
         """Whether mappings of `node` may improve once it is known what its fanouts hand out."""
+        if self.space.mapspace.factors == ANY:
+            return True
         spent, loads = self._multicast.beyond(node)
         if not spent and not loads.any():
             return True
@@ -335,6 +338,9 @@ class Branching:
 
     def _leaves(self, node: Node) -> Iterator[Skeleton]:
         lattice, slot = self.space.lattice, self.space.slots[-1]
+        if self.space.mapspace.factors == ANY:
+            yield from self._uneven_leaves(node)
+            return
         extents = lattice.vector(node.tile)
         for member in self.sub.spatial[-1].members:
             pairs = list(zip(extents, member.factors, strict=True))
@@ -343,6 +349,18 @@ class Branching:
             factors = tuple(extent // factor for extent, factor in pairs)
             if all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
                 yield Skeleton(self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member))
+
+    def _uneven_leaves(self, node: Node) -> Iterator[Skeleton]:
+        lattice, slot = self.space.lattice, self.space.slots[-1]
+        tiles = lattice.tiles[node.tile].tolist()
+        for member in self.sub.spatial[-1].members:
+            inner = [-(-b // s) for b, s in zip(lattice.bounds, member.factors, strict=True)]
+            factors = tuple(-(-i // t) for i, t in zip(inner, tiles, strict=True))
+            fits = all(-(-i // f) == t for i, f, t in zip(inner, factors, tiles, strict=True))
+            if fits and all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
+                yield Skeleton(
+                    self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member), node.orders
+                )
 
     def _families(self, node: Node) -> Iterator[Family]:
         stage = self.bounds.stages[node.level]
@@ -399,8 +417,15 @@ class Branching:
         tiles = stage.tiles[places]
         fits = lattice.fitting(tiles, lattice.code(member.factors), node.tile)
         places, tiles = places[fits], tiles[fits]
-        inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
-        candidates = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)
+        if self.space.mapspace.factors == ANY:
+            inner = -(-lattice.tiles[tiles] // np.array(member.factors, dtype=np.int64))
+            outer = lattice.tiles[node.tile]
+            loops = -(-inner // outer)
+            fits = (-(-inner // loops) == outer).all(axis=1)
+            candidates = InnerTiles(places, tiles, loops, member).only(fits)
+        else:
+            inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
+            candidates = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)
         for d, allowed in enumerate(slot.allowed):
             if not slot.free[d]:
                 candidates = candidates.only(np.isin(candidates.loops[:, d], sorted(allowed)))

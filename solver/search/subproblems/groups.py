@@ -10,11 +10,13 @@ from functools import cached_property, reduce
 
 import numpy as np
 
+from model.extents import PERFECT
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.space.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import Action, BoundaryPrice, LinearPrice
+from solver.search.space.spatial import StageClass
 from solver.search.space.windows import Unrolling
 from solver.search.subproblems.energies import EnergySubproblem
 from solver.search.subproblems.subproblem import Subproblem
@@ -167,10 +169,34 @@ class SubproblemGroup(Subproblem):
         return tuple(None if own[0] == 0 else room_left(own) for own in self._unrollings)
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnevenSubproblem(SubproblemGroup):
+    """The mappings of one combination where loops may have remainders.
+
+    Instances do different amounts of work, so that words are counted over all of them, as in a group.
+    """
+
+    @cached_property
+    def spatial(self) -> tuple[StageClass, ...]:
+        """The spatial classes, one per stage."""
+        return self.grid.spatial(0)
+
+    def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Energy and cycles at least."""
+        energies = least * float(self.quantum) + float(constant)
+        return energies, np.full(len(least), float(self.least_cycles))
+
+    def improves(self, goal: Goal, least: int, cycles: int) -> bool:
+        """Whether mappings may improve that take `least` energy units and `cycles`, or more."""
+        return least < goal.energy_limit(max(cycles, self.least_cycles))
+
+
 def together(
     grid: SpatialGrid, mask: KeepMask, quantum: int, fewest_cycles: int = 0
 ) -> EnergySubproblem | SubproblemGroup:
     """The subproblem of the only combination of `grid`, or the group of those of all of them."""
-    if len(grid) == 1:
+    if len(grid) == 1 and grid.space.mapspace.factors == PERFECT:
         return EnergySubproblem(grid.space, mask, grid.spatial(0), quantum=quantum)
+    if len(grid) == 1:
+        return UnevenSubproblem(grid.space, mask, quantum=quantum, grid=grid, fewest_cycles=fewest_cycles)
     return SubproblemGroup(grid.space, mask, quantum=quantum, grid=grid, fewest_cycles=fewest_cycles)
