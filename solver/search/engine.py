@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import count, islice
 
 from model.cost import evaluate_in
+from model.extents import ANY
 from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
@@ -239,7 +240,7 @@ class Search:
         """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
         seed, objective = self._hints, self.goal.objective
         self._hints += 1
-        if not self.goal.limits:
+        if not self.goal.limits and self.space.mapspace.factors != ANY:
             for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
                 self._consider(priced)
 

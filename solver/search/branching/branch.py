@@ -122,6 +122,7 @@ class Family:
             spatial=(*node.spatial, candidates.member),
             extents=(*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
             moved=walk.moved(position),
+            held=walk.held(position) if node.held else (),
         )
 
 
@@ -216,6 +217,7 @@ class Branching:
             spatial=(),
             extents=(),
             moved=tuple(unmoved(view) for view in views),
+            held=(frozenset(),) * len(views) if self.space.mapspace.factors == ANY else (),
         )
         yield from self._visit(root)
 
@@ -447,7 +449,11 @@ class Branching:
         boundaries = self.bounds.boundaries.by_level[level]
         delivered = tuple((boundary, walk.delivered(boundary)) for boundary in boundaries)
         for boundary, words in delivered:
-            spent += boundary.extra(words)
+            if self.space.mapspace.factors == ANY and not self.space.views[boundary.place].window_dims:
+                cost = self.sub.cost(boundary.place, boundary.level, *walk.counted(boundary))
+                spent += np.minimum(np.maximum(cost - boundary.once, 0), INFINITY)
+            else:
+                spent += boundary.extra(words)
             boundary.price.add_loads(words, loads)
         least = np.minimum(spent + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)
