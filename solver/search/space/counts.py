@@ -35,15 +35,56 @@ class CountLattice(Lattice):
     Spatial factors have codes of their own, since any of them may be unrolled.
     """
 
+    grains: tuple[float, ...] = ()
+
+    @cached_property
+    def starts(self) -> tuple[IntArray, ...]:
+        """Per dimension, places in all numbers of tiles at which cells of similar ones begin."""
+        return tuple(self._starts(numbers_of_tiles(bound)) for bound in self.bounds)
+
+    def _starts(self, numbers: Sequence[int]) -> IntArray:
+        starts = list(range(len(numbers)))
+        for grain in self.grains:
+            ends = [*starts[1:], len(numbers)]
+            kept = [0]
+            for start, end in zip(starts[1:], ends[1:], strict=True):
+                if numbers[kept[-1]] > grain * numbers[end - 1]:
+                    kept.append(start)
+            starts = kept
+        return np.array(starts, dtype=np.int64)
+
+    @cached_property
+    def most(self) -> tuple[IntArray, ...]:
+        """Most tiles of each cell, descending."""
+        pairs = zip(self.bounds, self.starts, strict=True)
+        return tuple(np.array(numbers_of_tiles(bound), dtype=np.int64)[starts] for bound, starts in pairs)
+
     @cached_property
     def numbers(self) -> tuple[IntArray, ...]:
-        """Numbers of tiles of each dimension, descending."""
-        return tuple(np.array(numbers_of_tiles(bound), dtype=np.int64) for bound in self.bounds)
+        """Fewest tiles of each cell, descending: all numbers of tiles where cells have one each."""
+        pairs = zip(self.bounds, self.starts, strict=True)
+        return tuple(
+            np.array(numbers_of_tiles(bound), dtype=np.int64)[[*(starts[1:] - 1), -1]]
+            for bound, starts in pairs
+        )
 
     @cached_property
     def _divisors(self) -> tuple[tuple[int, ...], ...]:
-        pairs = zip(self.bounds, self.numbers, strict=True)
+        pairs = zip(self.bounds, self.most, strict=True)
         return tuple(tuple((-(-bound // numbers)).tolist()) for bound, numbers in pairs)
+
+    @cached_property
+    def _most_tiles(self) -> IntArray:
+        mesh = np.meshgrid(*self.most, indexing="ij")
+        return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
+
+    def cells_of(self, finer: CountLattice) -> IntArray:
+        """For each vector of a finer lattice the index of the cell that it lies in."""
+        index = np.zeros(finer.counts, dtype=np.int64)
+        for d, stride in enumerate(self.dim_strides):
+            cells = np.searchsorted(self.starts[d], finer.starts[d], side="right") - 1
+            index += (cells * stride).reshape([-1 if e == d else 1 for e in range(len(self.bounds))])
+        return index.reshape(finer.size)
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], ...]:
@@ -61,7 +102,7 @@ class CountLattice(Lattice):
         return self.numbers[dim].reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
     def place(self, dim: int, numbers: IntArray) -> IntArray:
-        """Places of numbers of tiles along an axis; of others, that of the next lower number."""
+        """Places of the cells of numbers of tiles along an axis."""
         return np.searchsorted(-self.numbers[dim], -numbers)
 
     def index(self, vector: Sequence[int]) -> int:
@@ -142,7 +183,7 @@ class CountLattice(Lattice):
         """Indices of the largest tiles of which there are as many as spatial factors outside."""
         factors, indices = self._factors(codes), np.zeros(len(codes), dtype=np.int64)
         for d, stride in enumerate(self.dim_strides):
-            indices += (np.searchsorted(-self.numbers[d], -factors[:, d], side="right") - 1) * stride
+            indices += (np.searchsorted(-self.most[d], -factors[:, d], side="right") - 1) * stride
         return indices
 
     def room_left(self, codes: IntArray) -> BoolArray:
@@ -164,7 +205,7 @@ class CountLattice(Lattice):
         products, origins = [], []
         for code in factors:
             places = np.flatnonzero(self.fitting(indices, code))
-            outside = -(-self.tiles[indices[places]] // np.array(self.factors(code), dtype=np.int64))
+            outside = -(-self._most_tiles[indices[places]] // np.array(self.factors(code), dtype=np.int64))
             products.append(self._indices(outside))
             origins.append(places)
         return np.concatenate(products), np.concatenate(origins)
@@ -181,7 +222,7 @@ class CountLattice(Lattice):
 
     def fitting(self, indices: IntArray, factor: int, whole: int = -1) -> BoolArray:
         """Which tiles at `indices` are so many that no instance is idle, and lie within the one `whole`."""
-        factors, tiles = np.array(self.factors(factor), dtype=np.int64), self.tiles[indices]
+        factors, tiles = np.array(self.factors(factor), dtype=np.int64), self._most_tiles[indices]
         busy = (tiles >= factors).all(axis=1)
         within: BoolArray = busy & (-(-tiles // factors) >= self.tiles[whole]).all(axis=1)
         return within
@@ -213,7 +254,14 @@ class CountSlot(Slot):
         return tuple(self._steps_of(dim) for dim in range(len(self.allowed)))
 
     def _steps_of(self, dim: int) -> BoolArray:
-        numbers = self.lattice.numbers[dim]
+        starts = self.lattice.starts[dim]
+        steps = self._fine_steps(dim)
+        for axis in range(2):
+            steps = np.logical_or.reduceat(steps, starts, axis=axis)
+        return steps
+
+    def _fine_steps(self, dim: int) -> BoolArray:
+        numbers = np.array(numbers_of_tiles(self.lattice.bounds[dim]), dtype=np.int64)
         outer, inner = numbers[:, None], numbers[None, :]
         if self.free[dim]:
             least = -(-inner // outer)
@@ -221,7 +269,7 @@ class CountSlot(Slot):
             return steps
         steps = np.zeros((len(numbers), len(numbers)), dtype=np.bool_)
         for factor in self.allowed[dim]:
-            steps[self.lattice.place(dim, -(-numbers // factor)), np.arange(len(numbers))] = True
+            steps[np.searchsorted(-numbers, numbers // -factor), np.arange(len(numbers))] = True
         return steps
 
     def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:

@@ -54,6 +54,13 @@ class SearchSpace:
     mapspace: Mapspace
     coarse: tuple[tuple[str, Steps], ...] = ()
     stop: Stop = field(default=never, compare=False, repr=False)
+    grains: tuple[float, ...] = ()
+
+    @cached_property
+    def coarser(self) -> tuple[SearchSpace, ...]:
+        """Spaces with cells of tiles, the coarsest first."""
+        grains = (1.15, 1.5, 2.5)
+        return tuple(SearchSpace(self.mapspace, grains=grains[:n]) for n in (3, 2, 1))
 
     @property
     def problem(self) -> Problem:
@@ -90,7 +97,7 @@ class SearchSpace:
         """All vectors of tile extents."""
         bounds = tuple(self.problem.bound[dim] for dim in self.active)
         if self.mapspace.factors == ANY:
-            return CountLattice(bounds)
+            return CountLattice(bounds, grains=self.grains)
         return Lattice(bounds, tuple((self.active.index(dim), steps) for dim, steps in self.coarse))
 
     @property
