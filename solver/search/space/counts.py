@@ -188,14 +188,22 @@ class CountLattice(Lattice):
 
     def room_left(self, codes: IntArray) -> BoolArray:
         """Which of all vectors have as many tiles as some of these spatial factors outside."""
-        return self.leaving_room(np.arange(self.size), codes.tolist())
+        return self._leaving(codes.tolist())
+
+    def _leaving(self, codes: Iterable[int]) -> BoolArray:
+        leaves = np.zeros(self.counts, dtype=np.bool_)
+        for code in set(codes):
+            leaves[tuple(slice(0, last) for last in self._roomy(code))] = True
+        return leaves.reshape(self.size)
+
+    def _roomy(self, code: int) -> list[int]:
+        """Per dimension, how many places have as many tiles as spatial factors outside."""
+        factors = self.factors(code)
+        return [int(np.searchsorted(-most, -f, side="right")) for most, f in zip(self.most, factors, strict=True)]
 
     def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
         """Which of the vectors at `indices` have as many tiles as some of the spatial factors."""
-        leaves = np.zeros(len(indices), dtype=np.bool_)
-        for code in factors:
-            leaves |= self.fitting(indices, code)
-        return leaves
+        return self._leaving(factors)[indices]
 
     def times(self, indices: IntArray, factors: Iterable[int]) -> tuple[IntArray, IntArray]:
         """Tiles outside of spatial factors around those at `indices`, and the places of these.
@@ -203,10 +211,19 @@ class CountLattice(Lattice):
         Both arrays have shape (products,), factor by factor; there is one factor at the least.
         """
         products, origins = [], []
+        inner = self.places[indices]
         for code in factors:
-            places = np.flatnonzero(self.fitting(indices, code))
-            outside = -(-self._most_tiles[indices[places]] // np.array(self.factors(code), dtype=np.int64))
-            products.append(self._indices(outside))
+            busy = np.ones(len(indices), dtype=np.bool_)
+            moved = [(d, f) for d, f in enumerate(self.factors(code)) if f > 1]
+            roomy = self._roomy(code)
+            for d, _ in moved:
+                busy &= inner[:, d] < roomy[d]
+            places = np.flatnonzero(busy)
+            outside = indices[places]
+            for d, factor in moved:
+                shift = self.place(d, -(-self.most[d] // factor)) - np.arange(self.counts[d])
+                outside = outside + (shift * self.dim_strides[d])[inner[places, d]]
+            products.append(outside)
             origins.append(places)
         return np.concatenate(products), np.concatenate(origins)
 
