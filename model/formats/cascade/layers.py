@@ -235,7 +235,22 @@ def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptio
         Reader(einsum.name, partial(_read_on_arch, einsum, names, setting, options, notes), place_of(einsum))
         for einsum, names in pairs
     )
-    return _network(loaded.workload, read_each(readers, "Einsum"), notes)
+    read = read_each(readers, "Einsum")
+    if any(map(_holds_several, read)):
+        notes.append(Note(ONE_PLACE))
+    return _network(loaded.workload, read, notes)
+
+
+ONE_PLACE = (
+    "each memory has one place in the loop nest here; AccelForge also places the tensors of a memory at "
+    "different heights, which may cost less"
+)
+
+
+def _holds_several(read: _Read) -> bool:
+    """Whether a memory inside of the outermost one may keep several tensors."""
+    spaces = {space.name for space in read.mapspace.problem.dataspaces}
+    return any(len(spaces - rules.bypass) > 1 for rules in read.mapspace.keep[1:])
 
 
 def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Network:

@@ -404,6 +404,16 @@ def test_other_settings_of_accelforge_are_noted():
     assert any("`mapper` sets AccelForge's own programs" in note.text for note in network.notes)
 
 
+@pytest.mark.parametrize(
+    ("tensors", "noted"),
+    [("{keep: weight, may_keep: All}", True), ("{keep: weight, may_keep: Nothing}", False)],
+)
+def test_places_at_other_heights_are_noted(tensors: str, noted: bool):
+    """They matter where a memory may keep several tensors."""
+    network = load(with_node("{keep: weight, may_keep: All}", tensors))
+    assert any("one place in the loop nest" in note.text for note in network.notes) is noted
+
+
 def test_other_values_of_a_sweep():
     settings = [
         parse_setting(text)[0] for text in ("Buffer.size=32", "Array.X.fanout=2", "Buffer.read.energy=0")
