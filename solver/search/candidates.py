@@ -14,7 +14,7 @@ from solver.search.branching.branch import LoadBounds
 from solver.search.goal import UNLIMITED, Goal
 from solver.search.stopping import Stop
 from solver.search.subproblems.energies import EnergySubproblem
-from solver.search.subproblems.groups import SubproblemGroup
+from solver.search.subproblems.groups import SubproblemGroup, UnevenSubproblem
 from solver.search.subproblems.loads import Searchable, loaded
 from solver.search.subproblems.mixes import Cost, MixedSubproblem
 
@@ -93,7 +93,7 @@ class Surveyed:
     @property
     def single(self) -> EnergySubproblem:
         """Its only subproblem."""
-        assert isinstance(self.sub, EnergySubproblem)  # groups are bounded by energy only
+        assert isinstance(self.sub, (EnergySubproblem, UnevenSubproblem))  # groups are bounded by energy only
         return self.sub
 
 
@@ -153,7 +153,7 @@ class Bounded:
 
 def of_one(bounds: AnyBounds) -> TypeGuard[LatticeBounds[EnergySubproblem]]:
     """Whether these are bounds of the energy of a single subproblem."""
-    return isinstance(bounds.sub, EnergySubproblem)
+    return isinstance(bounds.sub, (EnergySubproblem, UnevenSubproblem))
 
 
 Coming = Surveyed | Unopened

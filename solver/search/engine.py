@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count, islice
 
+from model.cost import evaluate_in
+from model.extents import ANY
 from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
@@ -238,7 +240,7 @@ class Search:
         """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
         seed, objective = self._hints, self.goal.objective
         self._hints += 1
-        if not self.goal.limits:
+        if not self.goal.limits and self.space.mapspace.factors != ANY:
             for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
                 self._consider(priced)
 
@@ -362,6 +364,10 @@ class Search:
         if skeleton.key in self._completed:
             return
         self._completed.add(skeleton.key)
+        if skeleton.classes:
+            mapping = skeleton.of_classes()
+            self._consider(Priced(mapping, evaluate_in(self.space.mapspace, mapping)))
+            return
         for priced in Completion(skeleton).best(self.goal, self.stop):
             self._consider(priced)
 

@@ -11,7 +11,11 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
+from dataclasses import replace
+
 import numpy as np
+
+from model.extents import PERFECT
 
 from model.mapspace import Mapspace
 from solver.processes import Workers
@@ -149,7 +153,7 @@ class Bounder:
     def _here(self, works: Sequence[Work[Sub]], stop: Stop) -> Iterator[LatticeBounds[Sub]]:
         for work in works:
             begin = time.monotonic()
-            bounds = LatticeBounds(work.sub, work.limit, stop=stop, within=work.within)
+            bounds = _bounded(work, stop)
             self._seconds += time.monotonic() - begin
             yield bounds
 
@@ -178,6 +182,32 @@ class Bounder:
         stages = zip(self._space.stages, sub.spatial, strict=True)
         places = (next(i for i, choice in enumerate(stage) if choice is chosen) for stage, chosen in stages)
         return tuple(np.array([place]) for place in places)
+
+
+def _bounded(work: Work[Sub], stop: Stop) -> LatticeBounds[Sub]:
+    """Bound a subproblem, cells of tiles first where there are many."""
+    space = work.sub.space
+    if space.mapspace.factors == PERFECT or space.lattice.size < 4000:
+        return LatticeBounds(work.sub, work.limit, stop=stop, within=work.within)
+    within, last = None, None
+    for coarse in space.coarser:
+        if coarse.lattice.size * 2 > space.lattice.size:
+            continue
+        sub = replace(work.sub, space=coarse, grid=SpatialGrid(coarse, work.sub.grid.choices))
+        cells = None
+        if within is not None:
+            cells = tuple(np.flatnonzero(np.isin(last.lattice.cells_of(coarse.lattice), own)) for own in within)
+        bounds = LatticeBounds(sub, work.limit, stop=stop, within=cells)
+        if bounds.empty:
+            return LatticeBounds(work.sub, work.limit, bounds.tables, within=work.within)
+        within, last = bounds.survivors, coarse
+    if within is None:
+        return LatticeBounds(work.sub, work.limit, stop=stop, within=work.within)
+    of = last.lattice.cells_of(space.lattice)
+    tiles = tuple(np.flatnonzero(np.isin(of, own)) for own in within)
+    if work.within is not None:
+        tiles = tuple(np.intersect1d(a, b) for a, b in zip(tiles, work.within, strict=True))
+    return LatticeBounds(work.sub, work.limit, stop=stop, within=tiles)
 
 
 def _is_answered(future: Future[BoundTables], stop: Stop) -> bool:

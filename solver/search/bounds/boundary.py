@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from model.extents import ANY
 from solver.search.arrays import IntArray
 from solver.search.bounds.tables import Row
 from solver.search.space.lattice import INFINITY
@@ -150,8 +151,25 @@ class Boundary:
         docs/search.md, "The lattice": reuse is charged where it ends.
         """
         repeated, begun = self._least
+        if self.sub.space.mapspace.factors == ANY:
+            return self._reused_unevenly(level, tiles, runs)
         deliveries = self._deliveries(level, tiles, runs) * repeats
         return self._extra_of(repeated * np.maximum(deliveries - 1, 0) + begun)
+
+    def _reused_unevenly(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
+        """The same with remainders: the last round of tiles may have work for one child only.
+
+        With s children and T tiles there are s (T - 1) + 1 copies at least, which is no less than s T / 2, and s
+        if T is 1, since no child is idle all the time.
+        """
+        view = self.sub.space.views[self.place]
+        outside = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        if runs is not None:
+            outside = -(-outside // runs)
+        children = self.sub.unused_above(self.place, self.level) // self.sub.unused_above(self.place, level)
+        dims = len(view.irrelevant) if children > 1 else 0
+        copies = np.where(outside == 1, children, np.maximum(outside, -(-outside * children // (1 << dims))))
+        return self.extra(np.maximum(times(copies, self._least[1]), self.once_words))
 
     def _deliveries(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
         """Iterations outside of the tile of `level` that repeat deliveries, but for `runs`."""

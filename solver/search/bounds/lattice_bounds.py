@@ -250,7 +250,8 @@ class LatticeBounds(Generic[Sub_co]):
 
     def _fillable(self, unrollings: Sequence[int]) -> IntArray:
         """0 for the tiles that loops of the innermost level and its fanouts can make up."""
-        made_up = self.space.slots[-1].products(np.array(unrollings))
+        around, _ = self.space.lattice.times(np.zeros(1, dtype=np.int64), unrollings)
+        made_up = self.space.slots[-1].products(around)
         return np.where(made_up, 0, INFINITY)
 
     def _stage(

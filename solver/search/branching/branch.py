@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from model.extents import ANY
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.bounds.boundary import Boundary
 from solver.search.bounds.lattice_bounds import LatticeBounds
@@ -121,6 +122,7 @@ class Family:
             spatial=(*node.spatial, candidates.member),
             extents=(*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
             moved=walk.moved(position),
+            held=walk.held(position) if node.held else (),
         )
 
 
@@ -215,6 +217,7 @@ class Branching:
             spatial=(),
             extents=(),
             moved=tuple(unmoved(view) for view in views),
+            held=(frozenset(),) * len(views) if self.space.mapspace.factors == ANY else (),
         )
         yield from self._visit(root)
 
@@ -275,6 +278,8 @@ class Branching:
 
     def _may_improve_exactly(self, node: Node) -> bool:
         """Whether mappings of `node` may improve once it is known what its fanouts hand out."""
+        if self.space.mapspace.factors == ANY:
+            return True
         spent, loads = self._multicast.beyond(node)
         if not spent and not loads.any():
             return True
@@ -335,6 +340,9 @@ class Branching:
 
     def _leaves(self, node: Node) -> Iterator[Skeleton]:
         lattice, slot = self.space.lattice, self.space.slots[-1]
+        if self.space.mapspace.factors == ANY:
+            yield from self._uneven_leaves(node)
+            return
         extents = lattice.vector(node.tile)
         for member in self.sub.spatial[-1].members:
             pairs = list(zip(extents, member.factors, strict=True))
@@ -343,6 +351,18 @@ class Branching:
             factors = tuple(extent // factor for extent, factor in pairs)
             if all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
                 yield Skeleton(self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member))
+
+    def _uneven_leaves(self, node: Node) -> Iterator[Skeleton]:
+        lattice, slot = self.space.lattice, self.space.slots[-1]
+        tiles = lattice.tiles[node.tile].tolist()
+        for member in self.sub.spatial[-1].members:
+            inner = [-(-b // s) for b, s in zip(lattice.bounds, member.factors, strict=True)]
+            factors = tuple(-(-i // t) for i, t in zip(inner, tiles, strict=True))
+            fits = all(-(-i // f) == t for i, f, t in zip(inner, factors, tiles, strict=True))
+            if fits and all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
+                yield Skeleton(
+                    self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member), node.orders
+                )
 
     def _families(self, node: Node) -> Iterator[Family]:
         stage = self.bounds.stages[node.level]
@@ -399,8 +419,15 @@ class Branching:
         tiles = stage.tiles[places]
         fits = lattice.fitting(tiles, lattice.code(member.factors), node.tile)
         places, tiles = places[fits], tiles[fits]
-        inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
-        candidates = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)
+        if self.space.mapspace.factors == ANY:
+            inner = -(-lattice.tiles[tiles] // np.array(member.factors, dtype=np.int64))
+            outer = lattice.tiles[node.tile]
+            loops = -(-inner // outer)
+            fits = (-(-inner // loops) == outer).all(axis=1)
+            candidates = InnerTiles(places, tiles, loops, member).only(fits)
+        else:
+            inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
+            candidates = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)
         for d, allowed in enumerate(slot.allowed):
             if not slot.free[d]:
                 candidates = candidates.only(np.isin(candidates.loops[:, d], sorted(allowed)))
@@ -422,7 +449,11 @@ class Branching:
         boundaries = self.bounds.boundaries.by_level[level]
         delivered = tuple((boundary, walk.delivered(boundary)) for boundary in boundaries)
         for boundary, words in delivered:
-            spent += boundary.extra(words)
+            if self.space.mapspace.factors == ANY and not self.space.views[boundary.place].window_dims:
+                cost = self.sub.cost(boundary.place, boundary.level, *walk.counted(boundary))
+                spent += np.minimum(np.maximum(cost - boundary.once, 0), INFINITY)
+            else:
+                spent += boundary.extra(words)
             boundary.price.add_loads(words, loads)
         least = np.minimum(spent + walk.inside(self.bounds, level, candidates.places), INFINITY)
         busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)

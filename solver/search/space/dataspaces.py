@@ -211,13 +211,19 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
     boxes = [_box(c, extents) for c in space.components]
     ones = np.ones(lattice.size, dtype=np.int64)
     tile = math.prod(boxes, start=ones)
-    covered = [
-        box * math.prod((ratios[:, d] for d in c.dims), start=ones)
-        for c, box in zip(space.components, boxes, strict=True)
-    ]
+    covered = [_covered(c, box, ratios, lattice) for c, box in zip(space.components, boxes, strict=True)]
     plain = math.prod(covered, start=ones)
     irrelevant = math.prod((ratios[:, d] for d in space.irrelevant), start=ones)
     return Tables(tile, plain, irrelevant, tuple(boxes))
+
+
+def _covered(component: Component, box: IntArray, tiles: IntArray, lattice: Lattice) -> IntArray:
+    """Words of all tiles along a component, short ones as they are."""
+    number = math.prod((tiles[:, d] for d in component.dims), start=np.ones(lattice.size, dtype=np.int64))
+    if not component.linear:
+        return number * box if not hasattr(lattice, "numbers") else number
+    ((*terms,),) = component.ranks
+    return number + sum(abs(c) * (lattice.bounds[d] - tiles[:, d]) * (number // tiles[:, d]) for d, c in terms)
 
 
 def _box(component: Component, extents: IntArray) -> IntArray:

@@ -221,6 +221,14 @@ class Lattice:
     def _any_loops(self) -> Slot:
         return Slot(self, tuple(frozenset(self.divisors_of(d)) for d in range(len(self.bounds))))
 
+    def slot(self, allowed: Sequence[frozenset[int]]) -> Slot:
+        """The temporal factors of a level."""
+        return Slot(self, tuple(allowed))
+
+    def loop_factors(self, dim: int) -> Sequence[int]:
+        """All temporal factors of a dimension."""
+        return self.divisors_of(dim)
+
     def room_left(self, codes: IntArray) -> BoolArray:
         """Which of all vectors, shape (size,), leave room for some of these spatial factors outside."""
         rooms: BoolArray = self._any_loops.products(codes)[::-1]

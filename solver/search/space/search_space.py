@@ -12,9 +12,11 @@ import numpy as np
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.choices import keep_options
 from model.cost.prices import network_latency
+from model.extents import ANY
 from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.arrays import BoolArray, IntArray
+from solver.search.space.counts import CountLattice
 from solver.search.space.dataspaces import DataspaceView, Tables, tables, view
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of
 from solver.search.space.lattice import Lattice, Slot, Steps
@@ -52,6 +54,13 @@ class SearchSpace:
     mapspace: Mapspace
     coarse: tuple[tuple[str, Steps], ...] = ()
     stop: Stop = field(default=never, compare=False, repr=False)
+    grains: tuple[float, ...] = ()
+
+    @cached_property
+    def coarser(self) -> tuple[SearchSpace, ...]:
+        """Spaces with cells of tiles, the coarsest first."""
+        grains = (1.15, 1.5, 2.5)
+        return tuple(SearchSpace(self.mapspace, grains=grains[:n]) for n in (3, 2, 1))
 
     @property
     def problem(self) -> Problem:
@@ -86,8 +95,10 @@ class SearchSpace:
     @cached_property
     def lattice(self) -> Lattice:
         """All vectors of tile extents."""
-        coarse = tuple((self.active.index(dim), steps) for dim, steps in self.coarse)
-        return Lattice(tuple(self.problem.bound[dim] for dim in self.active), coarse)
+        bounds = tuple(self.problem.bound[dim] for dim in self.active)
+        if self.mapspace.factors == ANY:
+            return CountLattice(bounds, grains=self.grains)
+        return Lattice(bounds, tuple((self.active.index(dim), steps) for dim, steps in self.coarse))
 
     @property
     def estimated_bytes(self) -> int:
@@ -121,9 +132,9 @@ class SearchSpace:
         allowed = []
         for d, dim in enumerate(self.active):
             of_dim = [rule for rule in rules.factors if rule.dim == dim]
-            factors = self.lattice.divisors_of(d)
+            factors = self.lattice.loop_factors(d)
             allowed.append(frozenset(f for f in factors if all(r.allows(f) for r in of_dim)))
-        return Slot(self.lattice, tuple(allowed))
+        return self.lattice.slot(allowed)
 
     @cached_property
     def excluded(self) -> bool:
@@ -159,7 +170,7 @@ class SearchSpace:
         fanouts = [self.architecture.fanouts[number] for number in places]
         rules = [self.mapspace.spatial[number] for number in places]
         options = [
-            fanout_choices(fanout, own, self.problem.dims, self.active, self.lattice.bounds)
+            fanout_choices(fanout, own, self.problem.dims, self.active, self.lattice.bounds, self.mapspace.factors)
             for fanout, own in zip(fanouts, rules, strict=True)
         ]
         gated = any(level.gating_fanouts in places[1:] for level in self.levels)

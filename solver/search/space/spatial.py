@@ -10,8 +10,9 @@ import numpy as np
 
 from model.architecture import Fanout
 from model.choices import SideOrder
+from model.extents import Extents
+from model.extents import Factors as Factors_
 from model.mapspace import SpatialRules
-from model.numbers import divisors
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.lattice import Lattice
 
@@ -27,7 +28,8 @@ class FanoutChoice:
 
 
 def fanout_choices(
-    fanout: Fanout, rules: SpatialRules, all_dims: Sequence[str], active: Sequence[str], bounds: Sequence[int]
+    fanout: Fanout, rules: SpatialRules, all_dims: Sequence[str], active: Sequence[str], bounds: Sequence[int],
+    kind: Factors_,
 ) -> list[FanoutChoice]:
     """All factor vectors that `rules` and the mesh allow, each with one arrangement on the mesh.
 
@@ -39,7 +41,7 @@ def fanout_choices(
     for dim, bound in zip(active, bounds, strict=True):
         of_dim = [rule for rule in rules.factors if rule.dim == dim]
         longest = max(fanout.mesh_x, fanout.mesh_y)
-        candidates.append([f for f in divisors(bound) if f <= longest and all(r.allows(f) for r in of_dim)])
+        candidates.append([f for f in (Extents(bound, kind).factors(1)) if f <= longest and all(r.allows(f) for r in of_dim)])
     arranger = _Arranger(fanout, rules, all_dims, active)
     choices = []
     for factors in _vectors(candidates, fanout.size):

@@ -172,7 +172,8 @@ class TilePairs:
         if self._below is None:
             return np.ones(len(self.inner.tiles), dtype=np.bool_)
         unrollings = self.space.stage_tables[self.inner.place].unrollings[self._below]
-        return self.space.slots[self.inner.place].products(unrollings)[self.inner.tiles]
+        around, _ = self.space.lattice.times(np.zeros(1, dtype=np.int64), unrollings)
+        return self.space.slots[self.inner.place].products(around)[self.inner.tiles]
 
     def added(self, outer: Rates, inner: Rates, grid: SpatialGrid, room: FloatArray) -> FloatArray:
         """By how much both levels cost more together than each alone, up to `room`.

@@ -1,0 +1,313 @@
+"""Tiles where the last one along a dimension may be short: vectors of numbers of tiles.
+
+With tiles of extent x, a dimension of bound N has T = ceil(N / x) of them. What is counted at a boundary
+follows from T, and a loop of f iterations around the tiles leaves ceil(T / f). So a vector holds the numbers
+of tiles; its extents are the least that have so many. There are about 2 sqrt(N) numbers per dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solver.search.arrays import BoolArray, IntArray
+from solver.search.space.lattice import INFINITY, Lattice, Slot
+from solver.search.space.packing import Packed
+
+
+def numbers_of_tiles(bound: int) -> tuple[int, ...]:
+    """All numbers of tiles that some extent has, descending: from tiles of one iteration to a single tile."""
+    numbers = [bound]
+    while numbers[-1] > 1:
+        # The least extent that leaves fewer tiles.
+        extent = -(-bound // (numbers[-1] - 1))
+        numbers.append(-(-bound // extent))
+    return tuple(numbers)
+
+
+@dataclass(frozen=True)
+class CountLattice(Lattice):
+    """Vectors of numbers of tiles, one axis per dimension, tiles growing along it.
+
+    Spatial factors have codes of their own, since any of them may be unrolled.
+    """
+
+    grains: tuple[float, ...] = ()
+
+    @cached_property
+    def starts(self) -> tuple[IntArray, ...]:
+        """Per dimension, places in all numbers of tiles at which cells of similar ones begin."""
+        return tuple(self._starts(numbers_of_tiles(bound)) for bound in self.bounds)
+
+    def _starts(self, numbers: Sequence[int]) -> IntArray:
+        starts = list(range(len(numbers)))
+        for grain in self.grains:
+            ends = [*starts[1:], len(numbers)]
+            kept = [0]
+            for start, end in zip(starts[1:], ends[1:], strict=True):
+                if numbers[kept[-1]] > grain * numbers[end - 1]:
+                    kept.append(start)
+            starts = kept
+        return np.array(starts, dtype=np.int64)
+
+    @cached_property
+    def most(self) -> tuple[IntArray, ...]:
+        """Most tiles of each cell, descending."""
+        pairs = zip(self.bounds, self.starts, strict=True)
+        return tuple(np.array(numbers_of_tiles(bound), dtype=np.int64)[starts] for bound, starts in pairs)
+
+    @cached_property
+    def numbers(self) -> tuple[IntArray, ...]:
+        """Fewest tiles of each cell, descending: all numbers of tiles where cells have one each."""
+        pairs = zip(self.bounds, self.starts, strict=True)
+        return tuple(
+            np.array(numbers_of_tiles(bound), dtype=np.int64)[[*(starts[1:] - 1), -1]]
+            for bound, starts in pairs
+        )
+
+    @cached_property
+    def _divisors(self) -> tuple[tuple[int, ...], ...]:
+        pairs = zip(self.bounds, self.most, strict=True)
+        return tuple(tuple((-(-bound // numbers)).tolist()) for bound, numbers in pairs)
+
+    @cached_property
+    def _most_tiles(self) -> IntArray:
+        mesh = np.meshgrid(*self.most, indexing="ij")
+        return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
+
+    def cells_of(self, finer: CountLattice) -> IntArray:
+        """For each vector of a finer lattice the index of the cell that it lies in."""
+        index = np.zeros(finer.counts, dtype=np.int64)
+        for d, stride in enumerate(self.dim_strides):
+            cells = np.searchsorted(self.starts[d], finer.starts[d], side="right") - 1
+            index += (cells * stride).reshape([-1 if e == d else 1 for e in range(len(self.bounds))])
+        return index.reshape(finer.size)
+
+    @cached_property
+    def axes(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (dimension, 0, largest place), one per dimension: there are no primes."""
+        return tuple((d, 0, len(numbers) - 1) for d, numbers in enumerate(self.numbers))
+
+    @cached_property
+    def tiles(self) -> IntArray:
+        """Tiles that cover each dimension, for every vector, shape (size, dimensions)."""
+        mesh = np.meshgrid(*self.numbers, indexing="ij")
+        return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
+
+    def tiles_along(self, dim: int) -> IntArray:
+        """Tiles that cover a dimension, along its axis of tables of shape `counts`."""
+        return self.numbers[dim].reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
+
+    def place(self, dim: int, numbers: IntArray) -> IntArray:
+        """Places of the cells of numbers of tiles along an axis."""
+        return np.searchsorted(-self.numbers[dim], -numbers)
+
+    def index(self, vector: Sequence[int]) -> int:
+        """Linear index of the tiles of any extents within the bounds."""
+        return int(self._index(np.array([vector], dtype=np.int64))[0])
+
+    def _index(self, extents: IntArray) -> IntArray:
+        """Linear indices of the tiles of extents, shape (tiles, dimensions)."""
+        tiles = -(-np.array(self.bounds, dtype=np.int64) // extents)
+        return self._indices(tiles)
+
+    def _indices(self, tiles: IntArray) -> IntArray:
+        """Linear indices of numbers of tiles, shape (vectors, dimensions)."""
+        indices: IntArray = np.zeros(len(tiles), dtype=np.int64)
+        for d, stride in enumerate(self.dim_strides):
+            indices += self.place(d, tiles[:, d]) * stride
+        return indices
+
+    @property
+    def packed(self) -> tuple[Packed, ...]:
+        """None: vectors are compared by their numbers."""
+        return ()
+
+    def least_prime(self, dim: int) -> int:
+        """The fewest iterations of a loop."""
+        return 2
+
+    # Spatial factors.
+
+    @cached_property
+    def _codes(self) -> dict[tuple[int, ...], int]:
+        return {(1,) * len(self.bounds): 0}
+
+    @cached_property
+    def _vectors(self) -> list[tuple[int, ...]]:
+        return [(1,) * len(self.bounds)]
+
+    def has(self, factors: Sequence[int]) -> bool:
+        """Whether these are within the bounds."""
+        return all(factor <= bound for factor, bound in zip(factors, self.bounds, strict=True))
+
+    def code(self, factors: Sequence[int]) -> int:
+        """A number for spatial factors."""
+        vector = tuple(int(factor) for factor in factors)
+        code = self._codes.setdefault(vector, len(self._vectors))
+        if code == len(self._vectors):
+            self._vectors.append(vector)
+        return code
+
+    def factors(self, code: int) -> tuple[int, ...]:
+        """The spatial factors that have this code."""
+        return self._vectors[code]
+
+    def _factors(self, codes: IntArray) -> IntArray:
+        """Factors of several codes, shape (codes, dimensions)."""
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        vectors = [self._vectors[code] for code in distinct.tolist()]
+        return np.array(vectors, dtype=np.int64).reshape(len(vectors), len(self.bounds))[inverse]
+
+    def product(self, codes: IntArray, others: IntArray) -> IntArray:
+        """Codes of products of spatial factors."""
+        codes, others = np.broadcast_arrays(codes, others)
+        # Most pairs come many times.
+        pairs, inverse = np.unique(np.stack([codes, others]), axis=1, return_inverse=True)
+        products = self._factors(pairs[0]) * self._factors(pairs[1])
+        found = np.array([self.code(vector) for vector in products.tolist()], dtype=np.int64)
+        return found[inverse.reshape(-1)]
+
+    def common(self, codes: IntArray) -> int:
+        """Code of the largest factors that none of some others are below."""
+        return self.code(self._factors(codes).min(axis=0).tolist())
+
+    def unrolled(self, codes: IntArray) -> IntArray:
+        """Indices of the tiles of spatial factors alone, with one iteration in each instance."""
+        return self._index(np.minimum(self._factors(codes), np.array(self.bounds)))
+
+    def largest_below(self, codes: IntArray) -> IntArray:
+        """Indices of the largest tiles of which there are as many as spatial factors outside."""
+        factors, indices = self._factors(codes), np.zeros(len(codes), dtype=np.int64)
+        for d, stride in enumerate(self.dim_strides):
+            indices += (np.searchsorted(-self.most[d], -factors[:, d], side="right") - 1) * stride
+        return indices
+
+    def room_left(self, codes: IntArray) -> BoolArray:
+        """Which of all vectors have as many tiles as some of these spatial factors outside."""
+        return self._leaving(codes.tolist())
+
+    def _leaving(self, codes: Iterable[int]) -> BoolArray:
+        leaves = np.zeros(self.counts, dtype=np.bool_)
+        for code in set(codes):
+            leaves[tuple(slice(0, last) for last in self._roomy(code))] = True
+        return leaves.reshape(self.size)
+
+    def _roomy(self, code: int) -> list[int]:
+        """Per dimension, how many places have as many tiles as spatial factors outside."""
+        factors = self.factors(code)
+        return [int(np.searchsorted(-most, -f, side="right")) for most, f in zip(self.most, factors, strict=True)]
+
+    def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
+        """Which of the vectors at `indices` have as many tiles as some of the spatial factors."""
+        return self._leaving(factors)[indices]
+
+    def times(self, indices: IntArray, factors: Iterable[int]) -> tuple[IntArray, IntArray]:
+        """Tiles outside of spatial factors around those at `indices`, and the places of these.
+
+        Both arrays have shape (products,), factor by factor; there is one factor at the least.
+        """
+        products, origins = [], []
+        inner = self.places[indices]
+        for code in factors:
+            busy = np.ones(len(indices), dtype=np.bool_)
+            moved = [(d, f) for d, f in enumerate(self.factors(code)) if f > 1]
+            roomy = self._roomy(code)
+            for d, _ in moved:
+                busy &= inner[:, d] < roomy[d]
+            places = np.flatnonzero(busy)
+            outside = indices[places]
+            for d, factor in moved:
+                shift = self.place(d, -(-self.most[d] // factor)) - np.arange(self.counts[d])
+                outside = outside + (shift * self.dim_strides[d])[inner[places, d]]
+            products.append(outside)
+            origins.append(places)
+        return np.concatenate(products), np.concatenate(origins)
+
+    def dividing(self, first: IntArray, second: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the places of pairs of spatial factors whose product is within the bounds."""
+        rows = max(1, most // max(1, len(second)))
+        near, far = self._factors(first), self._factors(second)
+        bounds = np.array(self.bounds, dtype=np.int64)
+        for start in range(0, len(first), rows):
+            fits = (near[start : start + rows, None] * far[None] <= bounds).all(axis=2)
+            one, other = np.nonzero(fits)
+            yield one + start, other
+
+    def fitting(self, indices: IntArray, factor: int, whole: int = -1) -> BoolArray:
+        """Which tiles at `indices` are so many that no instance is idle, and lie within the one `whole`."""
+        factors, tiles = np.array(self.factors(factor), dtype=np.int64), self._most_tiles[indices]
+        busy = (tiles >= factors).all(axis=1)
+        within: BoolArray = busy & (-(-tiles // factors) >= self.tiles[whole]).all(axis=1)
+        return within
+
+    def slot(self, allowed: Sequence[frozenset[int]]) -> Slot:
+        """The temporal factors of a level."""
+        return CountSlot(self, tuple(allowed))
+
+    def loop_factors(self, dim: int) -> Sequence[int]:
+        """All temporal factors of a dimension."""
+        return range(1, self.bounds[dim] + 1)
+
+
+@dataclass(frozen=True)
+class CountSlot(Slot):
+    """The temporal factors that one storage level may have, where any are factors."""
+
+    lattice: CountLattice
+
+    @cached_property
+    def free(self) -> tuple[bool, ...]:
+        """Per dimension, whether every factor is allowed."""
+        pairs = zip(self.lattice.bounds, self.allowed, strict=True)
+        return tuple(len(allowed) == bound for bound, allowed in pairs)
+
+    @cached_property
+    def _steps(self) -> tuple[BoolArray, ...]:
+        """Per dimension, which numbers of tiles (rows) a loop leaves of which (columns)."""
+        return tuple(self._steps_of(dim) for dim in range(len(self.allowed)))
+
+    def _steps_of(self, dim: int) -> BoolArray:
+        starts = self.lattice.starts[dim]
+        steps = self._fine_steps(dim)
+        for axis in range(2):
+            steps = np.logical_or.reduceat(steps, starts, axis=axis)
+        return steps
+
+    def _fine_steps(self, dim: int) -> BoolArray:
+        numbers = np.array(numbers_of_tiles(self.lattice.bounds[dim]), dtype=np.int64)
+        outer, inner = numbers[:, None], numbers[None, :]
+        if self.free[dim]:
+            least = -(-inner // outer)
+            steps: BoolArray = (outer <= inner) & (-(-inner // least) == outer)
+            return steps
+        steps = np.zeros((len(numbers), len(numbers)), dtype=np.bool_)
+        for factor in self.allowed[dim]:
+            steps[np.searchsorted(-numbers, numbers // -factor), np.arange(len(numbers))] = True
+        return steps
+
+    def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
+        """As of `Slot`."""
+        rows, columns = self.lattice.places[targets], self.lattice.places[sources]
+        connects = np.ones((len(targets), len(sources)), dtype=np.bool_)
+        every = range(len(self.allowed))
+        moving = [d for d in (every if dims is None else dims) if not self.trivial[d]]
+        still = [d for d in every if d not in moving]
+        if any(1 not in self.allowed[d] for d in still):
+            return np.zeros_like(connects)
+        for d in moving:
+            connects &= self._steps[d][rows[:, d]][:, columns[:, d]]
+        for d in still:
+            connects &= rows[:, d, None] == columns[None, :, d]
+        return connects
+
+    def _sweep_listed(self, table: IntArray, dim: int) -> IntArray:
+        stride = self.lattice.dim_strides[dim]
+        old = table.reshape(-1, self.lattice.counts[dim], stride)
+        new = np.full_like(old, INFINITY)
+        for target, source in np.argwhere(self._steps[dim]).tolist():
+            np.minimum(new[:, target], old[:, source], out=new[:, target])
+        return new.reshape(table.shape)
