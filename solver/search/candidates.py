@@ -14,9 +14,9 @@ from solver.search.branching.branch import LoadBounds
 from solver.search.goal import UNLIMITED, Goal
 from solver.search.stopping import Stop
 from solver.search.subproblems.energies import EnergySubproblem
-from solver.search.subproblems.groups import SubproblemGroup, UnevenSubproblem
+from solver.search.subproblems.groups import SubproblemGroup
 from solver.search.subproblems.loads import Searchable, loaded
-from solver.search.subproblems.mixes import Cost, MixedSubproblem
+from solver.search.subproblems.mixes import Cost, MixedSubproblem, UnevenMix
 
 WEIGHTS = (Fraction(1, 64), Fraction(1, 16), Fraction(1, 4), Fraction(1))
 """Weights of a cost beside another one, which are tried in turn."""
@@ -63,9 +63,8 @@ def sift(
             Fraction(1) if number == leading else weight if number in beside else Fraction(0)
             for number in range(len(costs))
         )
-        mixed = MixedSubproblem(
-            origin.space, origin.mask, origin.spatial, mixed=tuple(costs), weights=weights
-        )
+        kind = UnevenMix if origin.space.uneven else MixedSubproblem
+        mixed = kind(origin.space, origin.mask, origin.spatial, mixed=tuple(costs), weights=weights)
         bounds = LatticeBounds(mixed, mixed.limit, pairwise=pairwise, stop=stop, within=within)
         if bounds.empty or enough(mixed, bounds.least):
             return None
@@ -93,7 +92,7 @@ class Surveyed:
     @property
     def single(self) -> EnergySubproblem:
         """Its only subproblem."""
-        assert isinstance(self.sub, (EnergySubproblem, UnevenSubproblem))  # groups are bounded by energy only
+        assert isinstance(self.sub, EnergySubproblem)  # groups are bounded by energy only
         return self.sub
 
 
@@ -153,7 +152,7 @@ class Bounded:
 
 def of_one(bounds: AnyBounds) -> TypeGuard[LatticeBounds[EnergySubproblem]]:
     """Whether these are bounds of the energy of a single subproblem."""
-    return isinstance(bounds.sub, (EnergySubproblem, UnevenSubproblem))
+    return isinstance(bounds.sub, EnergySubproblem)
 
 
 Coming = Surveyed | Unopened

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count, islice
 
-from model.cost import evaluate_in
-from model.extents import ANY
 from model.mapspace import Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
@@ -19,6 +17,7 @@ from solver.search.bounds.lattice_bounds import AnyBounds, LatticeBounds
 from solver.search.branching.branch import Branching, LoadBounds
 from solver.search.branching.completion import Completion, Priced, Skeleton, SkeletonKey
 from solver.search.branching.core import Core, fits_core
+from solver.search.branching.uneven import UnevenSkeleton
 from solver.search.candidates import (
     Bounded,
     Candidate,
@@ -240,7 +239,7 @@ class Search:
         """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
         seed, objective = self._hints, self.goal.objective
         self._hints += 1
-        if not self.goal.limits and self.space.mapspace.factors != ANY:
+        if not self.goal.limits and not self.space.uneven:
             for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
                 self._consider(priced)
 
@@ -364,11 +363,8 @@ class Search:
         if skeleton.key in self._completed:
             return
         self._completed.add(skeleton.key)
-        if skeleton.classes:
-            mapping = skeleton.of_classes()
-            self._consider(Priced(mapping, evaluate_in(self.space.mapspace, mapping)))
-            return
-        for priced in Completion(skeleton).best(self.goal, self.stop):
+        completion = skeleton if isinstance(skeleton, UnevenSkeleton) else Completion(skeleton)
+        for priced in completion.best(self.goal, self.stop):
             self._consider(priced)
 
     def _consider(self, priced: Priced) -> None:

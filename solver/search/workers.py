@@ -11,17 +11,14 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
-from dataclasses import replace
-
 import numpy as np
-
-from model.extents import PERFECT
 
 from model.mapspace import Mapspace
 from solver.processes import Workers
 from solver.search.arrays import IntArray
 from solver.search.bounds.lattice_bounds import LatticeBounds, Survivors
 from solver.search.bounds.tables import BoundTables
+from solver.search.space.counts import CountLattice
 from solver.search.space.grid import SpatialGrid
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.lattice import Steps
@@ -42,6 +39,13 @@ MOST_LOSSES = 3
 
 POLL_S = 0.1
 """How often it is asked whether to stop, while workers are busy."""
+
+
+MANY_TILES = 1 << 12
+"""Numbers of tiles from which on cells of them are bounded first."""
+
+FEWER = 2
+"""By what factor cells have to be fewer."""
 
 
 class Load(NamedTuple):
@@ -185,29 +189,31 @@ class Bounder:
 
 
 def _bounded(work: Work[Sub], stop: Stop) -> LatticeBounds[Sub]:
-    """Bound a subproblem, cells of tiles first where there are many."""
-    space = work.sub.space
-    if space.mapspace.factors == PERFECT or space.lattice.size < 4000:
-        return LatticeBounds(work.sub, work.limit, stop=stop, within=work.within)
-    within, last = None, None
-    for coarse in space.coarser:
-        if coarse.lattice.size * 2 > space.lattice.size:
-            continue
-        sub = replace(work.sub, space=coarse, grid=SpatialGrid(coarse, work.sub.grid.choices))
-        cells = None
-        if within is not None:
-            cells = tuple(np.flatnonzero(np.isin(last.lattice.cells_of(coarse.lattice), own)) for own in within)
-        bounds = LatticeBounds(sub, work.limit, stop=stop, within=cells)
+    """Bound a subproblem: where there are many numbers of tiles, first for cells of similar ones."""
+    sub, space = work.sub, work.sub.space
+    if not space.uneven or space.lattice.size < MANY_TILES:
+        return LatticeBounds(sub, work.limit, stop=stop, within=work.within)
+    cells: Survivors | None = None
+    coarse: SearchSpace | None = None
+    for finer in (own for own in space.coarser if FEWER * own.lattice.size <= space.lattice.size):
+        cells = _opened(coarse, cells, finer)
+        bounds = LatticeBounds(sub.on(finer), work.limit, stop=stop, within=cells)
         if bounds.empty:
-            return LatticeBounds(work.sub, work.limit, bounds.tables, within=work.within)
-        within, last = bounds.survivors, coarse
-    if within is None:
-        return LatticeBounds(work.sub, work.limit, stop=stop, within=work.within)
-    of = last.lattice.cells_of(space.lattice)
-    tiles = tuple(np.flatnonzero(np.isin(of, own)) for own in within)
-    if work.within is not None:
-        tiles = tuple(np.intersect1d(a, b) for a, b in zip(tiles, work.within, strict=True))
-    return LatticeBounds(work.sub, work.limit, stop=stop, within=tiles)
+            return LatticeBounds(sub, work.limit, bounds.tables, within=work.within)
+        cells, coarse = bounds.survivors, finer
+    within = _opened(coarse, cells, space)
+    if within is not None and work.within is not None:
+        within = tuple(np.intersect1d(*pair) for pair in zip(within, work.within, strict=True))
+    return LatticeBounds(sub, work.limit, stop=stop, within=work.within if within is None else within)
+
+
+def _opened(coarse: SearchSpace | None, cells: Survivors | None, space: SearchSpace) -> Survivors | None:
+    """The tiles that lie in some cells, level by level."""
+    if coarse is None or cells is None:
+        return None
+    assert isinstance(coarse.lattice, CountLattice) and isinstance(space.lattice, CountLattice)
+    cell_of = coarse.lattice.cells_of(space.lattice)
+    return tuple(np.flatnonzero(np.isin(cell_of, own)) for own in cells)
 
 
 def _is_answered(future: Future[BoundTables], stop: Stop) -> bool:

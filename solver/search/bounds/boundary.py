@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-from model.extents import ANY
 from solver.search.arrays import IntArray
 from solver.search.bounds.tables import Row
 from solver.search.space.lattice import INFINITY
@@ -151,25 +150,28 @@ class Boundary:
         docs/search.md, "The lattice": reuse is charged where it ends.
         """
         repeated, begun = self._least
-        if self.sub.space.mapspace.factors == ANY:
-            return self._reused_unevenly(level, tiles, runs)
+        if self.sub.space.uneven:
+            copies = self._copies(level, tiles, runs)
+            unused = self.sub.unused_above(self.place, self.level)
+            words = times(np.maximum(copies - unused, 0), repeated) + unused * begun
+            return self.extra(np.maximum(words, self.once_words))
         deliveries = self._deliveries(level, tiles, runs) * repeats
         return self._extra_of(repeated * np.maximum(deliveries - 1, 0) + begun)
 
-    def _reused_unevenly(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
-        """The same with remainders: the last round of tiles may have work for one child only.
+    def _copies(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
+        """Times that all instances get words, with remainders: the last round may have work for one child only.
 
-        With s children and T tiles there are s (T - 1) + 1 copies at least, which is no less than s T / 2, and s
-        if T is 1, since no child is idle all the time.
+        With s children and T tiles of a dimension there are s (T - 1) + 1 copies at least, which is no less than
+        s T / 2, and s if T is 1, since no child is idle all the time.
         """
         view = self.sub.space.views[self.place]
         outside = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
         if runs is not None:
             outside = -(-outside // runs)
         children = self.sub.unused_above(self.place, self.level) // self.sub.unused_above(self.place, level)
-        dims = len(view.irrelevant) if children > 1 else 0
-        copies = np.where(outside == 1, children, np.maximum(outside, -(-outside * children // (1 << dims))))
-        return self.extra(np.maximum(times(copies, self._least[1]), self.once_words))
+        halves = 1 << (len(view.irrelevant) if children > 1 else 0)
+        many: IntArray = np.maximum(outside, -(-outside * children // halves))
+        return np.where(outside == 1, children, many)
 
     def _deliveries(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
         """Iterations outside of the tile of `level` that repeat deliveries, but for `runs`."""
@@ -191,7 +193,7 @@ class Boundary:
         """What to tell apart of `REPEATS`, for all levels that reuse the dataspace; (0,) if nothing."""
         view = self.sub.space.views[self.place]
         most = int(self.sub.space.tables[self.place].irrelevant_tiles.max())
-        if not self.sliding or view.read_write or most == 1:
+        if not self.sliding or view.read_write or most == 1 or self.sub.space.uneven:
             return (0,)
         return tuple(number for number in REPEATS if number <= most)
 
@@ -222,8 +224,9 @@ class Boundary:
     @property
     def sliding(self) -> bool:
         """Whether the words delivered depend on which loop is the innermost one that moves the tile."""
-        view = self.sub.space.views[self.place]
-        return bool(view.window_dims) and self.sub.space.reuses(self.place, self.level)
+        space = self.sub.space
+        moves = bool(space.views[self.place].window_dims) or space.uneven
+        return moves and space.reuses(self.place, self.level)
 
     def surplus(self, tiles: IntArray) -> IntArray:
         """Cost by which reused `tiles` exceed the cheapest tile, at least.

@@ -45,7 +45,9 @@ class SlotStep:
         self._tiles = tiles
         self._sources = sources
         self._slot = self.space.slots[level]
-        self._pairwise = pairwise and len(sources) * len(outer) <= MOST_PAIRS
+        few = len(sources) * len(outer) <= MOST_PAIRS
+        # With remainders, loops between two tiles are not known by their extents.
+        self._pairwise = pairwise and few and not self.space.uneven
 
     @cached_property
     def _reach(self) -> Reach:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from model.extents import ANY
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.bounds.boundary import Boundary
 from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.bounds.tables import CLOSED, StageTables
 from solver.search.branching.completion import Skeleton
 from solver.search.branching.multicast import WindowMulticast
+from solver.search.branching.uneven import UnevenSkeleton, UnevenWords, Variants, cost_of, paid_at
 from solver.search.branching.walk import Delivered, InnerTiles, Node, NodeState, Walk, unmoved
 from solver.search.goal import SLACK, Goal
 from solver.search.space.lattice import INFINITY
@@ -123,6 +124,8 @@ class Family:
             extents=(*node.extents, tuple(e * f for e, f in zip(extents, factors, strict=True))),
             moved=walk.moved(position),
             held=walk.held(position) if node.held else (),
+            movers=walk.movers(position) if node.held else (),
+            tiles=(*node.tiles, tile) if node.held else (),
         )
 
 
@@ -217,7 +220,9 @@ class Branching:
             spatial=(),
             extents=(),
             moved=tuple(unmoved(view) for view in views),
-            held=(frozenset(),) * len(views) if self.space.mapspace.factors == ANY else (),
+            held=(frozenset(),) * len(views) if self.space.uneven else (),
+            movers=(None,) * len(views) if self.space.uneven else (),
+            tiles=(self.space.lattice.size - 1,) if self.space.uneven else (),
         )
         yield from self._visit(root)
 
@@ -278,7 +283,7 @@ class Branching:
 
     def _may_improve_exactly(self, node: Node) -> bool:
         """Whether mappings of `node` may improve once it is known what its fanouts hand out."""
-        if self.space.mapspace.factors == ANY:
+        if self.space.uneven:
             return True
         spent, loads = self._multicast.beyond(node)
         if not spent and not loads.any():
@@ -305,21 +310,21 @@ class Branching:
 
     def _unrounded_cost(self, node: Node) -> int:
         """What the boundaries of a node and outside cost, without rounding; comparable with other nodes'."""
-        if self.sub.quantum == 1:
+        if self.sub.quantum == 1 or self.space.uneven:
             return node.spent
         prices = self._unrounded.prices
         return sum(prices[place][level].exact(words) for place, level, words in node.delivered)
 
     def _too_dear(self, node: Node) -> bool:
         """Whether a leaf is no better than the incumbent once its prices are not rounded."""
-        if self.sub.quantum == 1:
+        if self.sub.quantum == 1 or self.space.uneven:
             return False
         least = self._unrounded.constant + self._unrounded_cost(node)
         return not self.sub.improves(self.goal, least, self.sub.cycles(np.array(node.busiest)))
 
     def _tied(self, node: Node) -> bool:
         """Whether a leaf is no better than the incumbent once the cost model's cycles are known."""
-        if not len(node.loads):
+        if not len(node.loads) or self.space.uneven:
             return False
         words = {(place, level): words for place, level, words in node.delivered}
         return not self._may_improve(node, self.sub.model_cycles(words))
@@ -340,7 +345,7 @@ class Branching:
 
     def _leaves(self, node: Node) -> Iterator[Skeleton]:
         lattice, slot = self.space.lattice, self.space.slots[-1]
-        if self.space.mapspace.factors == ANY:
+        if self.space.uneven:
             yield from self._uneven_leaves(node)
             return
         extents = lattice.vector(node.tile)
@@ -353,16 +358,47 @@ class Branching:
                 yield Skeleton(self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member))
 
     def _uneven_leaves(self, node: Node) -> Iterator[Skeleton]:
-        lattice, slot = self.space.lattice, self.space.slots[-1]
-        tiles = lattice.tiles[node.tile].tolist()
+        """Skeletons of a leaf with remainders."""
         for member in self.sub.spatial[-1].members:
-            inner = [-(-b // s) for b, s in zip(lattice.bounds, member.factors, strict=True)]
-            factors = tuple(-(-i // t) for i, t in zip(inner, tiles, strict=True))
-            fits = all(-(-i // f) == t for i, f, t in zip(inner, factors, tiles, strict=True))
-            if fits and all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
-                yield Skeleton(
-                    self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member), node.orders
+            variants = Variants(self.space, node, member, self.goal.counts_cycles)
+            for temporal, steps in variants.of_factors(lambda steps: self._may_take(node, steps)):
+                if self.stop():
+                    return
+                yield UnevenSkeleton(
+                    self.space,
+                    self.sub.mask,
+                    temporal,
+                    (*node.spatial, member),
+                    bounds=self.bounds,
+                    steps=steps,
                 )
+
+    def _may_take(self, node: Node, steps: int) -> bool:
+        """Whether mappings of a leaf may improve whose compute takes so many cycles."""
+        busiest = max(node.busiest, float(steps))
+        return self._may_improve(node, self.sub.cycles(np.array(busiest)))
+
+    def _steps(self, walk: Walk) -> float:
+        """Cycles that the compute takes at least, with the spatial choices so far."""
+        if not self.space.uneven:
+            return self._busiest
+        known = [choice.factors for choice in (*walk.node.spatial, walk.candidates.member)]
+        rounds = 1
+        for d, bound in enumerate(self.space.lattice.bounds):
+            unrolled = math.prod(factors[d] for factors in known)
+            for stage in self.sub.spatial[len(known) :]:
+                unrolled *= max(member.factors[d] for member in stage.members)
+            rounds *= -(-bound // unrolled)
+        return max(self._busiest, float(rounds))
+
+    def _unevenly(self, walk: Walk, boundary: Boundary, spent: IntArray, loads: FloatArray) -> IntArray:
+        """Add what a boundary costs, and what it loads resources with; return the words that arrive."""
+        words, paid = UnevenWords(walk, boundary), paid_at(self.sub, boundary)
+        spent += np.clip(cost_of(self.sub, words, paid) - boundary.once, 0, INFINITY)
+        for own in paid:
+            for resource, cycles in own.loads:
+                loads[:, resource] += np.maximum(words.of(own) - own.free, 0) * float(cycles)
+        return words.arriving
 
     def _families(self, node: Node) -> Iterator[Family]:
         stage = self.bounds.stages[node.level]
@@ -419,19 +455,9 @@ class Branching:
         tiles = stage.tiles[places]
         fits = lattice.fitting(tiles, lattice.code(member.factors), node.tile)
         places, tiles = places[fits], tiles[fits]
-        if self.space.mapspace.factors == ANY:
-            inner = -(-lattice.tiles[tiles] // np.array(member.factors, dtype=np.int64))
-            outer = lattice.tiles[node.tile]
-            loops = -(-inner // outer)
-            fits = (-(-inner // loops) == outer).all(axis=1)
-            candidates = InnerTiles(places, tiles, loops, member).only(fits)
-        else:
-            inner = lattice.extents[tiles] * np.array(member.factors, dtype=np.int64)
-            candidates = InnerTiles(places, tiles, lattice.extents[node.tile] // inner, member)
-        for d, allowed in enumerate(slot.allowed):
-            if not slot.free[d]:
-                candidates = candidates.only(np.isin(candidates.loops[:, d], sorted(allowed)))
-        return candidates
+        loops = slot.least_loops(node.tile, tiles, member.factors)
+        possible: BoolArray = (loops > 0).all(axis=1)
+        return InnerTiles(places, tiles, loops, member).only(possible)
 
     def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Iterator[Family]:
         """Children of `node` whose loops are in an order of this class."""
@@ -447,16 +473,17 @@ class Branching:
         spent = np.full(len(candidates.tiles), node.spent, dtype=np.int64)
         loads = np.repeat(node.loads[None, :], len(candidates.tiles), axis=0)
         boundaries = self.bounds.boundaries.by_level[level]
-        delivered = tuple((boundary, walk.delivered(boundary)) for boundary in boundaries)
-        for boundary, words in delivered:
-            if self.space.mapspace.factors == ANY and not self.space.views[boundary.place].window_dims:
-                cost = self.sub.cost(boundary.place, boundary.level, *walk.counted(boundary))
-                spent += np.minimum(np.maximum(cost - boundary.once, 0), INFINITY)
-            else:
+        if self.space.uneven:
+            delivered = tuple(
+                (boundary, self._unevenly(walk, boundary, spent, loads)) for boundary in boundaries
+            )
+        else:
+            delivered = tuple((boundary, walk.delivered(boundary)) for boundary in boundaries)
+            for boundary, words in delivered:
                 spent += boundary.extra(words)
-            boundary.price.add_loads(words, loads)
+                boundary.price.add_loads(words, loads)
         least = np.minimum(spent + walk.inside(self.bounds, level, candidates.places), INFINITY)
-        busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._busiest)
+        busiest = (loads + self.bounds.loads_inside[level]).max(axis=1, initial=self._steps(walk))
         keep = least < self._limit()
         for load_bounds in self.loads:
             parts = load_bounds.with_inside(walk, level, loads) * SLACK

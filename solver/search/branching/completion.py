@@ -23,13 +23,13 @@ from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, Goal
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.keep_masks import KeepMask
-from solver.search.space.orders import OrderClass, allowed_orders
+from solver.search.space.orders import allowed_orders
 from solver.search.space.prices import Action, BoundaryPrice, PriceList, Spread
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import Factors, StageChoice
 from solver.search.stopping import Stop
 
-SkeletonKey = tuple[KeepMask, tuple[Factors, ...], tuple[tuple[Factors, ...], ...], tuple[OrderClass, ...]]
+SkeletonKey = tuple[KeepMask, tuple[Factors, ...], tuple[tuple[Factors, ...], ...]]
 
 
 @dataclass(frozen=True)
@@ -58,24 +58,12 @@ class Skeleton:
     mask: KeepMask
     temporal: tuple[tuple[int, ...], ...]
     spatial: tuple[StageChoice, ...]
-    classes: tuple[OrderClass, ...] = ()
 
     @property
     def key(self) -> SkeletonKey:
         """What tells this skeleton from others of the same search space."""
         choices = (tuple(choice.factors for choice in stage.choices) for stage in self.spatial)
-        return (self.mask, self.temporal, tuple(choices), self.classes)
-
-    def of_classes(self) -> Mapping:
-        """A mapping whose loops are in orders of the classes."""
-        orders = []
-        for level, order in enumerate(self.classes):
-            dims = [self.space.active[d] for group in order.groups for d in group.dims]
-            live = {d for d, f in zip(self.space.active, self.temporal[level], strict=True) if f > 1}
-            chosen = [d for d in dims if d in live]
-            orders.append(tuple(chosen + [d for d in self.space.active if d in live and d not in chosen]))
-        orders.append(next(self.orders(len(self.temporal) - 1)))
-        return self.mapping(tuple(orders))
+        return (self.mask, self.temporal, tuple(choices))
 
     def mapping(self, orders: tuple[Order, ...]) -> Mapping:
         """The mapping with the loops of each level in these orders (innermost first)."""

@@ -56,14 +56,7 @@ def unmoved(view: DataspaceView) -> Moved:
     return Moved(frozenset(), ((1, ()),) * sum(c.sliding for c in view.components))
 
 
-NodeState = tuple[
-    int,
-    int,
-    tuple[int, ...],
-    frozenset[int] | None,
-    tuple[Moved, ...],
-    tuple[tuple[SlotMoves, ...], ...],
-]
+NodeState = tuple[object, ...]
 """Level, tile, ``in_place``, ``signature`` and ``moved`` of a node, and the moves of its windows outside."""
 
 
@@ -99,6 +92,9 @@ class Node:
         between.
     moved
         Per dataspace, how the loops outside of the tile move it.
+    held, movers, tiles
+        Only with remainders. Per dataspace, the loops (level, dimension) directly outside of the tile that
+        leave it in place, and the level of those that move it first; and the tiles of all levels so far.
     """
 
     level: int
@@ -117,6 +113,8 @@ class Node:
     extents: tuple[tuple[int, ...], ...]
     moved: tuple[Moved, ...]
     held: tuple[frozenset[tuple[int, int]], ...] = ()
+    movers: tuple[int | None, ...] = ()
+    tiles: tuple[int, ...] = ()
 
     def state(self, views: Sequence[DataspaceView]) -> NodeState:
         """All that the bounds of what lies inside depend on."""
@@ -124,7 +122,8 @@ class Node:
             tuple(self.moves_outside(view, c)) for view in views for c in view.components if c.slides_in_line
         )
         if self.held:
-            return (self.level, self.tile, self.held, self.signature, self.path, tuple(s.factors for s in self.spatial))
+            spatial = tuple(choice.factors for choice in self.spatial)
+            return (self.tiles, self.held, self.movers, self.signature, self.path, spatial)
         return (self.level, self.tile, self.in_place, self.signature, self.moved, moves)
 
     def moves_outside(self, view: DataspaceView, component: Component) -> Iterator[SlotMoves]:
@@ -161,31 +160,6 @@ class InnerTiles:
     def only(self, chosen: BoolArray) -> InnerTiles:
         """The tiles where `chosen`, shape (tiles,), is true."""
         return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
-
-
-def _digits(loops: Sequence[tuple[IntArray, BoolArray]], number: IntArray) -> IntArray:
-    """How many combinations of some loops' iterations the first `number` of all iterations have.
-
-    Loops are given innermost first, with whether they count.
-    """
-    sizes, full = [np.ones_like(number)], [np.ones_like(number)]
-    for factor, kept in loops:
-        sizes.append(sizes[-1] * factor)
-        full.append(full[-1] * np.where(kept, factor, 1))
-
-    def count(loop: int, number: IntArray) -> IntArray:
-        if loop == 0:
-            return np.ones_like(number)
-        rounds = -(-number // sizes[loop - 1])
-        rest = number - (rounds - 1) * sizes[loop - 1]
-        last = count(loop - 1, rest)
-        return np.where(
-            loops[loop - 1][1],
-            (rounds - 1) * full[loop - 1] + last,
-            np.where(rounds > 1, full[loop - 1], last),
-        )
-
-    return count(len(loops), number)
 
 
 class Walk:
@@ -288,39 +262,6 @@ class Walk:
         total = (repeated * (inside - 1) + begun) * (outside // inside)
         return np.maximum(ceil_div(total * unused, instances), boundary.once_words)
 
-    def counted(self, boundary: Boundary) -> tuple[IntArray, IntArray]:
-        """Words that arrive in all instances, and that all instances of the level outside are asked for."""
-        view, level = self.space.views[boundary.place], boundary.level
-        chain = self.space.chain(boundary.sub.mask, view.place)
-        parent = max(own for own in chain if own < level)
-        arriving = self.space.tables[view.place].plain_words[self.candidates.tiles]
-        asked = arriving
-        for d in sorted(view.irrelevant):
-            arriving = arriving * self._present(boundary, d, None)
-            asked = asked * self._present(boundary, d, parent)
-        return arriving, asked
-
-    def _present(self, boundary: Boundary, dim: int, parent: int | None) -> IntArray:
-        """Iterations of the loops over a dimension that repeat deliveries, the last ones cut short.
-
-        With a `parent`, copies for several children count once.
-        """
-        place = boundary.place
-        reuses = self.space.reuses(place, boundary.level)
-        level, count = self.node.level, len(self.candidates.tiles)
-        loops: list[tuple[IntArray, BoolArray]] = []
-
-        def add(factor: IntArray | int, kept: BoolArray | bool) -> None:
-            loops.append((np.broadcast_to(factor, count), np.broadcast_to(kept, count)))
-
-        add(self.candidates.member.factors[dim], parent is None or level < parent)
-        add(self.candidates.loops[:, dim], ~(self.kept_in_place[place][:, dim] & reuses))
-        for outer in reversed(range(level)):
-            add(self.node.spatial[outer].factors[dim], parent is None or outer < parent)
-            held = (outer, dim) in self.node.held[place]
-            add(self.node.path[outer][dim], ~(self.alive[place] & held & reuses))
-        return _digits(loops, self.space.lattice.tiles[self.candidates.tiles, dim])
-
     def held(self, candidate: int) -> tuple[frozenset[tuple[int, int]], ...]:
         """Per dataspace, the loops directly outside of a candidate's tile that leave it in place."""
         result = []
@@ -330,6 +271,13 @@ class Walk:
             alive = self.alive[view.place][candidate]
             result.append(here | self.node.held[view.place] if alive else here)
         return tuple(result)
+
+    def movers(self, candidate: int) -> tuple[int | None, ...]:
+        """Per dataspace, the level whose loops are the innermost outside of a tile to move it, if any do."""
+        return tuple(
+            outer if self.alive[place][candidate] else self.node.level
+            for place, outer in enumerate(self.node.movers)
+        )
 
     def _repeats(self, place: int, outside: IntArray) -> IntArray:
         """Iterations, of those `outside`, that repeat deliveries until a loop begins with a whole tile."""

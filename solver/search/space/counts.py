@@ -101,6 +101,10 @@ class CountLattice(Lattice):
         """Tiles that cover a dimension, along its axis of tables of shape `counts`."""
         return self.numbers[dim].reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
 
+    def most_along(self, dim: int) -> IntArray:
+        """As of `Lattice`."""
+        return self.most[dim].reshape([-1 if d == dim else 1 for d in range(len(self.bounds))])
+
     def place(self, dim: int, numbers: IntArray) -> IntArray:
         """Places of the cells of numbers of tiles along an axis."""
         return np.searchsorted(-self.numbers[dim], -numbers)
@@ -199,7 +203,9 @@ class CountLattice(Lattice):
     def _roomy(self, code: int) -> list[int]:
         """Per dimension, how many places have as many tiles as spatial factors outside."""
         factors = self.factors(code)
-        return [int(np.searchsorted(-most, -f, side="right")) for most, f in zip(self.most, factors, strict=True)]
+        return [
+            int(np.searchsorted(-most, -f, side="right")) for most, f in zip(self.most, factors, strict=True)
+        ]
 
     def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
         """Which of the vectors at `indices` have as many tiles as some of the spatial factors."""
@@ -286,8 +292,32 @@ class CountSlot(Slot):
             return steps
         steps = np.zeros((len(numbers), len(numbers)), dtype=np.bool_)
         for factor in self.allowed[dim]:
-            steps[np.searchsorted(-numbers, numbers // -factor), np.arange(len(numbers))] = True
+            inside = np.flatnonzero(numbers >= factor)
+            steps[np.searchsorted(-numbers, numbers[inside] // -factor), inside] = True
         return steps
+
+    def least_loops(self, outer: int, inner: IntArray, factors: Sequence[int]) -> IntArray:
+        """The least loops between one tile outside and several inside, with spatial factors between.
+
+        Returns
+        -------
+        IntArray
+            Shape (inner tiles, dimensions); 0 where there is none.
+        """
+        tiles = -(-self.lattice.tiles[inner] // np.array(factors, dtype=np.int64))
+        outside = self.lattice.tiles[outer]
+        loops = -(-tiles // outside)
+        for d in range(len(self.allowed)):
+            if not self.free[d]:
+                loops[:, d] = self._allowed_from(d, loops[:, d])
+        fits = (-(-tiles // np.maximum(loops, 1)) == outside) & (loops <= tiles)
+        return np.where(fits, loops, 0)
+
+    def _allowed_from(self, dim: int, least: IntArray) -> IntArray:
+        """The least allowed factors that are no less than some others; 0 where there is none."""
+        allowed = np.array([*sorted(self.allowed[dim]), 0], dtype=np.int64)
+        found: IntArray = allowed[np.searchsorted(allowed[:-1], least)]
+        return found
 
     def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
         """As of `Slot`."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
+from itertools import product
 
 import numpy as np
 
 from model.cost.counting import distinct_sums
+from model.extents import PERFECT, Factors
 from model.numbers import divisors
 from model.problem import Dataspace, Problem
 from solver.search.arrays import IntArray
@@ -53,13 +55,13 @@ class Component:
         """Whether one dimension alone indexes one rank, with coefficient 1: tiles are a partition of it."""
         return len(self.dims) == 1 and len(self.ranks) == 1 and abs(self.ranks[0][0][1]) == 1
 
-    def distinct_tiles(self, factors: tuple[int, ...], bounds: tuple[int, ...]) -> int:
+    def distinct_tiles(self, factors: tuple[int, ...], bounds: tuple[int, ...], kind: Factors) -> int:
         """Lower bound on the distinct tiles among children unrolled by `factors`, one per dimension.
 
-        Exact for the most favourable tile where two dimensions index one rank. Otherwise a sum of
-        arithmetic progressions of lengths a and b has at least a + b - 1 values.
+        Exact for the most favourable tile where two dimensions index one rank, and factors divide. Otherwise
+        a sum of arithmetic progressions of lengths a and b has at least a + b - 1 values.
         """
-        if len(self.dims) == 2 and len(self.ranks) == 1:
+        if len(self.dims) == 2 and len(self.ranks) == 1 and kind == PERFECT:
             steps = dict(self.ranks[0])
             return _fewest_sums(factors, bounds, tuple(abs(steps[d]) for d in self.dims))
         return 1 + sum(factor - 1 for factor in factors)
@@ -134,11 +136,11 @@ class DataspaceView:
         """Dimensions that move the tile to where it overlaps with none before."""
         return self.relevant - self.window_dims
 
-    def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int]) -> int:
+    def distinct_tiles(self, factors: Sequence[int], bounds: Sequence[int], kind: Factors) -> int:
         """Lower bound on the distinct tiles among children unrolled by `factors`."""
         return math.prod(
             component.distinct_tiles(
-                tuple(factors[d] for d in component.dims), tuple(bounds[d] for d in component.dims)
+                tuple(factors[d] for d in component.dims), tuple(bounds[d] for d in component.dims), kind
             )
             for component in self.components
         )
@@ -211,19 +213,51 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
     boxes = [_box(c, extents) for c in space.components]
     ones = np.ones(lattice.size, dtype=np.int64)
     tile = math.prod(boxes, start=ones)
-    covered = [_covered(c, box, ratios, lattice) for c, box in zip(space.components, boxes, strict=True)]
-    plain = math.prod(covered, start=ones)
+    plain = ones
+    for component in space.components:
+        plain = plain * lattice.spread(covered(component, lattice))
     irrelevant = math.prod((ratios[:, d] for d in space.irrelevant), start=ones)
     return Tables(tile, plain, irrelevant, tuple(boxes))
 
 
-def _covered(component: Component, box: IntArray, tiles: IntArray, lattice: Lattice) -> IntArray:
-    """Words of all tiles along a component, short ones as they are."""
-    number = math.prod((tiles[:, d] for d in component.dims), start=np.ones(lattice.size, dtype=np.int64))
-    if not component.linear:
-        return number * box if not hasattr(lattice, "numbers") else number
-    ((*terms,),) = component.ranks
-    return number + sum(abs(c) * (lattice.bounds[d] - tiles[:, d]) * (number // tiles[:, d]) for d, c in terms)
+def covered(component: Component, lattice: Lattice) -> IntArray:
+    """Words of all tiles along a component, each delivered whole, as a table along its axes.
+
+    Of several numbers of tiles that a vector stands for, those that have the fewest words.
+    """
+    ends = [
+        (lattice.tiles_along(d), lattice.most_along(d))
+        if _has_holes(component, d)
+        else (lattice.tiles_along(d),)
+        for d in component.dims
+    ]
+    tables = [
+        _covered(component, lattice, dict(zip(component.dims, tiles, strict=True)))
+        for tiles in product(*ends)
+    ]
+    least: IntArray = reduce(np.minimum, tables)
+    return least
+
+
+def _has_holes(component: Component, dim: int) -> bool:
+    """Whether larger tiles along a dimension may have words that no iteration touches."""
+    return component.linear and abs(component.coefficient(dim)) > 1
+
+
+def _covered(component: Component, lattice: Lattice, tiles: dict[int, IntArray]) -> IntArray:
+    number: IntArray = math.prod(tiles.values(), start=np.ones((1,) * len(lattice.bounds), dtype=np.int64))
+    if component.linear:
+        # Extents of all tiles along a dimension add up to its bound.
+        longer = (
+            abs(component.coefficient(d)) * (lattice.bounds[d] - own) * (number // own)
+            for d, own in tiles.items()
+        )
+        return sum(longer, number)
+    box: IntArray = np.ones_like(number)
+    for rank in component.ranks:
+        box = box * (1 + sum(abs(c) * (lattice.side(d) - 1) for d, c in rank))
+    even = math.prod(own * lattice.side(d) == lattice.bounds[d] for d, own in tiles.items())
+    return np.where(even, number * box, number)
 
 
 def _box(component: Component, extents: IntArray) -> IntArray:

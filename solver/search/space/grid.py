@@ -92,6 +92,21 @@ class SpatialGrid:
         FloatArray
             Shape (combinations,); whole numbers, rounded down where doubles are too coarse.
         """
+        if not self.space.uneven:
+            return self.computes_each
+        unrolled = np.ones((len(self), len(self.space.active)), dtype=np.int64)
+        for table, index in self._staged:
+            unrolled = unrolled * table.most_factors[index]
+        bounds = np.array(self.space.lattice.bounds, dtype=np.int64)
+        rounds = (-(-bounds // np.minimum(unrolled, bounds))).astype(np.float64).prod(axis=1)
+        # Products of whole numbers beyond 53 bits are rounded.
+        rounds = np.where(rounds < LARGEST_EXACT, rounds, np.floor(rounds * ROUNDED_DOWN))
+        steps: FloatArray = np.maximum(rounds, self.computes_each)
+        return steps
+
+    @cached_property
+    def computes_each(self) -> FloatArray:
+        """Operations of an instance of the compute, on average, rounded down; shape (combinations,)."""
         # In whole numbers: a quotient of doubles may come out a cycle above.
         units, index = np.unique(self.above[-1], return_inverse=True)
         computes = self.space.problem.computes

@@ -148,7 +148,12 @@ class Lattice:
 
     def tiles_along(self, dim: int) -> IntArray:
         """Tiles that cover a dimension, along its axis of tables of shape `counts`."""
-        return self.bounds[dim] // self.side(dim)
+        tiles: IntArray = self.bounds[dim] // self.side(dim)
+        return tiles
+
+    def most_along(self, dim: int) -> IntArray:
+        """The same, but most of them where a vector stands for several numbers of tiles."""
+        return self.tiles_along(dim)
 
     def across(self, table: IntArray, dims: Sequence[int]) -> IntArray:
         """The part of a table, shape (size,), over `dims`, others being 1; with an axis per dimension."""
@@ -316,6 +321,21 @@ class Slot:
     def reach(self, sources: IntArray, targets: IntArray) -> Reach:
         """Look at minima over the `sources` that this slot connects with each of the `targets`."""
         return Reach(self, sources, targets)
+
+    def least_loops(self, outer: int, inner: IntArray, factors: Sequence[int]) -> IntArray:
+        """The loops between one tile outside and several inside, with spatial factors between.
+
+        Returns
+        -------
+        IntArray
+            Shape (inner tiles, dimensions), for tiles that some loops connect; 0 where none are allowed.
+        """
+        spans = self.lattice.extents[inner] * np.array(factors, dtype=np.int64)
+        loops: IntArray = self.lattice.extents[outer] // spans
+        for d, allowed in enumerate(self.allowed):
+            if not self.free[d]:
+                loops[:, d] *= np.isin(loops[:, d], sorted(allowed))
+        return loops
 
     def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
         """Which targets (rows) loops of this slot make of which sources (columns), shape (targets, sources).

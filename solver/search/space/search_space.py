@@ -12,7 +12,7 @@ import numpy as np
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.choices import keep_options
 from model.cost.prices import network_latency
-from model.extents import ANY
+from model.extents import ANY, Extents
 from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.arrays import BoolArray, IntArray
@@ -23,6 +23,7 @@ from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
+from solver.search.space.uneven import uneven_union, uneven_words
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, never
 
@@ -33,6 +34,9 @@ MEMO_SIZE = 256
 
 MEMO_BYTES = 1 << 28
 """What they take together, at most (but for the four that are always remembered)."""
+
+GRAINS = (1.15, 1.5, 2.5)
+"""By how much the numbers of tiles of a cell may differ."""
 
 TABLES_PER_DATASPACE = 8
 """Tables over the whole lattice that are held for each dataspace, for the estimate of the memory."""
@@ -59,8 +63,11 @@ class SearchSpace:
     @cached_property
     def coarser(self) -> tuple[SearchSpace, ...]:
         """Spaces with cells of tiles, the coarsest first."""
-        grains = (1.15, 1.5, 2.5)
-        return tuple(SearchSpace(self.mapspace, grains=grains[:n]) for n in (3, 2, 1))
+        spaces = tuple(SearchSpace(self.mapspace, grains=GRAINS[:n]) for n in range(len(GRAINS), 0, -1))
+        for space in spaces:
+            # Spatial choices do not depend on tiles.
+            space.__dict__["stages"] = self.stages
+        return spaces
 
     @property
     def problem(self) -> Problem:
@@ -169,12 +176,15 @@ class SearchSpace:
     def _stage(self, places: Sequence[int]) -> tuple[StageClass, ...]:
         fanouts = [self.architecture.fanouts[number] for number in places]
         rules = [self.mapspace.spatial[number] for number in places]
+        extents = [Extents(bound, self.mapspace.factors) for bound in self.lattice.bounds]
         options = [
-            fanout_choices(fanout, own, self.problem.dims, self.active, self.lattice.bounds, self.mapspace.factors)
+            fanout_choices(fanout, own, self.problem.dims, self.active, extents)
             for fanout, own in zip(fanouts, rules, strict=True)
         ]
         gated = any(level.gating_fanouts in places[1:] for level in self.levels)
-        return StageRules(self.lattice, self.views, gated).classes(fanouts, options, self.stop)
+        return StageRules(self.lattice, self.views, gated, self.mapspace.factors).classes(
+            fanouts, options, self.stop
+        )
 
     @cached_property
     def reuse_classes(self) -> tuple[frozenset[int], ...]:
@@ -275,12 +285,16 @@ class SearchSpace:
         With `members` the innermost loop above is one of this reuse class, and moves the dataspace.
         """
         view, table = self.views[place], self.tables[place]
-        if not view.window_dims or not self.reuses(place, level):
+        if not self.reuses(place, level) or not (view.window_dims or self.uneven):
             return Words(table.plain_words, table.plain_words)
-        leading = view.window_dims
+        leading = view.relevant if self.uneven else view.window_dims
         if members is not None:
             leading = leading.intersection(self.leading(members))
         key = (place, unrolling, leading)
+        if isinstance(self.lattice, CountLattice):
+            uneven = self.lattice
+            both = self.memo(key, lambda: np.stack(uneven_words(view, table, uneven, unrolling, leading)))
+            return Words(both[0], both[1] if view.window_dims else table.plain_words)
         both = self.memo(
             key,
             lambda: np.stack(
@@ -296,6 +310,9 @@ class SearchSpace:
         if begun is table.plain_words:
             return begun
         key = ("floor", place, unrolling)
+        if isinstance(self.lattice, CountLattice):
+            uneven = self.lattice
+            return self.memo(key, lambda: np.maximum(begun, uneven_union(view, table, uneven, unrolling)))
         return self.memo(key, lambda: np.maximum(begun, union_words(view, table, self.lattice, unrolling)))
 
     @cached_property
@@ -314,14 +331,30 @@ class SearchSpace:
     def no_unrolling(self) -> Unrolling:
         """The assumption on spatial factors that always holds."""
         ones = (1,) * len(self.active)
-        return Unrolling(ones, ones)
+        return Unrolling(ones, ones, self.most_unrolled)
 
     def unrolling(self, stages: Sequence[Factors]) -> Unrolling:
         """Spatial factors of the window dimensions above a level, given those of all stages above it."""
         dims = range(len(self.active))
         above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
-        return Unrolling(tuple(above), tuple(directly))
+        return Unrolling(tuple(above), tuple(directly), self.most_unrolled)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether loops may have remainders."""
+        return self.mapspace.factors == ANY
+
+    @cached_property
+    def most_unrolled(self) -> tuple[int, ...]:
+        """Per active dimension the most that all fanouts together unroll; empty without remainders."""
+        if not self.uneven:
+            return ()
+        most = [1] * len(self.active)
+        for stage in self.stages:
+            for d in range(len(most)):
+                most[d] *= max((m.factors[d] for own in stage for m in own.members), default=1)
+        return tuple(map(min, most, self.lattice.bounds))
 
     def chain(self, mask: KeepMask, place: int) -> Chain:
         """Levels that keep a dataspace, outermost first; `chain_of` tells which count."""

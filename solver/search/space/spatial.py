@@ -11,7 +11,6 @@ import numpy as np
 from model.architecture import Fanout
 from model.choices import SideOrder
 from model.extents import Extents
-from model.extents import Factors as Factors_
 from model.mapspace import SpatialRules
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.lattice import Lattice
@@ -28,20 +27,30 @@ class FanoutChoice:
 
 
 def fanout_choices(
-    fanout: Fanout, rules: SpatialRules, all_dims: Sequence[str], active: Sequence[str], bounds: Sequence[int],
-    kind: Factors_,
+    fanout: Fanout,
+    rules: SpatialRules,
+    all_dims: Sequence[str],
+    active: Sequence[str],
+    dims: Sequence[Extents],
 ) -> list[FanoutChoice]:
     """All factor vectors that `rules` and the mesh allow, each with one arrangement on the mesh.
 
     How the dimensions are arranged along X and Y does not change the cost, so one witness is enough.
+
+    Parameters
+    ----------
+    active, dims
+        The active dimensions, and what extents they may have.
     """
     if any(not rule.allows(1) for rule in rules.factors if rule.dim not in active):
         return []
     candidates = []
-    for dim, bound in zip(active, bounds, strict=True):
+    for dim, extents in zip(active, dims, strict=True):
         of_dim = [rule for rule in rules.factors if rule.dim == dim]
         longest = max(fanout.mesh_x, fanout.mesh_y)
-        candidates.append([f for f in (Extents(bound, kind).factors(1)) if f <= longest and all(r.allows(f) for r in of_dim)])
+        candidates.append(
+            [f for f in extents.factors(1) if f <= longest and all(r.allows(f) for r in of_dim)]
+        )
     arranger = _Arranger(fanout, rules, all_dims, active)
     choices = []
     for factors in _vectors(candidates, fanout.size):
@@ -128,6 +137,8 @@ class StageTable:
         Of each dataspace, as in `StageClass`, shape (dataspaces, classes).
     unrollings
         Per class, the lattice indices of its members' factors.
+    most_factors
+        Largest factor of any member per dimension, shape (classes, dimensions).
     several
         Whether a class has several members, shape (classes,).
     common
@@ -145,6 +156,9 @@ class StageTable:
             np.array([lattice.code(member.factors) for member in choice.members], dtype=np.int64)
             for choice in classes
         )
+        self.most_factors = np.array(
+            [np.max([m.factors for m in own.members], axis=0) for own in classes], dtype=np.int64
+        ).reshape(len(classes), len(lattice.bounds))
         self.several = np.array([len(members) > 1 for members in self.unrollings], dtype=np.bool_)
         self.common = np.array([lattice.common(members) for members in self.unrollings], dtype=np.int64)
 

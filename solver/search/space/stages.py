@@ -11,6 +11,7 @@ from operator import mul
 import numpy as np
 
 from model.architecture import Fanout
+from model.extents import Factors as Kind
 from solver.search.arrays import IntArray
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.lattice import Lattice
@@ -19,6 +20,9 @@ from solver.search.stopping import Stop, Stopped
 
 PAIRS_AT_ONCE = 1 << 18
 """Pairs of choices that are looked at together."""
+
+MOST_CODES = 1 << 40
+"""Codes of spatial factors are below it."""
 
 NOTHING = np.empty(0, dtype=np.int64)
 
@@ -60,11 +64,14 @@ class StageRules:
     gated
         Whether some level gates the power between two of the stage's fanouts, so that it matters how
         many children each of them uses.
+    kind
+        Of the factors.
     """
 
     lattice: Lattice
     views: tuple[DataspaceView, ...]
     gated: bool
+    kind: Kind
 
     def classes(
         self, fanouts: Sequence[Fanout], options: Sequence[Sequence[FanoutChoice]], stop: Stop
@@ -108,7 +115,7 @@ class StageRules:
         distinct = (
             units
             if view.name in fanout.no_multicast
-            else view.distinct_tiles(choice.factors, self.lattice.bounds)
+            else view.distinct_tiles(choice.factors, self.lattice.bounds, self.kind)
             for view in self.views
         )
         apart = tuple(choice.factors[d] for d in self._telling)
@@ -136,7 +143,7 @@ class StageRules:
             together = self._together(outer, inner, outer.kinds[first], inner.kinds[second], numbers)
             # Keys are the same in all rounds: numbers only grow.
             products = self.lattice.product(outer.indices[first], inner.indices[second])
-            keys = together * self.lattice.size + products
+            keys = together * MOST_CODES + products
             places = np.sort(np.unique(keys, return_index=True)[1])
             places = places[~np.isin(keys[places], known)]
             known = np.concatenate((known, keys[places]))

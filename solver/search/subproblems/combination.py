@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from model.cost.rules import rule_of
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, rounded_down
-from solver.search.space.prices import Action, Spread
+from solver.search.space.prices import Access, Action, Spread
+from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageClass
 from solver.search.space.windows import Unrolling
 from solver.search.subproblems.subproblem import Subproblem
@@ -28,12 +31,26 @@ class Combination(Subproblem):
     spatial: tuple[StageClass, ...]
     _: KW_ONLY
 
+    def on(self, space: SearchSpace) -> Self:
+        """The same mappings in a space with the same spatial choices."""
+        return replace(self, space=space)
+
     @cached_property
-    def above(self) -> tuple[int, ...]:
+    def used(self) -> tuple[int, ...]:
         """Instances in use of each level, and of the compute."""
         return tuple(
             math.prod(s.units for s in self.spatial[:level]) for level in range(len(self.spatial) + 1)
         )
+
+    @property
+    def above(self) -> tuple[int, ...]:
+        """The same: all of them do the same."""
+        return self.used
+
+    @property
+    def operations(self) -> int:
+        """Words of a dataspace that each instance of the compute takes: one per step."""
+        return self.steps
 
     def unused_above(self, place: int, level: int) -> int:
         """Product of the spatial factors above `level` that do not index dataspace `place`."""
@@ -41,7 +58,7 @@ class Combination(Subproblem):
 
     def unrolls(self, outer: int, inner: int) -> bool:
         """Whether any fanout between levels `outer` and `inner` is used."""
-        return self.above[outer] != self.above[inner]
+        return self.used[outer] != self.used[inner]
 
     def share(self, place: int, level: int) -> tuple[int, int]:
         """What each instance of `level` gets of the words that deliver dataspace `place` once to all of them.
@@ -98,7 +115,7 @@ class Combination(Subproblem):
         loads: FloatArray = np.zeros((1, len(self.space.resources)))
         for prices in self.prices:
             if len(self.space.levels) in prices:
-                prices[len(self.space.levels)].add_loads(np.array([self.steps]), loads)
+                prices[len(self.space.levels)].add_loads(np.array([self.operations]), loads)
         only: FloatArray = loads[0]
         return only
 
@@ -138,3 +155,54 @@ class Combination(Subproblem):
         """All accesses, each with its dataspace."""
         places = range(len(self.space.views))
         return tuple((place, action) for place in places for action in self.actions(place))
+
+
+@dataclass(frozen=True)
+class Uneven(Combination):
+    """Mappings whose loops may have remainders: instances differ, and words are counted over all of them."""
+
+    @property
+    def above(self) -> tuple[int, ...]:
+        """One of each level: its instances count together."""
+        return (1,) * (len(self.space.levels) + 1)
+
+    def share(self, place: int, level: int) -> tuple[int, int]:
+        """All instances together get as many copies as there are instances that use the same words."""
+        return self.unused_above(place, level), 1
+
+    @property
+    def operations(self) -> int:
+        """Words of a dataspace that all instances of the compute take: one per operation."""
+        return self.space.problem.computes
+
+    @cached_property
+    def steps(self) -> int:
+        """Cycles of the compute, at least."""
+        unrolled = (
+            math.prod(max(member.factors[d] for member in stage.members) for stage in self.spatial)
+            for d in range(len(self.space.active))
+        )
+        rounds = math.prod(
+            -(-bound // factor) for bound, factor in zip(self.space.lattice.bounds, unrolled, strict=True)
+        )
+        return max(rounds, -(-self.space.problem.computes // self.used[-1]))
+
+    def model_cycles(self, delivered: Mapping[tuple[int, int], int]) -> int:
+        """Cycles at least: which instance is busiest is not known."""
+        del delivered
+        return self.least_cycles
+
+    def free_words(self, place: int, access: Access) -> int:
+        """Words of first touches at all instances of a level, at most: they cost nothing."""
+        if not access.first_touch_free:
+            return 0
+        view, level = self.space.views[place], access.level
+        words = int(self.space.tables[place].tile_words[-1])
+        return words * (self.unused_above(place, level) if view.simple else self.used[level])
+
+    def asked_share(self, place: int, access: Access) -> Fraction:
+        """Words of an access, at least, per word that all instances of its boundary get."""
+        if not access.per_child:
+            return Fraction(1)
+        distinct = (stage.distinct[place] for stage in self.spatial[access.level : access.boundary])
+        return Fraction(math.prod(distinct) * self.used[access.level], self.used[access.boundary])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +15,19 @@ from model.architecture import StorageLevel
 from model.cost.prices import paying_instances
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, Goal
-from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice, PriceList, Spread
-from solver.search.subproblems.combination import Combination
+from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.prices import (
+    LARGEST_TOTAL,
+    Access,
+    Action,
+    BoundaryPrice,
+    LoadTerm,
+    PriceList,
+    PriceTerm,
+    Spread,
+    cycles_per_word,
+)
+from solver.search.subproblems.combination import Combination, Uneven
 
 
 @dataclass(frozen=True)
@@ -35,7 +48,7 @@ class EnergySubproblem(Combination):
         space = self.space
         paying = tuple(
             paying_instances(level, total, used)
-            for used, total, level in zip(self.above, space.instances, space.levels, strict=False)
+            for used, total, level in zip(self.used, space.instances, space.levels, strict=False)
         )
         return PriceList(space.levels, paying, space.resources, self.quantum)
 
@@ -53,7 +66,7 @@ class EnergySubproblem(Combination):
         space = self.space
         compute = space.problem.computes * space.architecture.compute.energy
         operands = sum(
-            prices[len(space.levels)].exact(self.steps)
+            prices[len(space.levels)].exact(self.operations)
             for prices in self.prices
             if len(space.levels) in prices
         )
@@ -93,7 +106,7 @@ class EnergySubproblem(Combination):
     def _least_leaking(self, place: int, level: StorageLevel) -> int:
         """Instances that leak at least; fewer than in truth only where a gate lies between two fanouts."""
         if level.gating_fanouts is None:
-            return self.above[place]
+            return self.used[place]
         fanouts_above = 0
         gated_by = 0
         for stage, below in enumerate(self.space.fanouts_below[:place]):
@@ -101,4 +114,110 @@ class EnergySubproblem(Combination):
                 gated_by = stage + 1
             fanouts_above += len(below)
         behind = self.space.architecture.fanouts[level.gating_fanouts : fanouts_above]
-        return max(self.above[place], self.above[gated_by] * math.prod(fanout.size for fanout in behind))
+        return max(self.used[place], self.used[gated_by] * math.prod(fanout.size for fanout in behind))
+
+
+class Paid(NamedTuple):
+    """An access of all instances of a level, with remainders.
+
+    Parameters
+    ----------
+    term
+        What its words cost, at least: given those that all instances of the level ask for or get.
+    loads
+        Per resource, cycles of the busiest instance per word, at least, beyond the words that are free.
+    free
+        Words of first touches, at most.
+    """
+
+    access: Access
+    term: PriceTerm
+    loads: tuple[tuple[int, Fraction], ...]
+    free: int
+
+
+@dataclass(frozen=True)
+class UnevenSubproblem(Uneven, EnergySubproblem):
+    """The mappings of a combination whose loops may have remainders, priced by energy."""
+
+    def priced(self, place: int, spread: Spread) -> dict[int, BoundaryPrice]:
+        """The prices of a dataspace's boundaries, by what its children have in common at least."""
+        del spread
+        found: dict[int, tuple[list[PriceTerm], list[LoadTerm]]] = {}
+        for paid in self.paid(place):
+            terms, loads = found.setdefault(paid.access.boundary, ([], []))
+            share, term = self.asked_share(place, paid.access), paid.term
+            if term.price:
+                minus = term.minus * share.denominator
+                terms.append(
+                    PriceTerm(
+                        term.price, term.multiplier * share.numerator, minus, term.block * share.denominator
+                    )
+                )
+            for resource, cycles in paid.loads:
+                minus = paid.free * share.denominator
+                loads.append(LoadTerm(resource, share.numerator, minus, cycles / share.denominator))
+        return {level: BoundaryPrice(tuple(terms), tuple(loads)) for level, (terms, loads) in found.items()}
+
+    def paid(self, place: int) -> list[Paid]:
+        """All accesses to a dataspace."""
+        return self._paid[place]
+
+    @cached_property
+    def _paid(self) -> tuple[list[Paid], ...]:
+        return tuple([*self._accesses(view.place)] for view in self.space.views)
+
+    def _accesses(self, place: int) -> Iterator[Paid]:
+        space, name = self.space, self.space.views[place].name
+        for access in space.accesses(place, space.chain(self.mask, place)):
+            level, used = space.levels[access.level], self.used[access.level]
+            packing = level.packing_of(name)
+            paying = paying_instances(level, space.instances[access.level], used)
+            free = self.free_words(place, access)
+            price = getattr(level.energy, access.name) * packing.accesses_per_block // self.quantum
+            # The busiest instances pay, whole blocks each.
+            term = PriceTerm(price, paying, free * paying, used * packing.block_size)
+            action = Action(access.level, access.name, access.boundary, 1, 0)
+            loads = (
+                (number, cycles_per_word(space.levels, resource, action, name) / used)
+                for number, resource in enumerate(space.resources)
+            )
+            yield Paid(access, term, tuple((number, cycles) for number, cycles in loads if cycles), free)
+
+    @cached_property
+    def constant(self) -> int:
+        """Energy units that all mappings here share at least: compute, its operands, leakage."""
+        space = self.space
+        compute = space.problem.computes * space.architecture.compute.energy
+        operands = sum(
+            term.price * -(-max(0, words * term.multiplier - term.minus) // term.block)
+            for view in space.views
+            for words, term in self._operands(view.place)
+        )
+        busy = self.least_cycles - space.latency
+        return compute + operands * self.quantum + self.leak_per_cycle * busy
+
+    def _operands(self, place: int) -> Iterator[tuple[int, PriceTerm]]:
+        """Words of each access that serves the compute, at least, and their price."""
+        space, view = self.space, self.space.views[place]
+        for paid in (own for own in self.paid(place) if own.access.boundary == len(space.levels)):
+            words = math.ceil(self.asked_share(place, paid.access) * space.problem.computes)
+            if paid.access.per_child:
+                words = max(words, self._fewest_asked(view, paid.access.level))
+            yield words, paid.term
+
+    def _fewest_asked(self, view: DataspaceView, level: int) -> int:
+        """Words that the compute asks a level for, at least, if all children share what they may."""
+        bounds = self.space.lattice.bounds
+        if view.window_dims:
+            return 0
+        rounds = (
+            -(-bounds[d] // math.prod(max(m.factors[d] for m in own.members) for own in self.spatial[level:]))
+            for d in view.irrelevant
+        )
+        return math.prod(rounds) * math.prod(bounds[d] for d in view.relevant)
+
+    def rounded_off(self, fewest: Mapping[tuple[int, int], int]) -> int:
+        """Nothing: what rounded prices leave out is not known."""
+        del fewest
+        return 0

@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import islice, product
+from typing import Self
 
 import numpy as np
 
-from model.extents import PERFECT
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.space.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import Action, BoundaryPrice, LinearPrice
-from solver.search.space.spatial import StageClass
+from solver.search.space.search_space import SearchSpace
 from solver.search.space.windows import Unrolling
-from solver.search.subproblems.energies import EnergySubproblem
+from solver.search.subproblems.energies import EnergySubproblem, UnevenSubproblem
 from solver.search.subproblems.subproblem import Subproblem
 
 
@@ -45,6 +44,10 @@ class SubproblemGroup(Subproblem):
 
     grid: SpatialGrid
     fewest_cycles: int = 0
+
+    def on(self, space: SearchSpace) -> Self:
+        """The same mappings in a space with the same spatial choices."""
+        return replace(self, space=space, grid=SpatialGrid(space, self.grid.choices))
 
     @cached_property
     def above(self) -> tuple[int, ...]:
@@ -145,7 +148,7 @@ class SubproblemGroup(Subproblem):
         """Energy of what serves the compute with a dataspace, at least, per subproblem."""
         energy = np.zeros(len(self.grid))
         for action in (paid for paid in self._actions_of(place) if paid.boundary == len(self.space.levels)):
-            words = self.grid.steps * action.multiplier - ROUNDED_UP * action.minus
+            words = self.grid.computes_each * action.multiplier - ROUNDED_UP * action.minus
             energy += self.grid.price(place, action) * np.maximum(words, 0.0)
         return energy
 
@@ -153,7 +156,8 @@ class SubproblemGroup(Subproblem):
         """What the spatial factors of the window dimensions above `level` have in common."""
         chosen = zip(self.space.stages[:level], self._classes[:level], strict=True)
         windows = ([stage[own].windows for own in classes] for stage, classes in chosen)
-        common = [reduce(lambda one, other: tuple(map(math.gcd, one, other)), own) for own in windows]
+        shared = min if self.space.uneven else math.gcd
+        common = [reduce(lambda one, other: tuple(map(shared, one, other)), own) for own in windows]
         return self.space.unrolling(common)
 
     def feasible(self, level: int) -> IntArray:
@@ -170,83 +174,11 @@ class SubproblemGroup(Subproblem):
         return tuple(None if own[0] == 0 else room_left(own) for own in self._unrollings)
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnevenSubproblem(SubproblemGroup):
-    """The mappings of one combination where loops may have remainders.
-
-    Instances do different amounts of work, so that words are counted over all of them, as in a group.
-    """
-
-    @cached_property
-    def spatial(self) -> tuple[StageClass, ...]:
-        """The spatial classes, one per stage."""
-        return self.grid.spatial(0)
-
-    def cost(self, place: int, boundary: int, arriving: IntArray, asked: IntArray) -> IntArray:
-        """Cost of words that arrive at a boundary, and of those that the level outside is asked for."""
-        total = np.zeros(len(arriving), dtype=np.int64)
-        for per_child, rate, free in self._rates[place, boundary]:
-            total += np.maximum((asked if per_child else arriving) - free, 0) * rate
-        return total // self.quantum
-
-    @cached_property
-    def _rates(self) -> dict[tuple[int, int], list[tuple[bool, int, int]]]:
-        """Per dataspace and boundary: whether it is the level outside that acts, units per word, free words."""
-        found = defaultdict(list)
-        for view in self.space.views:
-            chain = self.space.chain(self.mask, view.place)
-            for access in self.space.accesses(view.place, chain):
-                level = self.space.levels[access.level]
-                rate = getattr(level.energy, access.name)
-                words = int(self.space.tables[view.place].tile_words[-1])
-                copies = math.prod(
-                    max(member.factors[d] for member in stage.members)
-                    for stage in self.spatial[: access.level] for d in view.irrelevant
-                )
-                free = words * copies if access.first_touch_free else 0
-                found[view.place, access.boundary].append((access.per_child, rate, free))
-        return found
-
-    @cached_property
-    def constant(self) -> int:
-        """Energy units that all mappings spend at least."""
-        compute = self.space.problem.computes * self.space.architecture.compute.energy
-        return compute + sum(self._operand_energy(place) for place in range(len(self.space.views)))
-
-    def _operand_energy(self, place: int) -> int:
-        """Energy of what serves the compute with a dataspace: rounds that are cut short count in full."""
-        view, depth = self.space.views[place], len(self.space.levels)
-        if (place, depth) not in self._rates:
-            return 0
-        if view.window_dims:
-            return math.floor(float(super()._operands(place)[0]) * ROUNDED_DOWN)
-        parent, bounds = self.space.chain(self.mask, place)[-1], self.space.lattice.bounds
-        combos = product(*(stage.members for stage in self.spatial[parent:]))
-        least = min(
-            math.prod(
-                -(-bounds[d] // math.prod(member.factors[d] for member in combo)) for d in view.irrelevant
-            )
-            for combo in islice(combos, 64)
-        )
-        words = np.array([least * math.prod(bounds[d] for d in view.relevant)])
-        return int(self.cost(place, depth, words, words)[0]) * self.quantum
-
-    def costs(self, least: IntArray, constant: int, busiest: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Energy and cycles at least."""
-        energies = least * float(self.quantum) + float(constant)
-        return energies, np.full(len(least), float(self.least_cycles))
-
-    def improves(self, goal: Goal, least: int, cycles: int) -> bool:
-        """Whether mappings may improve that take `least` energy units and `cycles`, or more."""
-        return least < goal.energy_limit(max(cycles, self.least_cycles))
-
-
 def together(
     grid: SpatialGrid, mask: KeepMask, quantum: int, fewest_cycles: int = 0
 ) -> EnergySubproblem | SubproblemGroup:
     """The subproblem of the only combination of `grid`, or the group of those of all of them."""
-    if len(grid) == 1 and grid.space.mapspace.factors == PERFECT:
-        return EnergySubproblem(grid.space, mask, grid.spatial(0), quantum=quantum)
     if len(grid) == 1:
-        return UnevenSubproblem(grid.space, mask, quantum=quantum, grid=grid, fewest_cycles=fewest_cycles)
+        kind = UnevenSubproblem if grid.space.uneven else EnergySubproblem
+        return kind(grid.space, mask, grid.spatial(0), quantum=quantum)
     return SubproblemGroup(grid.space, mask, quantum=quantum, grid=grid, fewest_cycles=fewest_cycles)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from solver.search.space.prices import (
     LoadTerm,
     PriceTerm,
 )
-from solver.search.subproblems.combination import Combination
+from solver.search.space.search_space import SearchSpace
+from solver.search.subproblems.combination import Combination, Uneven
 from solver.search.subproblems.energies import EnergySubproblem
 
 LARGEST_LOAD = INFINITY >> 2
@@ -56,8 +58,13 @@ class LoadSubproblem(Combination):
     @classmethod
     def of(cls, origin: EnergySubproblem, resource: int | None, scale: Fraction) -> LoadSubproblem:
         """The mappings of `origin`, priced by the load of `resource`."""
+        kind = UnevenLoad if origin.space.uneven else cls
         mask, spatial = origin.mask, origin.spatial
-        return cls(origin.space, mask, spatial, origin=origin, resource=resource, scale=scale)
+        return kind(origin.space, mask, spatial, origin=origin, resource=resource, scale=scale)
+
+    def on(self, space: SearchSpace) -> Self:
+        """As of `Combination`."""
+        return replace(self, space=space, origin=self.origin.on(space))
 
     @cached_property
     def prices(self) -> tuple[dict[int, BoundaryPrice], ...]:
@@ -76,7 +83,7 @@ class LoadSubproblem(Combination):
     def constant(self) -> int:
         """What the compute's own accesses load the resource with."""
         depth = len(self.space.levels)
-        return sum(own[depth].exact(self.steps) for own in self.prices if depth in own)
+        return sum(own[depth].exact(self.operations) for own in self.prices if depth in own)
 
     @cached_property
     def most(self) -> int:
@@ -142,6 +149,16 @@ class LoadSubproblem(Combination):
         if self.space.mapspace.counting != EXACT:
             within *= DOUBLE_ROUNDING
         return math.floor(within) + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnevenLoad(Uneven, LoadSubproblem):
+    """The same where loops may have remainders: the busiest instance does no less than all do on average."""
+
+    @cached_property
+    def most(self) -> int:
+        """Load that no mapping exceeds: one instance may do everything."""
+        return super().most * self.used[-1]
 
 
 Searchable = EnergySubproblem | LoadSubproblem

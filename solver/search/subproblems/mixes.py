@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 from solver.search.goal import Goal
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_COST, BoundaryPrice, PriceTerm
-from solver.search.subproblems.combination import Combination
+from solver.search.space.search_space import SearchSpace
+from solver.search.subproblems.combination import Combination, Uneven
 from solver.search.subproblems.loads import DOUBLE_ROUNDING, LoadSubproblem, Searchable
 
 WHOLE = INFINITY >> 5
@@ -60,6 +62,11 @@ class MixedSubproblem(Combination):
 
     mixed: tuple[Cost, ...]
     weights: tuple[Fraction, ...]
+
+    def on(self, space: SearchSpace) -> Self:
+        """As of `Combination`."""
+        mixed = tuple(Cost(cost.sub.on(space), cost.limit) for cost in self.mixed)
+        return replace(self, space=space, mixed=mixed)
 
     @property
     def _shares(self) -> Iterator[tuple[Cost, Fraction]]:
@@ -121,6 +128,11 @@ class MixedSubproblem(Combination):
         quick = _least(needed - per_energy * dear, per_cycle, fastest, slow)
         ends = ((thrifty, slow), (dear, quick))
         return min(goal.value(math.floor(spent), math.floor(taken)) for spent, taken in ends)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnevenMix(Uneven, MixedSubproblem):
+    """The same where loops may have remainders."""
 
 
 def _least(needed: Fraction, each: Fraction, least: Fraction, most: Fraction) -> Fraction:

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import Self
 
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK
@@ -37,6 +38,10 @@ class Subproblem(ABC):
     mask: KeepMask
     _: KW_ONLY
     quantum: int = 1
+
+    @abstractmethod
+    def on(self, space: SearchSpace) -> Self:
+        """The same mappings in a space with the same spatial choices."""
 
     @property
     @abstractmethod

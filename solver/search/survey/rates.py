@@ -109,10 +109,11 @@ class RateTable:
         """
         grid, name = self._grid, self.space.views[portion.place].name
         above, copies = grid.above[portion.boundary], grid.unused_above[portion.place][portion.boundary]
-        words = grid.steps if fewest is None else np.ceil(fewest * copies / above)
+        words = grid.computes_each if fewest is None else np.ceil(fewest * copies / above)
         blocks = [self.space.levels[access.level].packing_of(name).block_size for access in portion.accesses]
         matters = words <= MANY_BLOCKS * max(blocks)
-        if max(blocks) == 1 or not matters.any():
+        # With remainders, instances may differ.
+        if max(blocks) == 1 or self.space.uneven or not matters.any():
             return np.zeros(len(self))
         energy = np.zeros(len(grid))
         for block, access in zip(blocks, portion.accesses, strict=True):

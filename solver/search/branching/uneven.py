@@ -1,0 +1,549 @@
+"""Loops with remainders inside of branching: exact words of partial mappings, and all mappings of a leaf."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count, islice, product
+from typing import NamedTuple
+
+import numpy as np
+
+from model.cost import evaluate_in
+from model.cost.nest import Nest, build_nest
+from model.cost.uneven import Way
+from solver.search.arrays import BoolArray, IntArray
+from solver.search.bounds.boundary import Boundary, ceil_div, times
+from solver.search.bounds.lattice_bounds import LatticeBounds
+from solver.search.branching.completion import Order, Priced, Skeleton
+from solver.search.branching.walk import Node, Walk
+from solver.search.goal import SLACK, Goal
+from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.lattice import INFINITY
+from solver.search.space.orders import allowed_orders
+from solver.search.space.prices import BoundaryPrice
+from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import StageChoice
+from solver.search.stopping import Stop
+from solver.search.subproblems.combination import Uneven
+from solver.search.subproblems.energies import Paid, UnevenSubproblem
+from solver.search.subproblems.loads import Searchable, UnevenLoad
+
+
+def distinct_digits(loops: Sequence[tuple[IntArray, BoolArray]], number: IntArray) -> IntArray:
+    """How many combinations of some loops' iterations the first `number` of all iterations have.
+
+    Loops are given innermost first, with whether they count.
+    """
+    sizes, full = [np.ones_like(number)], [np.ones_like(number)]
+    for factor, counts in loops:
+        sizes.append(sizes[-1] * factor)
+        full.append(full[-1] * np.where(counts, factor, 1))
+
+    def combinations(loop: int, rest: IntArray) -> IntArray:
+        if loop == 0:
+            return np.ones_like(rest)
+        rounds = -(-rest // sizes[loop - 1])
+        last = combinations(loop - 1, rest - (rounds - 1) * sizes[loop - 1])
+        return np.where(
+            loops[loop - 1][1],
+            (rounds - 1) * full[loop - 1] + last,
+            np.where(rounds > 1, full[loop - 1], last),
+        )
+
+    return combinations(len(loops), number)
+
+
+class UnevenWords:
+    """Words that cross a boundary, at least, given the loops outside of it: arriving, and asked for.
+
+    Parameters
+    ----------
+    walk
+        To candidates for the tile inside.
+    boundary
+        Of the level of these.
+    """
+
+    def __init__(self, walk: Walk, boundary: Boundary) -> None:
+        self._walk = walk
+        self._boundary = boundary
+        self.space = walk.space
+        self._view = walk.space.views[boundary.place]
+        self._tiles = walk.candidates.tiles
+        self._reuses = self.space.reuses(boundary.place, boundary.level)
+
+    @cached_property
+    def arriving(self) -> IntArray:
+        """Words that arrive in all instances, shape (candidates,)."""
+        unused = self._boundary.sub.unused_above(self._boundary.place, self._boundary.level)
+        words = self._delivered(self._times(None), unused)
+        return np.maximum(words, self._boundary.once_words)
+
+    def of(self, paid: Paid) -> IntArray:
+        """Words of an access, by all instances of its level."""
+        access, sub = paid.access, self._boundary.sub
+        assert isinstance(sub, Uneven)
+        if not access.per_child:
+            return self.arriving
+        share = sub.asked_share(self._boundary.place, access)
+        words = ceil_div(times(self.arriving, share.numerator), share.denominator)
+        if self._view.window_dims:
+            return words
+        asked = self._delivered(
+            self._times(access.level), sub.unused_above(self._boundary.place, access.level)
+        )
+        return np.maximum(words, asked)
+
+    def _delivered(self, number: IntArray, copies: int) -> IntArray:
+        repeated, begun = self._words
+        total: IntArray = repeated * np.maximum(number - copies, 0) + begun * copies
+        return total
+
+    @cached_property
+    def _words(self) -> tuple[IntArray, IntArray]:
+        """Words each time that tiles are repeated, and at first."""
+        words = self._boundary.words()
+        repeated, begun = words.repeated[self._tiles], words.begun[self._tiles]
+        if self._view.window_dims or not self._reuses:
+            return repeated, begun
+        return np.maximum(repeated, self._repeated), begun
+
+    @cached_property
+    def _repeated(self) -> IntArray:
+        """Words without those that the innermost loop that moves the tile leaves in place."""
+        space, plain = self.space, self.space.tables[self._boundary.place].plain_words[self._tiles]
+        least = np.full(len(self._tiles), np.iinfo(np.int64).max)
+        extents, numbers = space.lattice.extents[self._tiles], space.lattice.tiles[self._tiles]
+        for component in self._view.components:
+            (dim,) = component.dims
+            tiles = numbers[:, dim]
+            for factor, inside, where in self._movers(dim):
+                alone, last = _alone(tiles, factor, inside)
+                box = np.ones_like(tiles)
+                for rank in component.ranks:
+                    box = box * (1 + sum(abs(c) * (extents[:, d] - 1) for d, c in rank))
+                own = tiles * box
+                if component.linear:
+                    own = tiles + abs(component.coefficient(dim)) * (space.lattice.bounds[dim] - tiles)
+                full = (tiles - alone) * box if component.linear else own - alone * box
+                moved = np.where(alone == 0, own, np.where(last, full, np.maximum(own - alone * box, 0)))
+                words = plain // own * moved
+                least = np.where(where, np.minimum(least, words), least)
+        # Nothing moves tiles that are never repeated.
+        words_moved: IntArray = np.minimum(least, plain)
+        return words_moved
+
+    def _movers(self, dim: int) -> Iterator[tuple[IntArray, IntArray, BoolArray]]:
+        """Loops over a dimension that may be the innermost to move the tile.
+
+        Their iterations, the product of spatial factors inside, and where there is such a loop.
+        """
+        walk, place, count = self._walk, self._boundary.place, len(self._tiles)
+        inside = np.full(count, walk.candidates.member.factors[dim])
+        loops = walk.candidates.loops[:, dim]
+        alive = walk.alive[place]
+        yield loops, inside, ~alive & (loops > 1)
+        level = walk.node.movers[place]
+        if level is None or walk.node.path[level][dim] == 1:
+            return
+        for outer in range(level, walk.node.level):
+            inside = inside * walk.node.spatial[outer].factors[dim]
+        yield np.full(count, walk.node.path[level][dim]), inside, alive
+
+    def _times(self, level: int | None) -> IntArray:
+        """How often all tiles are delivered; with a level, copies for several of its children count once."""
+        total = np.ones(len(self._tiles), dtype=np.int64)
+        for dim in sorted(self._view.irrelevant):
+            total = total * self._times_of(dim, level)
+        return total
+
+    def _times_of(self, dim: int, level: int | None) -> IntArray:
+        walk, place = self._walk, self._boundary.place
+        here, number = walk.node.level, len(self._tiles)
+        loops: list[tuple[IntArray, BoolArray]] = []
+
+        def add(factor: IntArray | int, counts: BoolArray | bool) -> None:
+            loops.append((np.broadcast_to(factor, number), np.broadcast_to(counts, number)))
+
+        add(walk.candidates.member.factors[dim], level is None or here < level)
+        add(walk.candidates.loops[:, dim], ~(walk.kept_in_place[place][:, dim] & self._reuses))
+        for outer in reversed(range(here)):
+            add(walk.node.spatial[outer].factors[dim], level is None or outer < level)
+            held = (outer, dim) in walk.node.held[place]
+            add(walk.node.path[outer][dim], ~(walk.alive[place] & held & self._reuses))
+        return distinct_digits(loops, self.space.lattice.tiles[self._tiles, dim])
+
+
+def _alone(tiles: IntArray, factor: IntArray, inside: IntArray) -> tuple[IntArray, BoolArray]:
+    """Tiles that are the only one of their pass of a loop, and whether the last of all tiles is one.
+
+    Each iteration of the loop has `inside` tiles, one per child.
+    """
+    rounds, more = tiles // inside, tiles % inside
+    first = rounds % factor == 0  # whether the last, partial round is the first of a pass
+    before = (rounds - 1) % factor == 0
+    alone = more * first + np.where(rounds > 0, (inside - more) * before, 0)
+    last = np.where(more > 0, first, before)
+    return np.where(factor > 1, alone, 0), last & (factor > 1)
+
+
+def cost_of(sub: Searchable, words: UnevenWords, paid: Sequence[Paid]) -> IntArray:
+    """What accesses to a boundary cost, in quanta of a subproblem."""
+    return sum((_cost(sub, own, words.of(own)) for own in paid), np.zeros_like(words.arriving))
+
+
+def _cost(sub: Searchable, paid: Paid, words: IntArray) -> IntArray:
+    if not isinstance(sub, UnevenLoad):
+        return BoundaryPrice((paid.term,), ()).price(words) if paid.term.price else np.zeros_like(words)
+    rate = sum(cycles for number, cycles in paid.loads if number == sub.resource) * sub.scale
+    parts = np.maximum(words - paid.free, 0) * (float(rate) * SLACK)
+    return np.floor(np.minimum(parts, float(INFINITY))).astype(np.int64)
+
+
+def paid_at(sub: Searchable, boundary: Boundary) -> list[Paid]:
+    """The accesses that follow from the words of a boundary."""
+    origin = sub.origin if isinstance(sub, UnevenLoad) else sub
+    assert isinstance(origin, UnevenSubproblem)
+    return [own for own in origin.paid(boundary.place) if own.access.boundary == boundary.level]
+
+
+Chain = tuple[int, ...]
+"""Temporal factors of one dimension by level, outermost first."""
+
+
+class _Choice(NamedTuple):
+    """Factors of a dimension, its steps in time, and the extents of the tiles of all levels."""
+
+    factors: Chain
+    steps: int
+    extents: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Variants:
+    """The factors that lead to the same numbers of tiles at every level.
+
+    Words follow from the numbers of tiles, and least factors have the smallest tiles. But with spatial
+    factors outside, larger tiles may take fewer steps; where tiles have to fill a level at least, where
+    words come in blocks, or where only some instances pay, larger ones may be better, too.
+
+    Parameters
+    ----------
+    node, member
+        A leaf and the spatial choice of the innermost level.
+    timed
+        Whether cycles count.
+    """
+
+    space: SearchSpace
+    node: Node
+    member: StageChoice
+    timed: bool
+
+    def of_factors(self, hopeful: Callable[[int], bool]) -> Iterator[tuple[tuple[tuple[int, ...], ...], int]]:
+        """Yield temporal factors, level by level, and the steps that they take, as far as these are hopeful."""
+        options = [self._options(d) for d in range(len(self.space.active))]
+        if not all(options):
+            return
+        fewest = [min(choice.steps for choice in own) for own in options]
+        yield from self._joined(options, fewest, hopeful, (), 1)
+
+    def _joined(
+        self,
+        options: Sequence[Sequence[_Choice]],
+        fewest: Sequence[int],
+        hopeful: Callable[[int], bool],
+        chosen: tuple[Chain, ...],
+        steps: int,
+    ) -> Iterator[tuple[tuple[tuple[int, ...], ...], int]]:
+        place = len(chosen)
+        if not hopeful(steps * math.prod(fewest[place:])):
+            return
+        if place == len(options):
+            levels = range(len(self.space.levels))
+            yield tuple(tuple(chain[level] for chain in chosen) for level in levels), steps
+            return
+        for choice in options[place]:
+            yield from self._joined(options, fewest, hopeful, (*chosen, choice.factors), steps * choice.steps)
+
+    def _options(self, dim: int) -> list[_Choice]:
+        """The choices of a dimension that no other one is as good as, the least factors first."""
+        found = self._chains(dim)
+        if not self._sensitive:
+            return [*islice(found, 1)]
+        if not self._by_steps:
+            return [*found]
+        best: list[_Choice] = []
+        for choice in sorted(found, key=lambda own: (own.extents, own.steps)):
+            if not any(_no_worse(other, choice) for other in best):
+                best.append(choice)
+        return best
+
+    @property
+    def _sensitive(self) -> bool:
+        """Whether other than the least factors may be better."""
+        leaking = any(level.energy.leak_per_cycle for level in self.space.levels)
+        return self.timed or leaking or not self._by_steps
+
+    @cached_property
+    def _by_steps(self) -> bool:
+        """Whether choices of the same steps differ in the room only that their tiles take."""
+        packed = any(
+            level.packing_of(view.name).block_size > 1 or level.cluster_size > 1 or level.min_utilization
+            for level in self.space.levels
+            for view in self.space.views
+        )
+        return not packed and not (self.timed and self.space.resources)
+
+    def _chains(self, dim: int) -> Iterator[_Choice]:
+        """All factors of a dimension with the numbers of tiles of the leaf, the least of each level first."""
+        lattice, bound = self.space.lattice, self.space.lattice.bounds[dim]
+        spatial = [*(choice.factors[dim] for choice in self.node.spatial), self.member.factors[dim]]
+        tiles = [int(lattice.tiles[tile, dim]) for tile in self.node.tiles]
+        inside = [*tiles[1:], bound]
+        ranges = [
+            self._factors(level, dim, -(-own // factor), outer)
+            for level, (own, factor, outer) in enumerate(zip(inside, spatial, tiles, strict=True))
+        ]
+        for factors in product(*ranges):
+            extents, extent = [], 1
+            for factor, unrolled in zip(reversed(factors), reversed(spatial), strict=True):
+                extent = min(extent * unrolled * factor, bound)
+                extents.append(extent)
+            yield _Choice(factors, _steps(bound, factors, spatial), tuple(extents))
+
+    def _factors(self, level: int, dim: int, tiles: int, outer: int) -> list[int]:
+        """Temporal factors of a level that leave `outer` of so many tiles."""
+        least = -(-tiles // outer)
+        most = tiles if outer == 1 else -(-tiles // (outer - 1)) - 1
+        if outer == 1:
+            most = least
+        allowed = self.space.slots[level].allowed[dim]
+        return [factor for factor in range(least, most + 1) if factor in allowed]
+
+
+def _no_worse(one: _Choice, other: _Choice) -> bool:
+    smaller = all(a <= b for a, b in zip(one.extents, other.extents, strict=True))
+    return smaller and one.steps <= other.steps
+
+
+def _steps(bound: int, temporal: Sequence[int], spatial: Sequence[int]) -> int:
+    """Steps in time of a dimension, levels outermost first: the first child takes part in all of them."""
+    strides = [1]
+    for factor, unrolled in zip(reversed(temporal), reversed(spatial), strict=True):
+        strides.append(strides[-1] * unrolled * factor)
+    steps = bound
+    for level, unrolled in enumerate(spatial):
+        stride = strides[len(spatial) - 1 - level]
+        rounds, rest = divmod(steps, unrolled * stride)
+        steps = rounds * stride + min(rest, stride)
+    return steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnevenSkeleton(Skeleton):
+    """Factors of all loops, and bounds of the mappings that have them."""
+
+    bounds: LatticeBounds[Searchable]
+    steps: int
+
+    def best(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
+        """Mappings that may improve on the incumbent, in all orders that dataspaces can tell apart."""
+        first = tuple(next(self.orders(level)) for level in range(len(self.temporal)))
+        priced = self.priced(first)
+        if not priced.evaluation.valid:
+            return
+        yield priced
+        yield from _Orders(self, priced).best(goal, stop)
+
+    def priced(self, orders: tuple[Order, ...]) -> Priced:
+        """The mapping with the loops of each level in these orders, and its price."""
+        mapping = self.mapping(orders)
+        return Priced(mapping, evaluate_in(self.space.mapspace, mapping))
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """Quanta of energy, and cycles of load per resource."""
+
+    energy: int
+    loads: tuple[float, ...]
+
+
+class _Orders:
+    """All mappings with the same factors, best first, as far as they may improve.
+
+    Parameters
+    ----------
+    skeleton
+        Its factors.
+    first
+        Any of the mappings: all of them have the same cycles of the compute.
+    """
+
+    def __init__(self, skeleton: UnevenSkeleton, first: Priced) -> None:
+        self._skeleton = skeleton
+        self.space = skeleton.space
+        sub = skeleton.bounds.sub
+        origin = sub.origin if isinstance(sub, UnevenLoad) else sub
+        assert isinstance(origin, UnevenSubproblem)
+        self._sub = origin
+        self._steps = first.evaluation.compute_cycles
+        self._known: dict[tuple[int, tuple[Order, ...]], _Spent] = {}
+
+    @cached_property
+    def _options(self) -> tuple[tuple[Order, ...], ...]:
+        """Per level, orders of its loops; that of the innermost level is free."""
+        *outer, inner = range(len(self._skeleton.temporal))
+        return (*(self._of_level(level) for level in outer), (next(self._skeleton.orders(inner)),))
+
+    def _of_level(self, level: int) -> tuple[Order, ...]:
+        """One order of each kind that dataspaces can tell apart."""
+        space, number = self.space, {dim: d for d, dim in enumerate(self.space.active)}
+        live = frozenset(d for d, f in enumerate(self._skeleton.temporal[level]) if f > 1)
+
+        def done(first: Sequence[str]) -> bool:
+            inside = frozenset(map(number.__getitem__, first))
+            return all(
+                view.relevant.isdisjoint(live - inside)
+                or not inside.isdisjoint(self._solid[level, view.place])
+                for view in space.views
+            )
+
+        kinds: dict[tuple[tuple[int, ...], ...], Order] = {}
+        dims = [space.active[d] for d in sorted(live)]
+        for order in allowed_orders(space.mapspace.temporal[level], dims, done):
+            places = [number[dim] for dim in order]
+            kinds.setdefault(tuple(self._imprint(level, view, places) for view in space.views), order)
+        return tuple(kinds.values())
+
+    def _imprint(self, level: int, view: DataspaceView, order: Sequence[int]) -> tuple[int, ...]:
+        """What an order leaves on a dataspace: which loops move it, and which lie between these."""
+        imprint: list[int] = []
+        between = 0
+        for d in order:
+            if d in view.irrelevant:
+                between |= 1 << d
+                continue
+            imprint += [between, -1 - d]
+            if d in self._solid[level, view.place]:
+                return tuple(imprint)
+            between = 0
+        return (*imprint, between)
+
+    @cached_property
+    def _solid(self) -> dict[tuple[int, int], frozenset[int]]:
+        """Per level and dataspace, the loops that move its tile in each pass to where nothing overlaps."""
+        every = range(len(self._skeleton.temporal))
+        return {
+            (level, view.place): frozenset(
+                d for d in view.relevant - view.window_dims if self._always_moves(level, d)
+            )
+            for level in every
+            for view in self.space.views
+        }
+
+    def _always_moves(self, level: int, dim: int) -> bool:
+        """Whether every pass of a loop has several iterations, whichever boundary the tile is at."""
+        skeleton, factor = self._skeleton, self._skeleton.temporal[level][dim]
+        inner = range(level + 1, len(skeleton.temporal))
+        if factor == 1 or any(skeleton.spatial[own].factors[dim] > 1 for own in (level, *inner)):
+            # Children may differ.
+            return False
+        extent = math.prod(skeleton.temporal[own][dim] for own in inner)
+        return -(-self.space.lattice.bounds[dim] // extent) % factor != 1
+
+    @cached_property
+    def _first(self) -> tuple[Order, ...]:
+        return tuple(next(self._skeleton.orders(level)) for level in range(len(self._skeleton.temporal)))
+
+    def _nest(self, above: tuple[Order, ...]) -> Nest:
+        orders = (*above, *self._first[len(above) :])
+        return build_nest(self.space.problem, self.space.architecture, self._skeleton.mapping(orders))
+
+    def best(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
+        """Complete mappings, by rising bounds."""
+        depth = len(self._skeleton.temporal)
+        if all(len(options) == 1 for options in self._options):
+            return
+        ticket = count()
+        spent = _Spent(0, (0.0,) * len(self.space.resources))
+        heap: list[tuple[int, int, int, tuple[Order, ...], _Spent]] = [(0, 0, next(ticket), (), spent)]
+        while heap:
+            *_, above, spent = heapq.heappop(heap)
+            if stop():
+                return
+            if not self._may_improve(goal, len(above), spent):
+                continue
+            if len(above) == depth:
+                yield self._skeleton.priced(above)
+                continue
+            for order in self._options[len(above)]:
+                longer = (*above, order)
+                total = self._plus(spent, longer)
+                if self._may_improve(goal, len(longer), total):
+                    energy, cycles = self._least(len(longer), total)
+                    value = goal.value(energy, cycles)
+                    heapq.heappush(heap, (value, energy, -next(ticket), longer, total))
+
+    def _may_improve(self, goal: Goal, ordered: int, spent: _Spent) -> bool:
+        energy, cycles = self._least(ordered, spent)
+        return goal.improves(energy, cycles)
+
+    def _least(self, ordered: int, spent: _Spent) -> tuple[int, int]:
+        """Energy units and cycles at least, with the first levels' orders known."""
+        sub, latency = self._sub, self.space.latency
+        busy = max(self._steps, math.ceil(max(spent.loads, default=0.0) * SLACK))
+        waiting = (busy + latency - sub.least_cycles) * sub.leak_per_cycle
+        energy = sub.constant + (spent.energy + self._floors[ordered]) * sub.quantum + max(waiting, 0)
+        return energy, busy + latency
+
+    @cached_property
+    def _floors(self) -> tuple[int, ...]:
+        """Least cost of the boundaries inside of so many levels with known orders."""
+        boundaries = self._skeleton.bounds.boundaries.by_level
+        depth = len(boundaries)
+        once = [0] * (depth + 1)
+        if self._skeleton.bounds.sub is self._sub:
+            for level in reversed(range(1, depth)):
+                once[level] = once[level + 1] + sum(boundary.once for boundary in boundaries[level])
+        # The boundary of a level follows from the orders of all levels outside.
+        return tuple(once[ordered + 1] if ordered < depth else 0 for ordered in range(depth + 1))
+
+    def _plus(self, spent: _Spent, above: tuple[Order, ...]) -> _Spent:
+        """The same with the boundaries of the next level, outside of which all orders are known."""
+        level = len(above)
+        if level >= len(self._skeleton.temporal):
+            return spent
+        if (level, above) not in self._known:
+            self._known[level, above] = self._spent_at(level, above)
+        more = self._known[level, above]
+        loads = tuple(one + other for one, other in zip(spent.loads, more.loads, strict=True))
+        return _Spent(spent.energy + more.energy, loads)
+
+    def _spent_at(self, level: int, above: tuple[Order, ...]) -> _Spent:
+        nest, energy, loads = self._nest(above), 0, [0.0] * len(self.space.resources)
+        for view in self.space.views:
+            words: dict[int | None, int] = {}
+            for paid in (own for own in self._sub.paid(view.place) if own.access.boundary == level):
+                asked = paid.access.level if paid.access.per_child else None
+                if asked not in words:
+                    words[asked] = self._words(nest, view, level, asked)
+                energy += BoundaryPrice((paid.term,), ()).exact(words[asked]) if paid.term.price else 0
+                for number, cycles in paid.loads:
+                    loads[number] += max(0, words[asked] - paid.free) * float(cycles)
+        return _Spent(energy, tuple(loads))
+
+    def _words(self, nest: Nest, view: DataspaceView, level: int, asked: int | None) -> int:
+        """Words that all instances of a level get, or that all of one outside are asked for."""
+        positions = self.space.architecture.storage_indices
+        outer = positions[level if asked is None else asked]
+        way = Way(
+            self.space.architecture, nest, self.space.problem.dataspaces[view.place], outer, positions[level]
+        )
+        shares = {dim: nest.shares(dim, outer) for dim in self.space.problem.dims}
+        return way.brought_words(shares, reuse=self.space.reuses(view.place, level))

@@ -1,0 +1,153 @@
+"""Least words of dataspaces where the last tile along a dimension may be short."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+
+from solver.search.arrays import IntArray
+from solver.search.space.counts import CountLattice
+from solver.search.space.dataspaces import Component, DataspaceView, Tables, covered
+from solver.search.space.windows import Unrolling, Words
+
+
+def uneven_words(
+    view: DataspaceView,
+    tables: Tables,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    leading: Collection[int],
+) -> Words:
+    """Least words of deliveries with remainders, shape (lattice size,).
+
+    A loop leaves a tile in place where its last pass has one iteration only. So a loop that repeats
+    deliveries need not repeat those of such passes.
+
+    Parameters
+    ----------
+    leading
+        Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
+
+    References
+    ----------
+    docs/search.md, "Remainders".
+    """
+    plain = tables.plain_words.reshape(lattice.counts)
+    repeated = begun = plain
+    for component in view.components:
+        own = covered(component, lattice)
+        for dim in (d for d in component.dims if d in leading):
+            live = lattice.tiles_along(dim) > 1
+            if component.sliding:
+                again, first = _led(view, component, lattice, unrolling, dim, plain // own, own)
+                begun = np.where(live, np.minimum(begun, first), begun)
+            else:
+                again = plain // own * _moved_apart(component, lattice, unrolling, dim, own)
+            repeated = np.where(live, np.minimum(repeated, again), repeated)
+    whole = begun is plain
+    words = np.broadcast_to(repeated, lattice.counts).reshape(lattice.size)
+    return Words(
+        words, tables.plain_words if whole else np.broadcast_to(begun, lattice.counts).reshape(lattice.size)
+    )
+
+
+def _most_alone(lattice: CountLattice, unrolling: Unrolling, dim: int) -> IntArray:
+    """Tiles along a dimension, at most, that are the only one of their pass of a loop."""
+    tiles = lattice.tiles_along(dim)
+    alone: IntArray = np.minimum(unrolling.most[dim], lattice.most_along(dim) - 2)
+    return np.where(lattice.most_along(dim) > 2, np.minimum(np.maximum(alone, 1), tiles - 1), 0)
+
+
+def _moved_apart(
+    component: Component, lattice: CountLattice, unrolling: Unrolling, dim: int, own: IntArray
+) -> IntArray:
+    """Words along a component whose tiles share nothing, but those that a loop over `dim` leaves in place."""
+    tiles, alone = lattice.tiles_along(dim), _most_alone(lattice, unrolling, dim)
+    box, others = (
+        _box(component, lattice),
+        math.prod(lattice.tiles_along(d) for d in component.dims if d != dim),
+    )
+    if unrolling.most[dim] == 1:
+        # The one that is left in place is the last one, so that all others are full.
+        left = (tiles - 1) * box * others if component.linear and len(component.dims) == 1 else 0 * own
+    else:
+        left = own - alone * box * others
+    return np.where(alone == 0, own, np.maximum(np.minimum(left, own), 0))
+
+
+def _box(component: Component, lattice: CountLattice) -> IntArray:
+    box: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
+    for rank in component.ranks:
+        box = box * (1 + sum(abs(c) * (lattice.side(d) - 1) for d, c in rank))
+    return box
+
+
+def _led(
+    view: DataspaceView,
+    component: Component,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    dim: int,
+    share: IntArray,
+    own: IntArray,
+) -> tuple[IntArray, IntArray]:
+    """Least words each time that tiles are repeated, and at first, if a loop over `dim` moves windows.
+
+    It brings what is new of each tile but for the first one of its passes: of those, nothing more is
+    counted than a whole tile at the very beginning, and what a pass of all loops goes back by.
+    """
+    box = _box(component, lattice)
+    none = np.zeros_like(own)
+    if not component.linear or lattice.grains:
+        return none, none + 1
+    number = math.prod(lattice.tiles_along(d) for d in component.dims)
+    tiles = lattice.tiles_along(dim)
+    step = abs(component.coefficient(dim)) * lattice.side(dim) * unrolling.directly[dim]
+    move = np.minimum(step, box)
+    starts = (tiles + np.minimum(unrolling.most[dim], tiles)) // 2
+    led = np.maximum((tiles - starts) * (number // tiles) * move - (number * box - own), 0)
+    others = sum(
+        np.where(
+            lattice.tiles_along(d) > unrolling.above[d],
+            abs(component.coefficient(d)) * (lattice.bounds[d] - lattice.side(d)),
+            0,
+        )
+        for d in component.dims
+        if d != dim
+    )
+    back = np.clip(step - others * (2 if component.turns else 1), 0, box)
+    full = math.prod(
+        np.where(
+            lattice.tiles_along(d) * lattice.side(d) == lattice.bounds[d],
+            unrolling.above[d],
+            max(1, unrolling.above[d] - 1),
+        )
+        for d in component.dims
+    )
+    once = math.prod(
+        _box(other, lattice) if other.sliding else covered(other, lattice)
+        for other in view.components
+        if other is not component
+    )
+    again = share * (led + back)
+    return again, again + once * (full * box - back)
+
+
+def uneven_union(
+    view: DataspaceView, tables: Tables, lattice: CountLattice, unrolling: Unrolling
+) -> IntArray:
+    """Words in the union of each instance's tiles, over all instances, at least."""
+    del tables
+    union: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
+    for part in view.components:
+        words = covered(part, lattice)
+        if part.sliding:
+            instances = math.prod(unrolling.above[d] for d in part.dims)
+            # Sums of sets of integers have at least so many values, wherever the iterations lie.
+            reached = instances * (1 - len(part.dims))
+            reached += sum(lattice.bounds[d] * instances // unrolling.above[d] for d in part.dims)
+            words = np.minimum(words, max(part.window_words, reached))
+        union = union * words
+    return np.broadcast_to(union, lattice.counts).reshape(lattice.size)
