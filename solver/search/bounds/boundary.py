@@ -114,8 +114,7 @@ class Boundary:
         `words` belong to the tiles.
         """
         irrelevant = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
-        unused = self.sub.unused_above(self.place, self.level)
-        total = words.repeated * irrelevant + (words.begun - words.repeated) * unused
+        total = words.repeated * irrelevant + (words.begun - words.repeated) * self._copies
         return np.maximum(ceil_div(total, self.sub.above[self.level]), self.once_words)
 
     def repeated_words(self, words: Words, inside: IntArray, outside: IntArray) -> IntArray:
@@ -151,27 +150,34 @@ class Boundary:
         """
         repeated, begun = self._least
         if self.sub.space.uneven:
-            copies = self._copies(level, tiles, runs)
-            unused = self.sub.unused_above(self.place, self.level)
-            words = times(np.maximum(copies - unused, 0), repeated) + unused * begun
+            times_delivered, copies = self._times(level, tiles, runs), self._copies
+            words = times(np.maximum(times_delivered - copies, 0), repeated) + copies * begun
             return self.extra(np.maximum(words, self.once_words))
         deliveries = self._deliveries(level, tiles, runs) * repeats
         return self._extra_of(repeated * np.maximum(deliveries - 1, 0) + begun)
 
-    def _copies(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
-        """Times that all instances get words, with remainders: the last round may have work for one child only.
+    @cached_property
+    def _copies(self) -> int:
+        """Instances that use the same words, at least."""
+        return self.sub.copies_above(self.place, self.level)
 
-        With s children and T tiles of a dimension there are s (T - 1) + 1 copies at least, which is no less than
-        s T / 2, and s if T is 1, since no child is idle all the time.
+    def _times(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
+        """How often all words are delivered, with remainders, if none is between here and the tile of `level`.
+
+        With T tiles outside, and s children for each, s (T - 1) + 1 copies are delivered at least, for the
+        last round may have work for one child only; that is no less than s T / 2.
         """
-        view = self.sub.space.views[self.place]
-        outside = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        view, outer = self.sub.space.views[self.place], self.sub.copies_above(self.place, level)
+        outside: IntArray = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
         if runs is not None:
             outside = -(-outside // runs)
-        children = self.sub.unused_above(self.place, self.level) // self.sub.unused_above(self.place, level)
-        halves = 1 << (len(view.irrelevant) if children > 1 else 0)
-        many: IntArray = np.maximum(outside, -(-outside * children // halves))
-        return np.where(outside == 1, children, many)
+        unused = self.sub.unused_above(self.place, self.level)
+        if outer > 1 or unused != self._copies:
+            # Children differ in what their own children have to do.
+            return np.maximum(outside, self._copies)
+        halves = 1 << (len(view.irrelevant) if unused > 1 else 0)
+        many = np.maximum(outside, -(-outside * unused // halves))
+        return np.maximum(many, self._copies)
 
     def _deliveries(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
         """Iterations outside of the tile of `level` that repeat deliveries, but for `runs`."""

@@ -453,10 +453,10 @@ class Branching:
     ) -> InnerTiles:
         lattice, slot = self.space.lattice, self.space.slots[node.level]
         tiles = stage.tiles[places]
-        fits = lattice.fitting(tiles, lattice.code(member.factors), node.tile)
+        fits = lattice.fitting(tiles, member.code(lattice), node.tile)
         places, tiles = places[fits], tiles[fits]
         loops = slot.least_loops(node.tile, tiles, member.factors)
-        possible: BoolArray = (loops > 0).all(axis=1)
+        possible = np.logical_and.reduce(loops > 0, axis=1)
         return InnerTiles(places, tiles, loops, member).only(possible)
 
     def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Iterator[Family]:

@@ -79,8 +79,8 @@ class UnevenWords:
     @cached_property
     def arriving(self) -> IntArray:
         """Words that arrive in all instances, shape (candidates,)."""
-        unused = self._boundary.sub.unused_above(self._boundary.place, self._boundary.level)
-        words = self._delivered(self._times(None), unused)
+        copies = self._boundary.sub.copies_above(self._boundary.place, self._boundary.level)
+        words = self._delivered(self._times(None), copies)
         return np.maximum(words, self._boundary.once_words)
 
     def of(self, paid: Paid) -> IntArray:
@@ -94,7 +94,7 @@ class UnevenWords:
         if self._view.window_dims:
             return words
         asked = self._delivered(
-            self._times(access.level), sub.unused_above(self._boundary.place, access.level)
+            self._times(access.level), sub.copies_above(self._boundary.place, access.level)
         )
         return np.maximum(words, asked)
 
@@ -355,7 +355,8 @@ class UnevenSkeleton(Skeleton):
         """Mappings that may improve on the incumbent, in all orders that dataspaces can tell apart."""
         first = tuple(next(self.orders(level)) for level in range(len(self.temporal)))
         priced = self.priced(first)
-        if not priced.evaluation.valid:
+        least = self.space.mapspace.min_parallelism
+        if not priced.evaluation.valid or priced.evaluation.compute_instances < least:
             return
         yield priced
         yield from _Orders(self, priced).best(goal, stop)

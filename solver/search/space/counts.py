@@ -17,6 +17,9 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.lattice import INFINITY, Lattice, Slot
 from solver.search.space.packing import Packed
 
+_Unrolled = tuple[tuple[int, ...], tuple[int, ...]]
+"""Spatial factors per dimension, and how many tiles they need."""
+
 
 def numbers_of_tiles(bound: int) -> tuple[int, ...]:
     """All numbers of tiles that some extent has, descending: from tiles of one iteration to a single tile."""
@@ -137,47 +140,69 @@ class CountLattice(Lattice):
     # Spatial factors.
 
     @cached_property
-    def _codes(self) -> dict[tuple[int, ...], int]:
-        return {(1,) * len(self.bounds): 0}
+    def _codes(self) -> dict[_Unrolled, int]:
+        return {(self._ones, self._ones): 0}
 
     @cached_property
-    def _vectors(self) -> list[tuple[int, ...]]:
-        return [(1,) * len(self.bounds)]
+    def _vectors(self) -> list[_Unrolled]:
+        """Spatial factors by code, and how many tiles they need so that no child has nothing to do."""
+        return [(self._ones, self._ones)]
+
+    @property
+    def _ones(self) -> tuple[int, ...]:
+        return (1,) * len(self.bounds)
 
     def has(self, factors: Sequence[int]) -> bool:
         """Whether these are within the bounds."""
         return all(factor <= bound for factor, bound in zip(factors, self.bounds, strict=True))
 
     def code(self, factors: Sequence[int]) -> int:
-        """A number for spatial factors."""
+        """A number for spatial factors of one fanout."""
         vector = tuple(int(factor) for factor in factors)
-        code = self._codes.setdefault(vector, len(self._vectors))
+        return self._code(vector, vector)
+
+    def _code(self, factors: tuple[int, ...], needed: tuple[int, ...]) -> int:
+        code = self._codes.setdefault((factors, needed), len(self._vectors))
         if code == len(self._vectors):
-            self._vectors.append(vector)
+            self._vectors.append((factors, needed))
         return code
 
     def factors(self, code: int) -> tuple[int, ...]:
         """The spatial factors that have this code."""
-        return self._vectors[code]
+        return self._vectors[code][0]
 
     def _factors(self, codes: IntArray) -> IntArray:
         """Factors of several codes, shape (codes, dimensions)."""
+        return self._vectors_of(codes)[:, 0]
+
+    def _needed(self, codes: IntArray) -> IntArray:
+        """Tiles that they need, likewise."""
+        return self._vectors_of(codes)[:, 1]
+
+    def _vectors_of(self, codes: IntArray) -> IntArray:
         distinct, inverse = np.unique(codes, return_inverse=True)
         vectors = [self._vectors[code] for code in distinct.tolist()]
-        return np.array(vectors, dtype=np.int64).reshape(len(vectors), len(self.bounds))[inverse]
+        return np.array(vectors, dtype=np.int64).reshape(len(vectors), 2, len(self.bounds))[inverse]
 
     def product(self, codes: IntArray, others: IntArray) -> IntArray:
-        """Codes of products of spatial factors."""
+        """Codes of products of spatial factors, and of those of fanouts inside.
+
+        The last child of a fanout may have work for one child of its own only.
+        """
         codes, others = np.broadcast_arrays(codes, others)
         # Most pairs come many times.
         pairs, inverse = np.unique(np.stack([codes, others]), axis=1, return_inverse=True)
-        products = self._factors(pairs[0]) * self._factors(pairs[1])
-        found = np.array([self.code(vector) for vector in products.tolist()], dtype=np.int64)
+        outer, inner = self._vectors_of(pairs[0]), self._vectors_of(pairs[1])
+        products = outer[:, 0] * inner[:, 0]
+        needed = np.maximum((outer[:, 1] - 1) * inner[:, 0] + 1, inner[:, 1])
+        vectors = zip(map(tuple, products.tolist()), map(tuple, needed.tolist()), strict=True)
+        found = np.array([self._code(*vector) for vector in vectors], dtype=np.int64)
         return found[inverse.reshape(-1)]
 
     def common(self, codes: IntArray) -> int:
         """Code of the largest factors that none of some others are below."""
-        return self.code(self._factors(codes).min(axis=0).tolist())
+        factors, needed = self._vectors_of(codes).min(axis=0).tolist()
+        return self._code(tuple(factors), tuple(needed))
 
     def unrolled(self, codes: IntArray) -> IntArray:
         """Indices of the tiles of spatial factors alone, with one iteration in each instance."""
@@ -185,9 +210,9 @@ class CountLattice(Lattice):
 
     def largest_below(self, codes: IntArray) -> IntArray:
         """Indices of the largest tiles of which there are as many as spatial factors outside."""
-        factors, indices = self._factors(codes), np.zeros(len(codes), dtype=np.int64)
+        needed, indices = self._needed(codes), np.zeros(len(codes), dtype=np.int64)
         for d, stride in enumerate(self.dim_strides):
-            indices += (np.searchsorted(-self.most[d], -factors[:, d], side="right") - 1) * stride
+            indices += (np.searchsorted(-self.most[d], -needed[:, d], side="right") - 1) * stride
         return indices
 
     def room_left(self, codes: IntArray) -> BoolArray:
@@ -202,10 +227,8 @@ class CountLattice(Lattice):
 
     def _roomy(self, code: int) -> list[int]:
         """Per dimension, how many places have as many tiles as spatial factors outside."""
-        factors = self.factors(code)
-        return [
-            int(np.searchsorted(-most, -f, side="right")) for most, f in zip(self.most, factors, strict=True)
-        ]
+        pairs = zip(self.most, self._vectors[code][1], strict=True)
+        return [int(np.searchsorted(-most, -needed, side="right")) for most, needed in pairs]
 
     def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
         """Which of the vectors at `indices` have as many tiles as some of the spatial factors."""
@@ -234,19 +257,20 @@ class CountLattice(Lattice):
         return np.concatenate(products), np.concatenate(origins)
 
     def dividing(self, first: IntArray, second: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield the places of pairs of spatial factors whose product is within the bounds."""
+        """Yield the places of pairs of spatial factors, the second inside, that the bounds have tiles for."""
         rows = max(1, most // max(1, len(second)))
-        near, far = self._factors(first), self._factors(second)
+        outside, inner = self._needed(first), self._factors(second)
         bounds = np.array(self.bounds, dtype=np.int64)
         for start in range(0, len(first), rows):
-            fits = (near[start : start + rows, None] * far[None] <= bounds).all(axis=2)
+            fits = ((outside[start : start + rows, None] - 1) * inner[None] < bounds).all(axis=2)
             one, other = np.nonzero(fits)
             yield one + start, other
 
     def fitting(self, indices: IntArray, factor: int, whole: int = -1) -> BoolArray:
         """Which tiles at `indices` are so many that no instance is idle, and lie within the one `whole`."""
-        factors, tiles = np.array(self.factors(factor), dtype=np.int64), self._most_tiles[indices]
-        busy = (tiles >= factors).all(axis=1)
+        factors, needed = (np.array(own, dtype=np.int64) for own in self._vectors[factor])
+        tiles = self._most_tiles[indices]
+        busy = (tiles >= needed).all(axis=1)
         within: BoolArray = busy & (-(-tiles // factors) >= self.tiles[whole]).all(axis=1)
         return within
 

@@ -167,7 +167,7 @@ class SpatialGrid:
         """Codes of what is unrolled inside each level in any case, shaped as `unrolled_above`."""
         result = [np.zeros(len(self), dtype=np.int64)]
         for table, index in reversed(list(self._staged)):
-            result.append(self.space.lattice.product(result[-1], table.common[index]))
+            result.append(self.space.lattice.product(table.common[index], result[-1]))
         return tuple(reversed(result))
 
     @cached_property
@@ -186,6 +186,25 @@ class SpatialGrid:
                 products.append(products[-1] * table.irrelevant[place, index])
             result.append(tuple(products))
         return tuple(result)
+
+    @cached_property
+    def copies_above(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Instances above each level that use the same words, at least, shaped as `unused_above`."""
+        if not self.space.uneven:
+            return self.unused_above
+        by_level = [self._least_used(level) for level in range(len(self.space.levels) + 1)]
+        return tuple(
+            tuple(used[:, sorted(view.irrelevant)].prod(axis=1).astype(np.float64) for used in by_level)
+            for view in self.space.views
+        )
+
+    def _least_used(self, level: int) -> IntArray:
+        """Instances of a level that have something to do, at least: shape (combinations, dimensions)."""
+        used = np.ones((len(self), len(self.space.active)), dtype=np.int64)
+        for table, index in reversed(list(self._staged)[:level]):
+            own = table.least_used[index]
+            used = np.where(own == 1, used, (own - 1) * used + 1)
+        return used
 
     @cached_property
     def distinct(self) -> tuple[tuple[FloatArray, ...], ...]:
@@ -223,7 +242,9 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
         choices = {stage: places[inner] for stage, places in choices.items()}
         if len(table.units) > 1:
             choices[level] = outer
-    possible = (units >= float(space.mapspace.min_parallelism)) & (units <= float(space.problem.computes))
+    possible = units >= float(space.mapspace.min_parallelism)
+    if not space.uneven:
+        possible &= units <= float(space.problem.computes)
     for stage, other in combinations(sorted(choices), 2):
         agree = _agree(space, stage, other, stop)
         if not agree.all():

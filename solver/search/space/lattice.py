@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -187,6 +187,11 @@ class Lattice:
     def code(self, factors: Sequence[int]) -> int:
         """A number for spatial factors of the lattice."""
         return self.index(factors)
+
+    def nested(self, several: Sequence[Sequence[int]]) -> int:
+        """The code of spatial factors of several fanouts together, outermost first."""
+        codes = [np.array([self.code(factors)]) for factors in several]
+        return int(reduce(self.product, codes, np.zeros(1, dtype=np.int64))[0])
 
     def factors(self, code: int) -> tuple[int, ...]:
         """The spatial factors that have this code."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -71,6 +72,14 @@ def _vectors(candidates: Sequence[Sequence[int]], room: int) -> Iterator[Factors
             yield (factor, *rest)
 
 
+def nested_use(factor: int, inside: int) -> int:
+    """Children under two fanouts that have something to do, at least, of `inside` under each inner one.
+
+    With remainders the last child of the outer one may have work for one child only.
+    """
+    return inside if factor == 1 else (factor - 1) * inside + 1
+
+
 class _Arranger:
     """Finds which dimensions go along X, within the order and split that the rules fix."""
 
@@ -102,6 +111,18 @@ class StageChoice:
 
     choices: tuple[FanoutChoice, ...]
     factors: Factors
+
+    def code(self, lattice: Lattice) -> int:
+        """The number of its factors."""
+        return lattice.nested([choice.factors for choice in self.choices])
+
+    @cached_property
+    def least_used(self) -> Factors:
+        """Per dimension, children that have something to do, at least."""
+        used = (1,) * len(self.factors)
+        for choice in reversed(self.choices):
+            used = tuple(map(nested_use, choice.factors, used))
+        return used
 
 
 @dataclass(frozen=True)
@@ -139,6 +160,8 @@ class StageTable:
         Per class, the lattice indices of its members' factors.
     most_factors
         Largest factor of any member per dimension, shape (classes, dimensions).
+    least_used
+        Least of any member's, likewise.
     several
         Whether a class has several members, shape (classes,).
     common
@@ -153,11 +176,14 @@ class StageTable:
         )
         self.distinct = np.array([choice.distinct for choice in classes], dtype=np.float64).reshape(shape).T
         self.unrollings = tuple(
-            np.array([lattice.code(member.factors) for member in choice.members], dtype=np.int64)
+            np.array([member.code(lattice) for member in choice.members], dtype=np.int64)
             for choice in classes
         )
         self.most_factors = np.array(
             [np.max([m.factors for m in own.members], axis=0) for own in classes], dtype=np.int64
+        ).reshape(len(classes), len(lattice.bounds))
+        self.least_used = np.array(
+            [np.min([m.least_used for m in own.members], axis=0) for own in classes], dtype=np.int64
         ).reshape(len(classes), len(lattice.bounds))
         self.several = np.array([len(members) > 1 for members in self.unrollings], dtype=np.bool_)
         self.common = np.array([lattice.common(members) for members in self.unrollings], dtype=np.int64)

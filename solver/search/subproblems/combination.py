@@ -16,7 +16,7 @@ from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, rounded_down
 from solver.search.space.prices import Access, Action, Spread
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.spatial import StageClass
+from solver.search.space.spatial import StageClass, nested_use
 from solver.search.space.windows import Unrolling
 from solver.search.subproblems.subproblem import Subproblem
 
@@ -70,7 +70,7 @@ class Combination(Subproblem):
     def unrollings(self, level: int) -> tuple[int, ...]:
         """Lattice indices of the spatial factors below `level`, one of which is chosen."""
         lattice = self.space.lattice
-        return tuple(dict.fromkeys(lattice.code(member.factors) for member in self.spatial[level].members))
+        return tuple(dict.fromkeys(member.code(lattice) for member in self.spatial[level].members))
 
     def unrolling(self, level: int) -> Unrolling:
         """Spatial factors of the window dimensions above `level` (not the outermost)."""
@@ -91,7 +91,7 @@ class Combination(Subproblem):
         """Those of `tiles` that some spatial choice of each stage can multiply within the bounds."""
         lattice = self.space.lattice
         for stage in stages:
-            factors = {lattice.code(member.factors) for member in stage.members}
+            factors = {member.code(lattice) for member in stage.members}
             tiles = tiles[lattice.leaving_room(tiles, factors)]
         return tiles
 
@@ -168,7 +168,15 @@ class Uneven(Combination):
 
     def share(self, place: int, level: int) -> tuple[int, int]:
         """All instances together get as many copies as there are instances that use the same words."""
-        return self.unused_above(place, level), 1
+        return self.copies_above(place, level), 1
+
+    def copies_above(self, place: int, level: int) -> int:
+        """Instances of `level` that use the same words of a dataspace, at least."""
+        used = [1] * len(self.space.active)
+        for stage in reversed(self.spatial[:level]):
+            own = (min(column) for column in zip(*(m.least_used for m in stage.members), strict=True))
+            used = [*map(nested_use, own, used)]
+        return math.prod(used[d] for d in self.space.views[place].irrelevant)
 
     @property
     def operations(self) -> int:

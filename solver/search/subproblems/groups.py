@@ -65,7 +65,13 @@ class SubproblemGroup(Subproblem):
 
     def share(self, place: int, level: int) -> tuple[int, int]:
         """All instances together get as many copies as there are instances that use the same words."""
-        return self.unused_above(place, level), 1
+        return self.copies_above(place, level), 1
+
+    def copies_above(self, place: int, level: int) -> int:
+        """Instances of `level` that use the same words of a dataspace, at least."""
+        if not self.space.uneven:
+            return self.unused_above(place, level)
+        return math.floor(float(self.grid.copies_above[place][level].min()))
 
     def unrollings(self, level: int) -> tuple[int, ...]:
         """Lattice indices of the spatial factors below `level`, one of which is chosen."""

@@ -52,6 +52,10 @@ class Subproblem(ABC):
     def unused_above(self, place: int, level: int) -> int:
         """Product of the spatial factors above `level` that do not index dataspace `place`, at least."""
 
+    def copies_above(self, place: int, level: int) -> int:
+        """Instances of `level` that use the same words of dataspace `place`, at least."""
+        return self.unused_above(place, level)
+
     @abstractmethod
     def unrolls(self, outer: int, inner: int) -> bool:
         """Whether any fanout between levels `outer` and `inner` is used."""

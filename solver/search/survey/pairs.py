@@ -265,7 +265,7 @@ class _Step:
         for place, per_copies in enumerate(self.rates.per_copies):
             if per_copies.any() and space.reuses(place, inner.place):
                 iterations = space.tables[place].irrelevant_tiles[targets].astype(np.float64)
-                unused = self.grid.unused_above[place][self.pair.outer.place]
+                unused = self.grid.copies_above[place][self.pair.outer.place]
                 more = np.maximum(iterations[:, None] / unused - 1, 0.0)
                 ended[place] = more * (per_copies * inner.fewest_repeated(place))
         return ended

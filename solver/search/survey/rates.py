@@ -108,7 +108,7 @@ class RateTable:
             Energy units, shape (cells,), rounded down.
         """
         grid, name = self._grid, self.space.views[portion.place].name
-        above, copies = grid.above[portion.boundary], grid.unused_above[portion.place][portion.boundary]
+        above, copies = grid.above[portion.boundary], grid.copies_above[portion.place][portion.boundary]
         words = grid.computes_each if fewest is None else np.ceil(fewest * copies / above)
         blocks = [self.space.levels[access.level].packing_of(name).block_size for access in portion.accesses]
         matters = words <= MANY_BLOCKS * max(blocks)
@@ -150,7 +150,7 @@ class RateTable:
         none = np.zeros(len(grid))
         per_word = sum((weight * action.multiplier for action, weight in pairs), none) / grid.above[boundary]
         subtracted = sum((weight * action.minus for action, weight in pairs), none)
-        copies = grid.unused_above[portion.place][boundary]
+        copies = grid.copies_above[portion.place][boundary]
         least_words, least_copies = self._least(per_word), self._least(per_word * copies)
         return Rate(least_words, least_copies, self._most(subtracted) * ROUNDED_UP)
 
