@@ -81,6 +81,16 @@ class CountLattice(Lattice):
         mesh = np.meshgrid(*self.most, indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
 
+    @cached_property
+    def largest_extents(self) -> IntArray:
+        """The largest extents of which there are as many tiles, shape (size, dimensions)."""
+        columns = [
+            np.where(own == 1, bound, -(-bound // np.maximum(own - 1, 1)) - 1)
+            for bound, own in zip(self.bounds, self.numbers, strict=True)
+        ]
+        mesh = np.meshgrid(*columns, indexing="ij")
+        return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
+
     def cells_of(self, finer: CountLattice) -> IntArray:
         """For each vector of a finer lattice the index of the cell that it lies in."""
         index = np.zeros(finer.counts, dtype=np.int64)

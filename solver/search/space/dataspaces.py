@@ -260,6 +260,13 @@ def _covered(component: Component, lattice: Lattice, tiles: dict[int, IntArray])
     return np.where(even, number * box, number)
 
 
+def bounding_box(space: DataspaceView, extents: IntArray) -> IntArray:
+    """Words of tiles of some extents, shape (tiles, dimensions)."""
+    boxes = (_box(component, extents) for component in space.components)
+    words: IntArray = math.prod(boxes, start=np.ones(len(extents), dtype=np.int64))
+    return words
+
+
 def _box(component: Component, extents: IntArray) -> IntArray:
     box = np.ones(len(extents), dtype=np.int64)
     for rank in component.ranks:

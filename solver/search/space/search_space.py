@@ -17,7 +17,7 @@ from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import CountLattice
-from solver.search.space.dataspaces import DataspaceView, Tables, tables, view
+from solver.search.space.dataspaces import DataspaceView, Tables, bounding_box, tables, view
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of
 from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
@@ -233,7 +233,7 @@ class SearchSpace:
         within = self.within_capacity(level, kept)
         if usable := self.levels[level].usable_words:
             least = math.ceil(usable * self.levels[level].min_utilization)
-            within &= self._words(level, kept) >= least
+            within &= self._most_words(level, kept) >= least
         return np.flatnonzero(within)
 
     def within_capacity(
@@ -251,6 +251,18 @@ class SearchSpace:
         usable = self.levels[level].usable_words or 0
         none = np.zeros(self.lattice.size, dtype=np.int64)[tiles]
         return sum((self._size_words(v, self.levels[level], usable, tiles) for v in kept), none)
+
+    def _most_words(self, level: int, kept: frozenset[int]) -> IntArray:
+        """The same for the largest extents of each vector."""
+        if not isinstance(self.lattice, CountLattice):
+            return self._words(level, kept)
+        usable, extents = self.levels[level].usable_words or 0, self.lattice.largest_extents
+        total: IntArray = np.zeros(self.lattice.size, dtype=np.int64)
+        for place in kept:
+            size = self.levels[level].packing_of(self.views[place].name).size_per_value
+            words = bounding_box(self.views[place], extents)
+            total += np.minimum(words, usable // size + 1) * size
+        return total
 
     def _size_words(self, place: int, level: StorageLevel, usable: int, tiles: slice | IntArray) -> IntArray:
         """What each tile takes of `level`; for those that do not fit, some number above `usable`."""
