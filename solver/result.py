@@ -285,6 +285,28 @@ class Reason:
     complete: bool = True  # whether there was time to look for all of this
 
 
+@dataclass(frozen=True, slots=True)
+class PerfectFactors:
+    """What a search found among the mappings whose loops have no remainders.
+
+    Parameters
+    ----------
+    status
+        OPTIMAL, FEASIBLE, INFEASIBLE or UNKNOWN.
+    value, bound
+        As of `Result`, of the first objective.
+    """
+
+    status: Status
+    value: int | None
+    bound: int | None
+
+    @classmethod
+    def of(cls, result: Result) -> PerfectFactors:
+        """What a search without remainders came to."""
+        return cls(result.status, result.value, result.bound)
+
+
 @dataclass(frozen=True)
 class Result:
     """The result of a search.
@@ -312,6 +334,8 @@ class Result:
         For INFEASIBLE, why.
     evidence
         What the bounds rest on, for each objective that was searched.
+    perfect_factors
+        Where loops may have remainders, what is known of the mappings without any.
 
     Raises
     ------
@@ -331,6 +355,7 @@ class Result:
     statistics: Statistics = field(default_factory=Statistics)
     reasons: tuple[Reason, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    perfect_factors: PerfectFactors | None = None
 
     def __post_init__(self) -> None:
         """Check that the status agrees with the other fields."""

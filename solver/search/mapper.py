@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from model.cost.batch.counts import most_words
+from model.extents import PERFECT
 from model.mapspace import Mapspace
 from model.problem import Problem
 from solver.result import (
     Clock,
     Evidence,
     Options,
+    PerfectFactors,
     Phase,
     Progress,
     ProgressCallback,
@@ -49,6 +51,9 @@ LARGEST_INCUMBENT = 1 << 59
 
 MOST_KEEP_MASKS = 1 << 18
 """Choices of what each level keeps up to which they are searched, one after the other."""
+
+PERFECT_SHARE = 0.5
+"""Share of the time, at most, in which mappings without remainders are searched first."""
 
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
@@ -147,23 +152,38 @@ class SharedSearch:
         _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._clock = _Clock(options, on_progress, should_stop)
+        self._without_remainders = self._perfect(options, on_progress)
         space = _affordable(mapspace, options.memory_limit_mib << 20, self._clock.stop)
         if space.most_keep_masks > MOST_KEEP_MASKS:
             self._clock.end(Termination.MEMORY_LIMIT)
+        # Numbers of tiles cannot be left out as extents can.
+        self._too_large = space.uneven and space.estimated_bytes > options.memory_limit_mib << 20
         self._survey = Survey(space, self._clock.stop)
         self._statistics = Statistics()
         self._bounder = Bounder(space, options.jobs)
         clock = self._clock
         self._shared = Shared(options, clock.stop, clock.report, self._statistics, self._bounder)
 
+    def _perfect(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
+        """The search without remainders that goes first, within a part of the time; None if it is the only one."""
+        if self.mapspace.factors == PERFECT:
+            return None
+        left_s = self._clock.left_s
+        limited = replace(options, time_limit_s=None if left_s is None else left_s * PERFECT_SHARE)
+        return SharedSearch(replace(self.mapspace, factors=PERFECT), limited, on_progress, self._clock.stop)
+
     def __enter__(self) -> SharedSearch:
         self._bounder.__enter__()
+        if self._without_remainders is not None:
+            self._without_remainders.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bounder.__exit__(kind, error, trace)
+        if self._without_remainders is not None:
+            self._without_remainders.__exit__(kind, error, trace)
 
     def minimise(
         self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: Priced | None = None
@@ -194,11 +214,15 @@ class SharedSearch:
         """
         if not objectives:
             raise ValueError("there is nothing to minimise: at least one objective must be named")
+        perfect = None
+        if self._without_remainders is not None and known is None:
+            perfect = self._without_remainders.minimise(objectives, caps)
+            known = _priced(perfect)
         best = known
         limits = caps.limits
         bounds: list[int | None] = []
         evidence: list[Evidence] = []
-        for objective in objectives:
+        for objective in () if self._too_large else objectives:
             goal = Goal(objective, limits)
             best, bound, grounds = self._minimise(goal, best)
             bounds.append(bound)
@@ -206,12 +230,13 @@ class SharedSearch:
             if goal.incumbent is None or bound != goal.incumbent:
                 break
             limits = (*limits, (objective, goal.incumbent))
-        if self._survey.space.coarse:
+        if self._survey.space.coarse or self._too_large:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
             self._clock.end(Termination.MEMORY_LIMIT)
             bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
         result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._statistics)
-        return replace(result, evidence=tuple(evidence))
+        known_before = None if perfect is None else PerfectFactors.of(perfect)
+        return replace(result, evidence=tuple(evidence), perfect_factors=known_before)
 
     def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound."""
@@ -271,6 +296,13 @@ class SharedSearch:
         return _quantum(self._survey)
 
 
+def _priced(result: Result) -> Priced | None:
+    """The mapping of a result, if it has one."""
+    if result.mapping is None or result.evaluation is None:
+        return None
+    return Priced(result.mapping, result.evaluation)
+
+
 def _check_size(problem: Problem) -> None:
     """Refuse a problem whose words the tables would count wrong."""
     words = sum(most_words(problem, space) for space in problem.dataspaces)
@@ -282,7 +314,7 @@ def _check_size(problem: Problem) -> None:
 def _affordable(mapspace: Mapspace, most_bytes: int, stop: StopCallback) -> SearchSpace:
     """The whole search space, or as much of it as fits: with fewer extents of the finest dimensions."""
     space = SearchSpace(mapspace, stop=stop)
-    while space.estimated_bytes > most_bytes:
+    while space.estimated_bytes > most_bytes and not space.uneven:
         lattice = space.lattice
         finest = max(range(len(space.active)), key=lambda d: lattice.counts[d], default=None)
         if finest is None or lattice.counts[finest] <= COARSEST:
