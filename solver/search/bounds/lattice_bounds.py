@@ -183,6 +183,7 @@ class LatticeBounds(Generic[Sub_co]):
         tiles = list(feasible)
         price = self._boundary_costs_once if self._within is None else self._boundary_costs
         at_boundary = [price(level, t) for level, t in enumerate(tiles)]
+        at_boundary[-1] = np.minimum(at_boundary[-1] + self.sub.operands_beyond(tiles[-1]), INFINITY)
         floors = [costs.min(axis=0) for costs in at_boundary]
         slack = room - sum(int(floor.min()) for floor in floors)
         for level, floor in enumerate(floors):

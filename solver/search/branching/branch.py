@@ -125,6 +125,7 @@ class Family:
             moved=walk.moved(position),
             held=walk.held(position) if node.held else (),
             movers=walk.movers(position) if node.held else (),
+            farther=walk.farther(position) if node.held else (),
             tiles=(*node.tiles, tile) if node.held else (),
         )
 
@@ -222,6 +223,7 @@ class Branching:
             moved=tuple(unmoved(view) for view in views),
             held=(frozenset(),) * len(views) if self.space.uneven else (),
             movers=(None,) * len(views) if self.space.uneven else (),
+            farther=((),) * len(views) if self.space.uneven else (),
             tiles=(self.space.lattice.size - 1,) if self.space.uneven else (),
         )
         yield from self._visit(root)
@@ -370,13 +372,22 @@ class Branching:
                     temporal,
                     (*node.spatial, member),
                     bounds=self.bounds,
-                    steps=steps,
+                    classes=node.orders,
+                    least=self._least_of(node, steps),
                 )
 
     def _may_take(self, node: Node, steps: int) -> bool:
         """Whether mappings of a leaf may improve whose compute takes so many cycles."""
         busiest = max(node.busiest, float(steps))
         return self._may_improve(node, self.sub.cycles(np.array(busiest)))
+
+    def _least_of(self, node: Node, steps: int) -> tuple[int, int]:
+        """Energy units and cycles of a leaf, at least."""
+        cycles = self.sub.cycles(np.array(max(node.busiest, float(steps))))
+        if isinstance(self.sub, LoadSubproblem):
+            return 0, cycles
+        waiting = (cycles - self.sub.least_cycles) * self.sub.leak_per_cycle
+        return self.bounds.constant + node.least * self.sub.quantum + waiting, cycles
 
     def _steps(self, walk: Walk) -> float:
         """Cycles that the compute takes at least, with the spatial choices so far."""
@@ -477,6 +488,8 @@ class Branching:
             delivered = tuple(
                 (boundary, self._unevenly(walk, boundary, spent, loads)) for boundary in boundaries
             )
+            if level == len(self.space.levels) - 1:
+                spent += self.sub.operands_beyond(candidates.tiles)
         else:
             delivered = tuple((boundary, walk.delivered(boundary)) for boundary in boundaries)
             for boundary, words in delivered:

@@ -26,10 +26,10 @@ from solver.search.space.keep_masks import KeepMask
 from solver.search.space.orders import allowed_orders
 from solver.search.space.prices import Action, BoundaryPrice, PriceList, Spread
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.spatial import Factors, StageChoice
+from solver.search.space.spatial import StageChoice
 from solver.search.stopping import Stop
 
-SkeletonKey = tuple[KeepMask, tuple[Factors, ...], tuple[tuple[Factors, ...], ...]]
+SkeletonKey = tuple[object, ...]
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from model.cost.uneven import Way
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary, ceil_div, times
 from solver.search.bounds.lattice_bounds import LatticeBounds
-from solver.search.branching.completion import Order, Priced, Skeleton
-from solver.search.branching.walk import Node, Walk
+from solver.search.branching.completion import Order, Priced, Skeleton, SkeletonKey
+from solver.search.branching.walk import Loops, Node, Walk
 from solver.search.goal import SLACK, Goal
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.lattice import INFINITY
-from solver.search.space.orders import allowed_orders
+from solver.search.space.orders import OrderClass, allowed_orders
 from solver.search.space.prices import BoundaryPrice
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
@@ -80,8 +80,7 @@ class UnevenWords:
     def arriving(self) -> IntArray:
         """Words that arrive in all instances, shape (candidates,)."""
         copies = self._boundary.sub.copies_above(self._boundary.place, self._boundary.level)
-        words = self._delivered(self._times(None), copies)
-        return np.maximum(words, self._boundary.once_words)
+        return np.maximum(self._delivered(None, copies), self._boundary.once_words)
 
     def of(self, paid: Paid) -> IntArray:
         """Words of an access, by all instances of its level."""
@@ -93,88 +92,100 @@ class UnevenWords:
         words = ceil_div(times(self.arriving, share.numerator), share.denominator)
         if self._view.window_dims:
             return words
-        asked = self._delivered(
-            self._times(access.level), sub.copies_above(self._boundary.place, access.level)
-        )
-        return np.maximum(words, asked)
+        copies = sub.copies_above(self._boundary.place, access.level)
+        return np.maximum(words, self._delivered(access.level, copies))
 
-    def _delivered(self, number: IntArray, copies: int) -> IntArray:
-        repeated, begun = self._words
-        total: IntArray = repeated * np.maximum(number - copies, 0) + begun * copies
-        return total
+    def _delivered(self, level: int | None, copies: int) -> IntArray:
+        """Words that arrive, or that a level is asked for."""
+        begun, again, farther = self._words
+        number, outside = self._times(level, whole=True), self._times(level, whole=False)
+        first = begun * copies + farther * np.maximum(outside - copies, 0)
+        return first + again * (number - np.maximum(outside, copies))
 
     @cached_property
-    def _words(self) -> tuple[IntArray, IntArray]:
-        """Words each time that tiles are repeated, and at first."""
+    def _words(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Words at first, each time that loops of the slot repeat them which moves the tile, and others."""
         words = self._boundary.words()
         repeated, begun = words.repeated[self._tiles], words.begun[self._tiles]
         if self._view.window_dims or not self._reuses:
-            return repeated, begun
-        return np.maximum(repeated, self._repeated), begun
+            return begun, repeated, repeated
+        plain = self.space.tables[self._boundary.place].plain_words[self._tiles]
+        again, farther = self._moved_here
+        again = np.minimum(np.maximum(again, repeated), plain)
+        return begun, again, np.minimum(np.maximum(again, farther), plain)
 
     @cached_property
-    def _repeated(self) -> IntArray:
-        """Words without those that the innermost loop that moves the tile leaves in place."""
-        space, plain = self.space, self.space.tables[self._boundary.place].plain_words[self._tiles]
-        least = np.full(len(self._tiles), np.iinfo(np.int64).max)
-        extents, numbers = space.lattice.extents[self._tiles], space.lattice.tiles[self._tiles]
-        for component in self._view.components:
-            (dim,) = component.dims
-            tiles = numbers[:, dim]
-            for factor, inside, where in self._movers(dim):
-                alone, last = _alone(tiles, factor, inside)
-                box = np.ones_like(tiles)
-                for rank in component.ranks:
-                    box = box * (1 + sum(abs(c) * (extents[:, d] - 1) for d, c in rank))
-                own = tiles * box
-                if component.linear:
-                    own = tiles + abs(component.coefficient(dim)) * (space.lattice.bounds[dim] - tiles)
-                full = (tiles - alone) * box if component.linear else own - alone * box
-                moved = np.where(alone == 0, own, np.where(last, full, np.maximum(own - alone * box, 0)))
-                words = plain // own * moved
-                least = np.where(where, np.minimum(least, words), least)
-        # Nothing moves tiles that are never repeated.
-        words_moved: IntArray = np.minimum(least, plain)
-        return words_moved
+    def _moved_here(self) -> tuple[IntArray, IntArray]:
+        """Words that the innermost loops move which move the tile at all, and loops of slots outside."""
+        walk, place = self._walk, self._boundary.place
+        least: IntArray = np.full(len(self._tiles), np.iinfo(np.int64).max)
+        for dim in sorted(self._view.relevant):
+            inside = np.full(len(self._tiles), walk.candidates.member.factors[dim])
+            moved = self._moved(dim, walk.candidates.loops[:, dim], inside)
+            least = np.where(walk.may_lead(self._view, dim), np.minimum(least, moved), least)
+        farther = self._moved_outside(walk.node.farther[place])
+        movers, alive = walk.node.movers[place], walk.alive[place]
+        if movers is None:
+            return least, farther
+        carried, beyond = self._moved_outside((movers.loops,)), self._moved_outside(movers.farther)
+        return np.where(alive, carried, least), np.where(alive, beyond, farther)
 
-    def _movers(self, dim: int) -> Iterator[tuple[IntArray, IntArray, BoolArray]]:
-        """Loops over a dimension that may be the innermost to move the tile.
+    def _moved_outside(self, movers: Sequence[Loops]) -> IntArray:
+        """Words that loops of slots farther out move: any of several sets moves what it moves."""
+        most: IntArray = np.zeros(len(self._tiles), dtype=np.int64)
+        node, member = self._walk.node, self._walk.candidates.member
+        for loops in movers:
+            least: IntArray = np.full(len(self._tiles), np.iinfo(np.int64).max)
+            for level, dim in loops:
+                unrolled = math.prod(choice.factors[dim] for choice in node.spatial[level:])
+                inside = np.full(len(self._tiles), member.factors[dim] * unrolled)
+                moved = self._moved(dim, np.full(len(self._tiles), node.path[level][dim]), inside)
+                least = np.minimum(least, moved)
+            most = np.maximum(most, least)
+        return most
 
-        Their iterations, the product of spatial factors inside, and where there is such a loop.
+    def _moved(self, dim: int, factor: IntArray, inside: IntArray) -> IntArray:
+        """Words of all tiles but those that a loop over a dimension leaves in place, at least."""
+        space, (component,) = self.space, [c for c in self._view.components if dim in c.dims]
+        tiles = space.lattice.tiles[self._tiles, dim]
+        alone, last = _alone(tiles, factor, inside)
+        box = space.tables[self._boundary.place].boxes[self._view.components.index(component)][self._tiles]
+        own = tiles * box
+        if component.linear:
+            own = tiles + abs(component.coefficient(dim)) * (space.lattice.bounds[dim] - tiles)
+        # The last tile may be short: where it is left in place, all others are full.
+        left = np.where(last & component.linear, (tiles - alone) * box, own - alone * box)
+        plain = space.tables[self._boundary.place].plain_words[self._tiles]
+        words: IntArray = plain // own * np.where(alone == 0, own, np.maximum(left, 0))
+        return words
+
+    def _times(self, level: int | None, whole: bool) -> IntArray:
+        """How often all tiles are delivered; with a level, copies for several of its children count once.
+
+        Unless as a `whole`, not by loops of the slot whose loops move the tile first.
         """
-        walk, place, count = self._walk, self._boundary.place, len(self._tiles)
-        inside = np.full(count, walk.candidates.member.factors[dim])
-        loops = walk.candidates.loops[:, dim]
-        alive = walk.alive[place]
-        yield loops, inside, ~alive & (loops > 1)
-        level = walk.node.movers[place]
-        if level is None or walk.node.path[level][dim] == 1:
-            return
-        for outer in range(level, walk.node.level):
-            inside = inside * walk.node.spatial[outer].factors[dim]
-        yield np.full(count, walk.node.path[level][dim]), inside, alive
-
-    def _times(self, level: int | None) -> IntArray:
-        """How often all tiles are delivered; with a level, copies for several of its children count once."""
         total = np.ones(len(self._tiles), dtype=np.int64)
         for dim in sorted(self._view.irrelevant):
-            total = total * self._times_of(dim, level)
+            total = total * self._times_of(dim, level, whole)
         return total
 
-    def _times_of(self, dim: int, level: int | None) -> IntArray:
+    def _times_of(self, dim: int, level: int | None, whole: bool) -> IntArray:
         walk, place = self._walk, self._boundary.place
-        here, number = walk.node.level, len(self._tiles)
+        here, number, alive = walk.node.level, len(self._tiles), walk.alive[place]
+        mover = walk.node.movers[place]
         loops: list[tuple[IntArray, BoolArray]] = []
 
         def add(factor: IntArray | int, counts: BoolArray | bool) -> None:
             loops.append((np.broadcast_to(factor, number), np.broadcast_to(counts, number)))
 
         add(walk.candidates.member.factors[dim], level is None or here < level)
-        add(walk.candidates.loops[:, dim], ~(walk.kept_in_place[place][:, dim] & self._reuses))
+        held = walk.kept_in_place[place][:, dim] & self._reuses
+        add(walk.candidates.loops[:, dim], ~held & (whole | alive))
         for outer in reversed(range(here)):
             add(walk.node.spatial[outer].factors[dim], level is None or outer < level)
-            held = (outer, dim) in walk.node.held[place]
-            add(walk.node.path[outer][dim], ~(walk.alive[place] & held & self._reuses))
+            held = alive & ((outer, dim) in walk.node.held[place]) & self._reuses
+            moved = alive & (mover is not None and mover.level == outer)
+            add(walk.node.path[outer][dim], ~held & (whole | ~moved))
         return distinct_digits(loops, self.space.lattice.tiles[self._tiles, dim])
 
 
@@ -346,20 +357,44 @@ def _steps(bound: int, temporal: Sequence[int], spatial: Sequence[int]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class UnevenSkeleton(Skeleton):
-    """Factors of all loops, and bounds of the mappings that have them."""
+    """Factors of all loops, and bounds of the mappings that have them.
+
+    Parameters
+    ----------
+    classes
+        Of the loop orders of all levels but the innermost one.
+    least
+        Energy units and cycles of these mappings, at least.
+    """
 
     bounds: LatticeBounds[Searchable]
-    steps: int
+    classes: tuple[OrderClass, ...]
+    least: tuple[int, int]
+
+    @property
+    def key(self) -> SkeletonKey:
+        """What tells this skeleton from others of the same search space."""
+        return (*super().key, self.classes)
 
     def best(self, goal: Goal, stop: Stop) -> Iterator[Priced]:
         """Mappings that may improve on the incumbent, in all orders that dataspaces can tell apart."""
-        first = tuple(next(self.orders(level)) for level in range(len(self.temporal)))
-        priced = self.priced(first)
+        priced = self.priced(self._in_class())
         least = self.space.mapspace.min_parallelism
         if not priced.evaluation.valid or priced.evaluation.compute_instances < least:
             return
         yield priced
-        yield from _Orders(self, priced).best(goal, stop)
+        if goal.improves(*self.least):
+            # What loops leave in place in passes of one iteration depends on all of their order.
+            yield from _Orders(self, priced).best(goal, stop)
+
+    def _in_class(self) -> tuple[Order, ...]:
+        """Orders of the classes."""
+        orders = []
+        for level, order in enumerate(self.classes):
+            wanted = [self.space.active[d] for group in order.groups for d in group.dims]
+            live = next(self.orders(level))
+            orders.append(tuple(sorted(live, key=wanted.index)))
+        return (*orders, next(self.orders(len(self.classes))))
 
     def priced(self, orders: tuple[Order, ...]) -> Priced:
         """The mapping with the loops of each level in these orders, and its price."""

@@ -60,6 +60,28 @@ NodeState = tuple[object, ...]
 """Level, tile, ``in_place``, ``signature`` and ``moved`` of a node, and the moves of its windows outside."""
 
 
+Loops = frozenset[tuple[int, int]]
+"""Loops by level and dimension."""
+
+
+class Movers(NamedTuple):
+    """Loops that move a tile between two deliveries.
+
+    Parameters
+    ----------
+    level
+        Of the innermost ones.
+    loops
+        One of them is inside of all others of their slot that move the tile.
+    farther
+        The same of slots outside, whose loops move it between deliveries that loops outside of all repeat.
+    """
+
+    level: int
+    loops: Loops
+    farther: tuple[Loops, ...]
+
+
 Delivered = tuple[tuple[int, int, int], ...]
 """(dataspace, level, words of one instance) of the boundaries outside of a tile."""
 
@@ -92,9 +114,10 @@ class Node:
         between.
     moved
         Per dataspace, how the loops outside of the tile move it.
-    held, movers, tiles
+    held, movers, farther, tiles
         Only with remainders. Per dataspace, the loops (level, dimension) directly outside of the tile that
-        leave it in place, and the level of those that move it first; and the tiles of all levels so far.
+        leave it in place; those that move the tile between two deliveries, and those that do so for any tile
+        farther in, the innermost first; and the tiles of all levels so far.
     """
 
     level: int
@@ -113,7 +136,8 @@ class Node:
     extents: tuple[tuple[int, ...], ...]
     moved: tuple[Moved, ...]
     held: tuple[frozenset[tuple[int, int]], ...] = ()
-    movers: tuple[int | None, ...] = ()
+    movers: tuple[Movers | None, ...] = ()
+    farther: tuple[tuple[Loops, ...], ...] = ()
     tiles: tuple[int, ...] = ()
 
     def state(self, views: Sequence[DataspaceView]) -> NodeState:
@@ -123,7 +147,7 @@ class Node:
         )
         if self.held:
             spatial = tuple(choice.factors for choice in self.spatial)
-            return (self.tiles, self.held, self.movers, self.signature, self.path, spatial)
+            return (self.tiles, self.held, self.movers, self.farther, self.signature, self.path, spatial)
         return (self.level, self.tile, self.in_place, self.signature, self.moved, moves)
 
     def moves_outside(self, view: DataspaceView, component: Component) -> Iterator[SlotMoves]:
@@ -226,7 +250,7 @@ class Walk:
             moved = alive & (self._product([d for d in dims if d in view.relevant]) > 1)
             self.alive[place] = alive & ~moved
 
-    def _may_lead(self, view: DataspaceView, dim: int) -> BoolArray:
+    def may_lead(self, view: DataspaceView, dim: int) -> BoolArray:
         """Candidates whose loop over `dim` may be the innermost one of the slot that moves a dataspace.
 
         In an order that the class stands for, a dataspace that the innermost group moves is moved by the
@@ -272,12 +296,40 @@ class Walk:
             result.append(here | self.node.held[view.place] if alive else here)
         return tuple(result)
 
-    def movers(self, candidate: int) -> tuple[int | None, ...]:
-        """Per dataspace, the level whose loops are the innermost outside of a tile to move it, if any do."""
+    def movers(self, candidate: int) -> tuple[Movers | None, ...]:
+        """Per dataspace, the loops outside of a tile that move it between two deliveries."""
         return tuple(
-            outer if self.alive[place][candidate] else self.node.level
-            for place, outer in enumerate(self.node.movers)
+            outer
+            if self.alive[view.place][candidate]
+            else Movers(self.node.level, self._leading(view, candidate), self.node.farther[view.place])
+            for view, outer in zip(self.space.views, self.node.movers, strict=True)
         )
+
+    def farther(self, candidate: int) -> tuple[tuple[Loops, ...], ...]:
+        """Per dataspace, loops that also move its tiles farther in, between the deliveries of loops outside."""
+        return tuple(self._farther(view, candidate) for view in self.space.views)
+
+    def _farther(self, view: DataspaceView, candidate: int) -> tuple[Loops, ...]:
+        """None outside of a loop that repeats deliveries."""
+        outer = self.node.farther[view.place]
+        if self.kept_in_place[view.place][candidate].any():
+            return ()
+        if self.repeating(view)[candidate]:
+            outer = ()
+        moved = not self.alive[view.place][candidate]
+        return (self._leading(view, candidate), *outer) if moved else outer
+
+    def repeating(self, view: DataspaceView) -> BoolArray:
+        """Candidates with loops of the slot that repeat deliveries of a dataspace."""
+        still = sorted(view.irrelevant)
+        live = (self.candidates.loops[:, still] > 1) & ~self.kept_in_place[view.place][:, still]
+        repeating: BoolArray = np.logical_or.reduce(live, axis=1)
+        return repeating
+
+    def _leading(self, view: DataspaceView, candidate: int) -> Loops:
+        """Loops (level, dimension) of the slot that may be the first to move a dataspace."""
+        dims = (d for d in view.relevant if self.may_lead(view, d)[candidate])
+        return frozenset((self.node.level, d) for d in dims)
 
     def _repeats(self, place: int, outside: IntArray) -> IntArray:
         """Iterations, of those `outside`, that repeat deliveries until a loop begins with a whole tile."""
@@ -335,7 +387,7 @@ class Walk:
 
         def first(lead: Lead) -> BoolArray:
             carried: BoolArray = lead.live & alive if lead.dim in outside else np.zeros_like(alive)
-            return carried | lead.live & self._may_lead(view, lead.dim)
+            return carried | lead.live & self.may_lead(view, lead.dim)
 
         boxes = (tables.boxes[n][tiles] for n, c in enumerate(view.components) if c.sliding)
         parts = [Along(box, *part) for box, part in zip(boxes, self._parts(view), strict=True)]
@@ -394,7 +446,7 @@ class Walk:
             return self.node.moved[view.place]
         first = self.node.moved[view.place].first
         if not self.alive[view.place][candidate]:
-            first = frozenset(d for _, d in view.windows if self._may_lead(view, d)[candidate])
+            first = frozenset(d for _, d in view.windows if self.may_lead(view, d)[candidate])
         parts = tuple(
             (int(every[candidate]), tuple(lead.at(candidate) for lead in leads if lead.live[candidate]))
             for every, leads in self._parts(view)

@@ -91,6 +91,38 @@ class CountLattice(Lattice):
         mesh = np.meshgrid(*columns, indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
 
+    def fewest_rounds(self, dim: int, outside: int, inside: int, alone: bool) -> IntArray:
+        """Iterations along a dimension, at least, that no two children have at the same time.
+
+        A tile has `inside` children, and `outside` tiles run side by side.
+
+        Parameters
+        ----------
+        alone
+            Whether the last tile may run alone though more than one tile is left over.
+
+        Returns
+        -------
+        IntArray
+            By place in `numbers`.
+        """
+        bound, tiles = self.bounds[dim], self.numbers[dim]
+        least = -(-bound // self.most[dim])
+        rounds = -(-tiles // outside)
+        fewest: IntArray = np.full(len(tiles), -(-bound // (outside * inside)), dtype=np.int64)
+        if self.grains:
+            cells: IntArray = np.maximum(fewest, (rounds - 1) * -(-least // inside) + 1)
+            return cells
+        most = np.where(tiles == 1, bound, -(-bound // np.maximum(tiles - 1, 1)) - 1)
+        # All rounds but that of the last tile have a full one.
+        fewest = np.maximum(fewest, -(-(bound - (tiles - rounds) * most) // inside))
+        if alone:
+            return fewest
+        single = (tiles % outside == 1) if outside > 1 else np.ones_like(tiles, dtype=np.bool_)
+        full = rounds * -(-least // inside)
+        whole: IntArray = np.where(single & (tiles > 1), fewest, np.maximum(fewest, full))
+        return whole
+
     def cells_of(self, finer: CountLattice) -> IntArray:
         """For each vector of a finer lattice the index of the cell that it lies in."""
         index = np.zeros(finer.counts, dtype=np.int64)

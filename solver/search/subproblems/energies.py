@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,7 +15,9 @@ from model.architecture import StorageLevel
 from model.cost.prices import paying_instances
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, Goal
+from solver.search.space.counts import CountLattice
 from solver.search.space.dataspaces import DataspaceView
+from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import (
     LARGEST_TOTAL,
     Access,
@@ -190,21 +192,21 @@ class UnevenSubproblem(Uneven, EnergySubproblem):
         space = self.space
         compute = space.problem.computes * space.architecture.compute.energy
         operands = sum(
-            term.price * -(-max(0, words * term.multiplier - term.minus) // term.block)
+            BoundaryPrice((paid.term,), ()).exact(words)
             for view in space.views
-            for words, term in self._operands(view.place)
+            for words, paid in self._operands(view.place)
         )
         busy = self.least_cycles - space.latency
         return compute + operands * self.quantum + self.leak_per_cycle * busy
 
-    def _operands(self, place: int) -> Iterator[tuple[int, PriceTerm]]:
-        """Words of each access that serves the compute, at least, and their price."""
+    def _operands(self, place: int) -> Iterator[tuple[int, Paid]]:
+        """Words of each access that serves the compute, at least."""
         space, view = self.space, self.space.views[place]
         for paid in (own for own in self.paid(place) if own.access.boundary == len(space.levels)):
             words = math.ceil(self.asked_share(place, paid.access) * space.problem.computes)
             if paid.access.per_child:
                 words = max(words, self._fewest_asked(view, paid.access.level))
-            yield words, paid.term
+            yield words, paid
 
     def _fewest_asked(self, view: DataspaceView, level: int) -> int:
         """Words that the compute asks a level for, at least, if all children share what they may."""
@@ -217,7 +219,48 @@ class UnevenSubproblem(Uneven, EnergySubproblem):
         )
         return math.prod(rounds) * math.prod(bounds[d] for d in view.relevant)
 
+    def operands_beyond(self, tiles: IntArray) -> IntArray:
+        """As of `Subproblem`: where the last round has work for few children, the same words come again."""
+        total = np.zeros(len(tiles), dtype=np.int64)
+        for view in self.space.views:
+            for words, paid in self._operands(view.place):
+                if not paid.access.per_child or view.window_dims or not paid.term.price:
+                    continue
+                price = BoundaryPrice((paid.term,), ())
+                asked = self._asked(view, paid.access.level)[tiles]
+                total += np.minimum(np.maximum(price.price(asked) - price.exact(words), 0), INFINITY)
+        return np.minimum(total, INFINITY)
+
+    def _asked(self, view: DataspaceView, level: int) -> IntArray:
+        """Words that the compute asks a level for, at least, by tiles of the innermost level."""
+        lattice, last = self.space.lattice, len(self.space.levels) - 1
+        assert isinstance(lattice, CountLattice)
+        inside = [max(m.factors[d] for m in self.spatial[last].members) for d in range(len(lattice.bounds))]
+        stages = [
+            [max(m.factors[d] for m in own.members) for d in range(len(lattice.bounds))]
+            for own in self.spatial[level:last]
+        ]
+        outside = tuple(math.prod(own[d] for own in stages) for d in range(len(lattice.bounds)))
+        several = tuple(sum(own[d] > 1 for own in stages) > 1 for d in range(len(lattice.bounds)))
+        key = ("asked", view.place, tuple(inside), outside, several)
+        return self.space.memo(key, lambda: _asked(view, lattice, inside, outside, several))
+
     def rounded_off(self, fewest: Mapping[tuple[int, int], int]) -> int:
         """Nothing: what rounded prices leave out is not known."""
         del fewest
         return 0
+
+
+def _asked(
+    view: DataspaceView,
+    lattice: CountLattice,
+    inside: Sequence[int],
+    outside: Sequence[int],
+    several: Sequence[bool],
+) -> IntArray:
+    """Words that the compute asks for, at least, shape (lattice size,), given what fanouts unroll."""
+    words: IntArray = np.full(lattice.counts, math.prod(lattice.bounds[d] for d in view.relevant))
+    for d in view.irrelevant:
+        rounds = lattice.fewest_rounds(d, outside[d], inside[d], several[d])
+        words = words * rounds.reshape([-1 if e == d else 1 for e in range(len(lattice.bounds))])
+    return words.reshape(lattice.size)

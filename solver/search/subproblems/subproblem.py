@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
+import numpy as np
+
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK
 from solver.search.space.keep_masks import KeepMask
@@ -84,6 +86,16 @@ class Subproblem(ABC):
         IntArray
             Shape (tiles,), ascending; empty if nothing fits, and then no mapping is left.
         """
+
+    def operands_beyond(self, tiles: IntArray) -> IntArray:
+        """What serves the compute costs beyond the constant, at least, given tiles of the innermost level.
+
+        Returns
+        -------
+        IntArray
+            Quanta, shape (len(tiles),).
+        """
+        return np.zeros(len(tiles), dtype=np.int64)
 
     @property
     @abstractmethod
