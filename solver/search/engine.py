@@ -308,7 +308,7 @@ class Search:
         rest = LatticeBounds(bounds.sub, limit, within=bounds.survivors)
         if rest.empty:
             return
-        if not fits_core(rest):
+        if self.space.uneven or not fits_core(rest):
             self._branch(bounds, None, candidate.loads)
             return
         core = Core(rest, rest.room(limit), self.options.seed)

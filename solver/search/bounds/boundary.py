@@ -11,6 +11,7 @@ from solver.search.arrays import IntArray
 from solver.search.bounds.tables import Row
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
+from solver.search.space.search_space import Led
 from solver.search.space.windows import Unrolling, Words
 from solver.search.subproblems.subproblem import Subproblem
 
@@ -84,9 +85,9 @@ class Boundary:
         """Spatial factors of the window dimensions above the level."""
         return self.sub.unrolling(self.level)
 
-    def words(self, members: frozenset[int] | None = None) -> Words:
-        """As of `SearchSpace.relevant_words`, exact but for sliding windows."""
-        return self.sub.space.relevant_words(self.place, self.level, self.unrolling, members)
+    def words(self, led: Led | None = None) -> Words:
+        """As of `SearchSpace.relevant_words`, exact but for sliding windows, and remainders."""
+        return self.sub.space.relevant_words(self.place, self.level, self.unrolling, led)
 
     @property
     def floor_words(self) -> IntArray:
@@ -126,9 +127,9 @@ class Boundary:
         total = (words.repeated * (inside - 1) + words.begun) * outside * unused
         return np.maximum(ceil_div(total, self.sub.above[self.level]), self.once_words)
 
-    def tile_words(self, tiles: IntArray, members: frozenset[int] | None = None) -> IntArray:
-        """The same as far as the tiles tell; `members` as of `SearchSpace.relevant_words`."""
-        words = self.words(members)
+    def tile_words(self, tiles: IntArray, led: Led | None = None) -> IntArray:
+        """The same as far as the tiles tell; `led` as of `SearchSpace.relevant_words`."""
+        words = self.words(led)
         return self.unreused_words(tiles, Words(words.repeated[tiles], words.begun[tiles]))
 
     def reused(

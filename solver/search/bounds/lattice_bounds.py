@@ -76,7 +76,7 @@ class LatticeBounds(Generic[Sub_co]):
         self._within = within
         self._stop = stop
         self.space = sub.space
-        self.classes = self.space.reuse_classes
+        self.classes = self.space.led_classes
         self.depth = len(self.space.levels)
         self.boundaries = Boundaries(sub)
         known = self._tables(limit) if tables is None else tables
@@ -205,8 +205,8 @@ class LatticeBounds(Generic[Sub_co]):
         for boundary in self.boundaries.by_level[level]:
             surplus = boundary.surplus(tiles)
             loose = self._each([boundary.extra(words) for words in self._unreused(boundary, tiles)])
-            for number, members in enumerate(self.classes):
-                costs[number] += surplus if boundary.counts_in(members) else loose[number]
+            for number, led in enumerate(self.classes):
+                costs[number] += surplus if boundary.counts_in(led.members) else loose[number]
         return np.minimum(costs, INFINITY)
 
     def _each(self, arrays: list[IntArray]) -> list[IntArray]:
@@ -220,7 +220,7 @@ class LatticeBounds(Generic[Sub_co]):
         """
         if not boundary.sliding:
             return [boundary.tile_words(tiles)]
-        return [boundary.tile_words(tiles, own) for own in self.classes]
+        return [boundary.tile_words(tiles, led) for led in self.classes]
 
     def _least_loads(self, level: int, tiles: IntArray) -> FloatArray:
         """Least load of each resource at the boundary of `level`, over tiles and classes.
@@ -237,7 +237,7 @@ class LatticeBounds(Generic[Sub_co]):
             )
             for boundary in self.boundaries.by_level[level]
         }
-        for number, members in enumerate(self.classes):
+        for number, (members, _) in enumerate(self.classes):
             loads = np.zeros((1, count))
             for boundary in self.boundaries.by_level[level]:
                 once, loose = np.array([boundary.once_words]), fewest[boundary.place][number]
@@ -261,7 +261,7 @@ class LatticeBounds(Generic[Sub_co]):
         """Tables of one level and its rows of bounds, both only for tiles that leave some of `room`."""
         rows = self._undominated(at_boundary, inside, room)
         least = np.full(len(tiles), INFINITY, dtype=np.int64)
-        for members, costs in zip(self.classes, at_boundary, strict=True):
+        for (members, _), costs in zip(self.classes, at_boundary, strict=True):
             fitting = [values for row, values in rows.items() if row.fits(members)]
             np.minimum(least, costs + np.min(fitting, axis=0), out=least)
         keep = least < room
@@ -307,14 +307,14 @@ class LatticeBounds(Generic[Sub_co]):
     ) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of a slot with bounds at its outer tiles, several times the same row."""
         classes = zip(self.classes, stage.boundary_costs, strict=True)
-        fitting = ((row, *members) for members in classes for row in inside if row.fits(members[0]))
-        for row, members, costs in fitting:
+        fitting = ((row, *led) for led in classes for row in inside if row.fits(led[0].members))
+        for row, led, costs in fitting:
             if self._stop():
                 raise Stopped
             combined = costs + inside[row]
             useful = combined < room
             if useful.any():
-                yield from slot.outwards(row, members, np.where(useful, combined, INFINITY)[origins])
+                yield from slot.outwards(row, led, np.where(useful, combined, INFINITY)[origins])
 
 
 AnyBounds = LatticeBounds[Subproblem]

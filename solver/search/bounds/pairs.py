@@ -11,7 +11,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary
 from solver.search.space.dataspaces import Component
 from solver.search.space.lattice import INFINITY
-from solver.search.space.search_space import SearchSpace
+from solver.search.space.search_space import Led, SearchSpace
 from solver.search.space.windows import (
     NOWHERE,
     Along,
@@ -164,7 +164,7 @@ class SlotPairs:
 
     def _beyond(self, boundary: Boundary, members: frozenset[int], inside: Sequence[int]) -> IntArray:
         """Cost of a boundary beyond what its tile tells, loops over dimensions `inside` being innermost."""
-        known = boundary.tile_words(self._tiles, members)
+        known = boundary.tile_words(self._tiles, Led(members))
         words, place = self._words(boundary, members, inside), boundary.place
         irrelevant = self.space.tables[place].irrelevant_tiles[self._tiles]
         repeats = irrelevant // boundary.sub.unused_above(place, boundary.level)

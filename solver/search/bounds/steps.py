@@ -12,6 +12,7 @@ from solver.search.bounds.boundary import Boundaries, Boundary
 from solver.search.bounds.pairs import MOST_PAIRS, SlotPairs
 from solver.search.bounds.tables import CLOSED, Row
 from solver.search.space.lattice import INFINITY, Reach
+from solver.search.space.search_space import Led
 
 
 class SlotStep:
@@ -58,10 +59,10 @@ class SlotStep:
         connected = self._slot.connects(self._sources, self.outer, None)
         return SlotPairs(self.space, self._tiles, self._sources, self.outer, connected, self._inner)
 
-    def outwards(self, row: Row, members: frozenset[int], costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
+    def outwards(self, row: Row, led: Led, costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of the slot, with their bounds at the tiles outside.
 
-        The innermost loop of the slot leaves `members` in place.
+        The innermost loop of the slot is as `led` has it.
 
         Yields
         ------
@@ -70,10 +71,10 @@ class SlotStep:
         """
         boundaries = self.boundaries.by_level[self.level + 1]
         if self._pairwise and (self._inner or any(b.sliding for b in boundaries)):
-            yield from self._by_pairs(row, members, costs)
+            yield from self._by_pairs(row, led.members, costs)
             return
-        for key, begun, ended in self._ends(row, members):
-            least = self._reach.least(self._with(costs, begun), self._loops(key, members))
+        for key, begun, ended in self._ends(row, led.members):
+            least = self._reach.least(self._with(costs, begun), self._loops(key, led.members), led.alone)
             yield key, np.minimum(least + self._charges(ended), INFINITY)
 
     def _by_pairs(self, row: Row, members: frozenset[int], costs: IntArray) -> Iterator[tuple[Row, IntArray]]:

@@ -33,7 +33,7 @@ SLICE_DETERMINISTIC_S = 0.5
 
 def fits_core(bounds: LatticeBounds[Searchable]) -> bool:
     """Whether what is left of a subproblem is small enough for a core."""
-    return sum(len(stage.tiles) for stage in bounds.stages) * len(bounds.classes) <= LARGEST_CORE
+    return sum(len(stage.tiles) for stage in bounds.stages) * len(bounds.space.reuse_classes) <= LARGEST_CORE
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Core:
         A class that goes on beyond the slot costs what full reuse costs, and only loops that leave
         one of its dataspaces in place may lie in the slot.
         """
-        classes = self.bounds.classes
+        classes = self.bounds.space.reuse_classes
         stage = self.bounds.stages[level]
         ends = [self.model.new_bool_var(f"ends{level}_{k}") for k in range(len(classes))]
         goes = [self.model.new_bool_var(f"goes{level}_{k}") for k in range(len(classes))]
@@ -193,7 +193,7 @@ class Core:
         outer = self._states[level]
         picks: list[_Pick] = []
         by_state: list[list[Variable]] = [[] for _ in outer]
-        for k, members in enumerate(self.bounds.classes):
+        for k, members in enumerate(self.bounds.space.reuse_classes):
             here = [
                 boundary
                 for boundary in self.bounds.boundaries.by_level[level + 1]

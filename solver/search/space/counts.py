@@ -310,10 +310,14 @@ class CountLattice(Lattice):
 
     def fitting(self, indices: IntArray, factor: int, whole: int = -1) -> BoolArray:
         """Which tiles at `indices` are so many that no instance is idle, and lie within the one `whole`."""
-        factors, needed = (np.array(own, dtype=np.int64) for own in self._vectors[factor])
-        tiles = self._most_tiles[indices]
-        busy = (tiles >= needed).all(axis=1)
-        within: BoolArray = busy & (-(-tiles // factors) >= self.tiles[whole]).all(axis=1)
+        factors, needed = self._vectors[factor]
+        within = np.ones(len(indices), dtype=np.bool_)
+        places, outside = self.places[indices], self.tiles[whole]
+        for d, (unrolled, least) in enumerate(zip(factors, needed, strict=True)):
+            outer = int(outside[d])
+            fits = (self.most[d] >= least) & (-(-self.most[d] // unrolled) >= outer)
+            if not fits.all():
+                within &= fits[places[:, d]]
         return within
 
     def slot(self, allowed: Sequence[frozenset[int]]) -> Slot:
@@ -343,8 +347,11 @@ class CountSlot(Slot):
         return tuple(self._steps_of(dim) for dim in range(len(self.allowed)))
 
     def _steps_of(self, dim: int) -> BoolArray:
+        return self._in_cells(self._fine_steps(dim), dim)
+
+    def _in_cells(self, steps: BoolArray, dim: int) -> BoolArray:
+        """The same for cells of numbers."""
         starts = self.lattice.starts[dim]
-        steps = self._fine_steps(dim)
         for axis in range(2):
             steps = np.logical_or.reduceat(steps, starts, axis=axis)
         return steps
@@ -370,14 +377,16 @@ class CountSlot(Slot):
         IntArray
             Shape (inner tiles, dimensions); 0 where there is none.
         """
-        tiles = -(-self.lattice.tiles[inner] // np.array(factors, dtype=np.int64))
-        outside = self.lattice.tiles[outer]
-        loops = -(-tiles // outside)
-        for d in range(len(self.allowed)):
+        lattice, columns = self.lattice, []
+        outside, places = lattice.tiles[outer].tolist(), lattice.places[inner]
+        for d, (factor, left) in enumerate(zip(factors, outside, strict=True)):
+            tiles = -(-lattice.numbers[d] // factor)
+            loops = -(-tiles // left)
             if not self.free[d]:
-                loops[:, d] = self._allowed_from(d, loops[:, d])
-        fits = (-(-tiles // np.maximum(loops, 1)) == outside) & (loops <= tiles)
-        return np.where(fits, loops, 0)
+                loops = self._allowed_from(d, loops)
+            fits = (-(-tiles // np.maximum(loops, 1)) == left) & (loops <= tiles)
+            columns.append(np.where(fits, loops, 0)[places[:, d]])
+        return np.stack(columns, axis=1)
 
     def _allowed_from(self, dim: int, least: IntArray) -> IntArray:
         """The least allowed factors that are no less than some others; 0 where there is none."""
@@ -385,7 +394,39 @@ class CountSlot(Slot):
         found: IntArray = allowed[np.searchsorted(allowed[:-1], least)]
         return found
 
-    def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
+    @cached_property
+    def _alone_steps(self) -> tuple[BoolArray, ...]:
+        """The same for loops that have passes of one iteration only, some child's at least."""
+        return tuple(self._in_cells(self._fine_alone(dim), dim) for dim in range(len(self.allowed)))
+
+    def _fine_alone(self, dim: int) -> BoolArray:
+        """After whole rounds of passes, one round of tiles is left, or two with fewer in the second.
+
+        With the factor f, f divides the rounds but the last one, or but the last two.
+        """
+        numbers = np.array(numbers_of_tiles(self.lattice.bounds[dim]), dtype=np.int64)
+        outer, inner = numbers[:, None], numbers[None, :]
+        steps = np.zeros((len(numbers), len(numbers)), dtype=np.bool_)
+        for left in (1, 2):
+            factors = (inner - left) // np.maximum(outer - 1, 1)
+            exact = factors * (outer - 1) == inner - left
+            # A single pass of two rounds: the second one has fewer tiles.
+            only = (outer == 1) & (inner == left) & (left == 2)
+            factors = np.where(only, left, factors)
+            steps |= (exact & (outer > 1) | only) & np.isin(factors, self._repeating[dim])
+        return steps
+
+    @cached_property
+    def _repeating(self) -> tuple[IntArray, ...]:
+        """Per dimension the allowed factors above 1."""
+        return tuple(np.array(sorted(own - {1}), dtype=np.int64) for own in self.allowed)
+
+    def _sweep_alone(self, table: IntArray, dim: int) -> IntArray:
+        return self._sweep_pairs(table, dim, self._alone_steps[dim])
+
+    def connects(
+        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: int | None = None
+    ) -> BoolArray:
         """As of `Slot`."""
         rows, columns = self.lattice.places[targets], self.lattice.places[sources]
         connects = np.ones((len(targets), len(sources)), dtype=np.bool_)
@@ -395,15 +436,19 @@ class CountSlot(Slot):
         if any(1 not in self.allowed[d] for d in still):
             return np.zeros_like(connects)
         for d in moving:
-            connects &= self._steps[d][rows[:, d]][:, columns[:, d]]
+            steps = self._alone_steps[d] if d == alone else self._steps[d]
+            connects &= steps[rows[:, d]][:, columns[:, d]]
         for d in still:
             connects &= rows[:, d, None] == columns[None, :, d]
         return connects
 
     def _sweep_listed(self, table: IntArray, dim: int) -> IntArray:
+        return self._sweep_pairs(table, dim, self._steps[dim])
+
+    def _sweep_pairs(self, table: IntArray, dim: int, steps: BoolArray) -> IntArray:
         stride = self.lattice.dim_strides[dim]
         old = table.reshape(-1, self.lattice.counts[dim], stride)
         new = np.full_like(old, INFINITY)
-        for target, source in np.argwhere(self._steps[dim]).tolist():
+        for target, source in np.argwhere(steps).tolist():
             np.minimum(new[:, target], old[:, source], out=new[:, target])
         return new.reshape(table.shape)

@@ -342,11 +342,15 @@ class Slot:
                 loops[:, d] *= np.isin(loops[:, d], sorted(allowed))
         return loops
 
-    def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
+    def connects(
+        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: int | None = None
+    ) -> BoolArray:
         """Which targets (rows) loops of this slot make of which sources (columns), shape (targets, sources).
 
-        Only loops over `dims` (None: any). Both are linear indices.
+        Only loops over `dims` (None: any). Both are linear indices. The loop over the dimension `alone` has
+        passes of one iteration only, which there are with remainders.
         """
+        assert alone is None
         lattice = self.lattice
         every = range(len(self.allowed))
         moving = [d for d in (every if dims is None else dims) if not self.trivial[d]]
@@ -383,12 +387,13 @@ class Slot:
         made: BoolArray = self.sweep(table) == 0
         return made
 
-    def sweep(self, table: IntArray, dims: Sequence[int] | None = None) -> IntArray:
+    def sweep(self, table: IntArray, dims: Sequence[int] | None = None, alone: int | None = None) -> IntArray:
         """Minimum of `table`, shape (lattice size,), over all vectors which this slot connects with each
         vector.
 
         ``result[x] = min(table[y] for y | x if x / y is allowed here)``, with x and y equal in the
-        dimensions that are not in `dims` (default: all); `INFINITY` where there is no such y.
+        dimensions that are not in `dims` (default: all); `INFINITY` where there is no such y. `alone` as of
+        `connects`.
         """
         every = range(len(self.allowed))
         moving = every if dims is None else dims
@@ -396,11 +401,18 @@ class Slot:
             return np.full_like(table, INFINITY)
         result = table.copy()
         for d in (d for d in moving if not self.trivial[d]):
-            if self.free[d]:
+            if d == alone:
+                result = self._sweep_alone(result, d)
+            elif self.free[d]:
                 self._sweep_free(result, d)
             else:
                 result = self._sweep_listed(result, d)
         return result
+
+    def _sweep_alone(self, table: IntArray, dim: int) -> IntArray:
+        """The same for a loop over a dimension that has passes of one iteration only: there is none."""
+        del dim
+        return np.full_like(table, INFINITY)
 
     def _sweep_free(self, table: IntArray, dim: int) -> None:
         for view in self._along(table, dim):
@@ -444,25 +456,35 @@ class Reach:
         self._slot = slot
         self._sources = sources
         self._targets = targets
-        self._connects: dict[tuple[int, ...] | None, BoolArray] = {}
+        self._connects: dict[tuple[tuple[int, ...] | None, int | None], BoolArray] = {}
 
-    def least(self, values: IntArray, dims: tuple[int, ...] | None = None) -> IntArray:
+    def least(
+        self, values: IntArray, dims: tuple[int, ...] | None = None, alone: int | None = None
+    ) -> IntArray:
         """Per target, the minimum of `values` (one per source).
 
-        Sources and targets are equal in the dimensions that are not in `dims` (default: all are in).
+        Sources and targets are equal in the dimensions that are not in `dims` (default: all are in). With
+        `alone` the loop over that dimension has passes of one iteration only, or there is no loop at all.
 
         Returns
         -------
         IntArray
             Shape (targets,); `INFINITY` for those that no source is connected with.
         """
+        if alone is None:
+            return self._least(values, dims, None)
+        found = self._least(values, dims, alone) if dims is None or alone in dims else INFINITY
+        return np.minimum(found, self._least(values, (), None))
+
+    def _least(self, values: IntArray, dims: tuple[int, ...] | None, alone: int | None) -> IntArray:
         if self._are_many(dims):
             table = np.full(self._slot.lattice.size, INFINITY, dtype=np.int64)
             np.minimum.at(table, self._sources, values)
-            return self._slot.sweep(table, dims)[self._targets]
-        if dims not in self._connects:
-            self._connects[dims] = self._slot.connects(self._sources, self._targets, dims)
-        least: IntArray = np.where(self._connects[dims], values, INFINITY).min(axis=1, initial=INFINITY)
+            return self._slot.sweep(table, dims, alone)[self._targets]
+        key = dims, alone
+        if key not in self._connects:
+            self._connects[key] = self._slot.connects(self._sources, self._targets, dims, alone)
+        least: IntArray = np.where(self._connects[key], values, INFINITY).min(axis=1, initial=INFINITY)
         return least
 
     def _are_many(self, dims: tuple[int, ...] | None) -> bool:

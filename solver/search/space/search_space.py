@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,22 @@ TABLES_PER_DATASPACE = 8
 
 WORKING_TABLES = 24
 """Those that are held besides, at a time."""
+
+
+class Led(NamedTuple):
+    """Slots by their innermost loop.
+
+    Parameters
+    ----------
+    members
+        The reuse class of the loop, see `SearchSpace.reuse_classes`.
+    alone
+        With remainders, the dimension of a loop that may have passes of one iteration only, which leave tiles
+        in place; None if there are none.
+    """
+
+    members: frozenset[int]
+    alone: int | None = None
 
 
 @dataclass(frozen=True)
@@ -199,6 +216,14 @@ class SearchSpace:
         sliding = {self.left_in_place(d) for d in self.window_dims}
         return tuple(sorted(maximal | sliding, key=sorted)) or (frozenset(),)
 
+    @cached_property
+    def led_classes(self) -> tuple[Led, ...]:
+        """All innermost loops that bounds tell apart."""
+        if not self.uneven:
+            return tuple(map(Led, self.reuse_classes))
+        every = ((members, (None, *self.leading(members))) for members in self.reuse_classes)
+        return tuple(Led(members, dim) for members, dims in every for dim in dims)
+
     def left_in_place(self, dim: int) -> frozenset[int]:
         """Places of the dataspaces that a loop over `dim` leaves in place."""
         return frozenset(view.place for view in self.views if dim in view.irrelevant)
@@ -289,24 +314,27 @@ class SearchSpace:
         """Active dimensions along which tiles of some dataspace overlap."""
         return frozenset(d for view in self.views for d in view.window_dims)
 
-    def relevant_words(
-        self, place: int, level: int, unrolling: Unrolling, members: frozenset[int] | None = None
-    ) -> Words:
+    def relevant_words(self, place: int, level: int, unrolling: Unrolling, led: Led | None = None) -> Words:
         """Per lattice vector, least words that deliver all tiles to `level`, in all instances.
 
-        With `members` the innermost loop above is one of this reuse class, and moves the dataspace.
+        With `led` the innermost loop above is such a loop, and moves the dataspace.
         """
         view, table = self.views[place], self.tables[place]
         if not self.reuses(place, level) or not (view.window_dims or self.uneven):
             return Words(table.plain_words, table.plain_words)
         leading = view.relevant if self.uneven else view.window_dims
-        if members is not None:
-            leading = leading.intersection(self.leading(members))
-        key = (place, unrolling, leading)
+        if led is not None:
+            leading = leading.intersection(self.leading(led.members))
         if isinstance(self.lattice, CountLattice):
-            uneven = self.lattice
-            both = self.memo(key, lambda: np.stack(uneven_words(view, table, uneven, unrolling, leading)))
+            uneven, alone = self.lattice, leading if led is None else leading.intersection((led.alone,))
+            if not alone and not view.window_dims:
+                return Words(table.plain_words, table.plain_words)
+            both = self.memo(
+                (place, unrolling, leading, alone),
+                lambda: np.stack(uneven_words(view, table, uneven, unrolling, leading, alone)),
+            )
             return Words(both[0], both[1] if view.window_dims else table.plain_words)
+        key = (place, unrolling, leading)
         both = self.memo(
             key,
             lambda: np.stack(
@@ -343,30 +371,36 @@ class SearchSpace:
     def no_unrolling(self) -> Unrolling:
         """The assumption on spatial factors that always holds."""
         ones = (1,) * len(self.active)
-        return Unrolling(ones, ones, self.most_unrolled)
+        return Unrolling(ones, ones, self._inside(self.stages))
 
-    def unrolling(self, stages: Sequence[Factors]) -> Unrolling:
-        """Spatial factors of the window dimensions above a level, given those of all stages above it."""
+    def unrolling(self, stages: Sequence[Factors], classes: Sequence[Sequence[StageClass]] = ()) -> Unrolling:
+        """Spatial factors of the window dimensions above a level, given those of all stages above it.
+
+        With remainders it matters what classes of spatial choices these may have, stage by stage.
+        """
         dims = range(len(self.active))
         above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
-        return Unrolling(tuple(above), tuple(directly), self.most_unrolled)
+        return Unrolling(tuple(above), tuple(directly), self._inside(classes))
 
     @property
     def uneven(self) -> bool:
         """Whether loops may have remainders."""
         return self.mapspace.factors == ANY
 
-    @cached_property
-    def most_unrolled(self) -> tuple[int, ...]:
-        """Per active dimension the most that all fanouts together unroll; empty without remainders."""
+    def _inside(self, stages: Sequence[Sequence[StageClass]]) -> tuple[tuple[int, ...], ...]:
+        """What the innermost of some stages unroll of each dimension, in any of their classes."""
         if not self.uneven:
             return ()
-        most = [1] * len(self.active)
-        for stage in self.stages:
-            for d in range(len(most)):
-                most[d] *= max((m.factors[d] for own in stage for m in own.members), default=1)
-        return tuple(map(min, most, self.lattice.bounds))
+        return tuple(self._products(stages, d) for d in range(len(self.active)))
+
+    def _products(self, stages: Sequence[Sequence[StageClass]], dim: int) -> tuple[int, ...]:
+        products, every = {1}, {1} if not stages else set()
+        for stage in reversed(stages):
+            factors = {member.factors[dim] for own in stage for member in own.members}
+            products = {min(p * f, self.lattice.bounds[dim]) for p in products for f in factors}
+            every |= products
+        return tuple(sorted(every))
 
     def chain(self, mask: KeepMask, place: int) -> Chain:
         """Levels that keep a dataspace, outermost first; `chain_of` tells which count."""

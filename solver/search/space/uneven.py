@@ -19,6 +19,7 @@ def uneven_words(
     lattice: CountLattice,
     unrolling: Unrolling,
     leading: Collection[int],
+    alone: Collection[int],
 ) -> Words:
     """Least words of deliveries with remainders, shape (lattice size,).
 
@@ -29,6 +30,8 @@ def uneven_words(
     ----------
     leading
         Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
+    alone
+        Those whose loops may have passes of one iteration only.
 
     References
     ----------
@@ -41,10 +44,13 @@ def uneven_words(
         for dim in (d for d in component.dims if d in leading):
             live = lattice.tiles_along(dim) > 1
             if component.sliding:
-                again, first = _led(view, component, lattice, unrolling, dim, plain // own, own)
+                most = max(unrolling.inside[dim]) if dim in alone else 0
+                again, first = _led(view, component, lattice, unrolling, dim, plain // own, own, most)
                 begun = np.where(live, np.minimum(begun, first), begun)
-            else:
+            elif dim in alone:
                 again = plain // own * _moved_apart(component, lattice, unrolling, dim, own)
+            else:
+                continue
             repeated = np.where(live, np.minimum(repeated, again), repeated)
     whole = begun is plain
     words = np.broadcast_to(repeated, lattice.counts).reshape(lattice.size)
@@ -54,10 +60,23 @@ def uneven_words(
 
 
 def _most_alone(lattice: CountLattice, unrolling: Unrolling, dim: int) -> IntArray:
-    """Tiles along a dimension, at most, that are the only one of their pass of a loop."""
-    tiles = lattice.tiles_along(dim)
-    alone: IntArray = np.minimum(unrolling.most[dim], lattice.most_along(dim) - 2)
-    return np.where(lattice.most_along(dim) > 2, np.minimum(np.maximum(alone, 1), tiles - 1), 0)
+    """Tiles along a dimension, at most, that are the only one of their pass of a loop over it.
+
+    With s children, full rounds of s tiles, and some more tiles in a last one, these more tiles may be alone,
+    or those of the other children in the round before.
+    """
+    tiles, most = lattice.tiles_along(dim), lattice.most_along(dim)
+    alone: IntArray = np.zeros_like(tiles)
+    for children in unrolling.inside[dim]:
+        rounds, more = tiles // children, tiles % children
+        several = np.where(rounds == 2, more, np.maximum(more, children - more))
+        found = np.where(rounds > 1, several, np.where((rounds == 1) & (more > 0), children - more, 0))
+        if children == 1:
+            found = (tiles > 2).astype(np.int64)
+        # Of several numbers of tiles, any is possible.
+        found = np.where(tiles == most, found, children)
+        alone = np.maximum(alone, found)
+    return np.minimum(alone, np.maximum(tiles - 1, 0))
 
 
 def _moved_apart(
@@ -69,7 +88,7 @@ def _moved_apart(
         _box(component, lattice),
         math.prod(lattice.tiles_along(d) for d in component.dims if d != dim),
     )
-    if unrolling.most[dim] == 1:
+    if unrolling.inside[dim] == (1,):
         # The one that is left in place is the last one, so that all others are full.
         left = (tiles - 1) * box * others if component.linear and len(component.dims) == 1 else 0 * own
     else:
@@ -92,6 +111,7 @@ def _led(
     dim: int,
     share: IntArray,
     own: IntArray,
+    most_alone: int,
 ) -> tuple[IntArray, IntArray]:
     """Least words each time that tiles are repeated, and at first, if a loop over `dim` moves windows.
 
@@ -106,7 +126,7 @@ def _led(
     tiles = lattice.tiles_along(dim)
     step = abs(component.coefficient(dim)) * lattice.side(dim) * unrolling.directly[dim]
     move = np.minimum(step, box)
-    starts = (tiles + np.minimum(unrolling.most[dim], tiles)) // 2
+    starts = (tiles + np.minimum(most_alone, tiles)) // 2
     led = np.maximum((tiles - starts) * (number // tiles) * move - (number * box - own), 0)
     others = sum(
         np.where(

@@ -26,13 +26,14 @@ class Unrolling:
     """Spatial factors of the window dimensions above a level, per active dimension (1 for others).
 
     ``above`` multiplies all fanouts above the level, ``directly`` those between it and the next level
-    outside. All ones is always a valid, if weaker, assumption. ``most`` are the most that may be above it, of
-    all dimensions; only bounds with remainders depend on it.
+    outside. All ones is always a valid, if weaker, assumption. ``inside`` has what fanouts may unroll between
+    the level and the innermost loop over each dimension, all that there may be; only bounds with remainders
+    depend on it.
     """
 
     above: tuple[int, ...]
     directly: tuple[int, ...]
-    most: tuple[int, ...] = ()
+    inside: tuple[tuple[int, ...], ...] = ()
 
 
 class Words(NamedTuple):

@@ -161,10 +161,11 @@ class SubproblemGroup(Subproblem):
     def unrolling(self, level: int) -> Unrolling:
         """What the spatial factors of the window dimensions above `level` have in common."""
         chosen = zip(self.space.stages[:level], self._classes[:level], strict=True)
-        windows = ([stage[own].windows for own in classes] for stage, classes in chosen)
+        stages = [[stage[own] for own in classes] for stage, classes in chosen]
+        windows = ([own.windows for own in classes] for classes in stages)
         shared = min if self.space.uneven else math.gcd
         common = [reduce(lambda one, other: tuple(map(shared, one, other)), own) for own in windows]
-        return self.space.unrolling(common)
+        return self.space.unrolling(common, stages)
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""

@@ -127,7 +127,9 @@ class FewestBelow:
     def _least(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
         """Fewest words with what each combination unrolls above a level, windows all in the same way."""
         space, (level, _) = self._space, tenancy
-        unrolling = space.unrolling([own.windows for own in self._grid.spatial(int(numbers[0]))[:level]])
+        unrolling = space.unrolling(
+            [own.windows for own in self._grid.spatial(int(numbers[0]))[:level]], space.stages[:level]
+        )
         tiles = space.feasible(*tenancy)
         table = np.full(space.lattice.size, NO_TILE)
         table[tiles] = space.floor_words(place, level, unrolling)[tiles]
