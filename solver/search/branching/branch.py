@@ -402,6 +402,21 @@ class Branching:
             rounds *= -(-bound // unrolled)
         return max(self._busiest, float(rounds))
 
+    def _roomy(self, node: Node, candidates: InnerTiles) -> BoolArray:
+        """Candidates outside of which all tiles may fit: these are larger than the least of their number."""
+        lattice, fits = self.space.lattice, np.ones(len(candidates.tiles), dtype=np.bool_)
+        extents = lattice.extents[candidates.tiles]
+        outward = [
+            (candidates.loops, candidates.member),
+            *zip(reversed(node.path), reversed(node.spatial), strict=True),
+        ]
+        # The tile of the outermost level is everything.
+        for level, (loops, member) in zip(range(node.level, 0, -1), outward, strict=False):
+            spans = extents * (np.array(member.factors, dtype=np.int64) * loops)
+            extents = np.minimum(spans, np.array(lattice.bounds, dtype=np.int64))
+            fits &= self.space.holds(level, self.space.tenants(self.sub.mask, level), extents)
+        return fits
+
     def _unevenly(self, walk: Walk, boundary: Boundary, spent: IntArray, loads: FloatArray) -> IntArray:
         """Add what a boundary costs, and what it loads resources with; return the words that arrive."""
         words, paid = UnevenWords(walk, boundary), paid_at(self.sub, boundary)
@@ -505,6 +520,8 @@ class Branching:
         energies, cycles = self.sub.costs(least, self.bounds.constant, busiest)
         keep &= self.goal.hopeful(energies, cycles)
         values = self.goal.values(energies, cycles)
+        if self.space.uneven:
+            keep[keep] = self._roomy(node, candidates.only(keep))
         if not keep.any():
             return
         # All families of a node are at hand at once: what is known of other candidates would take memory.

@@ -119,11 +119,13 @@ class UnevenWords:
         """Words that the innermost loops move which move the tile at all, and loops of slots outside."""
         walk, place = self._walk, self._boundary.place
         least: IntArray = np.full(len(self._tiles), np.iinfo(np.int64).max)
-        for dim in sorted(self._view.relevant):
-            inside = np.full(len(self._tiles), walk.candidates.member.factors[dim])
-            moved = self._moved(dim, walk.candidates.loops[:, dim], inside)
-            least = np.where(walk.may_lead(self._view, dim), np.minimum(least, moved), least)
         farther = self._moved_outside(walk.node.farther[place])
+        for dim in sorted(self._view.relevant):
+            loops = walk.candidates.loops[:, dim]
+            moved = self._moved(dim, loops, np.full(len(loops), walk.candidates.member.factors[dim]))
+            least = np.where(walk.may_lead(self._view, dim), np.minimum(least, moved), least)
+            # All loops of the slot lie inside of those of slots outside.
+            farther = np.where(loops > 1, np.maximum(farther, moved), farther)
         movers, alive = walk.node.movers[place], walk.alive[place]
         if movers is None:
             return least, farther

@@ -301,9 +301,14 @@ class Walk:
         return tuple(
             outer
             if self.alive[view.place][candidate]
-            else Movers(self.node.level, self._leading(view, candidate), self.node.farther[view.place])
+            else Movers(self.node.level, self._leading(view, candidate), self._all_moving(view, candidate))
             for view, outer in zip(self.space.views, self.node.movers, strict=True)
         )
+
+    def _all_moving(self, view: DataspaceView, candidate: int) -> tuple[Loops, ...]:
+        """Sets of loops that move a dataspace between deliveries of loops outside of the slot: each of one."""
+        live = (d for d in sorted(view.relevant) if self.candidates.loops[candidate, d] > 1)
+        return (*(frozenset(((self.node.level, d),)) for d in live), *self.node.farther[view.place])
 
     def farther(self, candidate: int) -> tuple[tuple[Loops, ...], ...]:
         """Per dataspace, loops that also move its tiles farther in, between the deliveries of loops outside."""

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.space.lattice import INFINITY, Lattice, Slot
+from solver.search.space.lattice import INFINITY, Alone, Lattice, Slot
 from solver.search.space.packing import Packed
 
 _Unrolled = tuple[tuple[int, ...], tuple[int, ...]]
@@ -395,37 +395,30 @@ class CountSlot(Slot):
         return found
 
     @cached_property
-    def _alone_steps(self) -> tuple[BoolArray, ...]:
-        """The same for loops that have passes of one iteration only, some child's at least."""
-        return tuple(self._in_cells(self._fine_alone(dim), dim) for dim in range(len(self.allowed)))
+    def _alone_steps(self) -> dict[Alone, BoolArray]:
+        """The same for loops whose last pass has so many rounds."""
+        every = (Alone(d, left) for d in range(len(self.allowed)) for left in (1, 2))
+        return {alone: self._in_cells(self._fine_alone(alone), alone.dim) for alone in every}
 
-    def _fine_alone(self, dim: int) -> BoolArray:
-        """After whole rounds of passes, one round of tiles is left, or two with fewer in the second.
-
-        With the factor f, f divides the rounds but the last one, or but the last two.
-        """
+    def _fine_alone(self, alone: Alone) -> BoolArray:
+        """The factor divides all rounds but those of the last pass."""
+        dim, left = alone
         numbers = np.array(numbers_of_tiles(self.lattice.bounds[dim]), dtype=np.int64)
         outer, inner = numbers[:, None], numbers[None, :]
-        steps = np.zeros((len(numbers), len(numbers)), dtype=np.bool_)
-        for left in (1, 2):
-            factors = (inner - left) // np.maximum(outer - 1, 1)
-            exact = factors * (outer - 1) == inner - left
-            # A single pass of two rounds: the second one has fewer tiles.
-            only = (outer == 1) & (inner == left) & (left == 2)
-            factors = np.where(only, left, factors)
-            steps |= (exact & (outer > 1) | only) & np.isin(factors, self._repeating[dim])
+        factors = (inner - left) // np.maximum(outer - 1, 1)
+        exact = (outer > 1) & (factors * (outer - 1) == inner - left)
+        # A single pass has as many iterations as there are rounds.
+        only = (outer == 1) & (inner == left)
+        factors = np.where(only, left, factors)
+        allowed = np.array(sorted(self.allowed[dim] - {1}), dtype=np.int64)
+        steps: BoolArray = (exact | only) & np.isin(factors, allowed)
         return steps
 
-    @cached_property
-    def _repeating(self) -> tuple[IntArray, ...]:
-        """Per dimension the allowed factors above 1."""
-        return tuple(np.array(sorted(own - {1}), dtype=np.int64) for own in self.allowed)
-
-    def _sweep_alone(self, table: IntArray, dim: int) -> IntArray:
-        return self._sweep_pairs(table, dim, self._alone_steps[dim])
+    def _sweep_alone(self, table: IntArray, alone: Alone) -> IntArray:
+        return self._sweep_pairs(table, alone.dim, self._alone_steps[alone])
 
     def connects(
-        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: int | None = None
+        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: Alone | None = None
     ) -> BoolArray:
         """As of `Slot`."""
         rows, columns = self.lattice.places[targets], self.lattice.places[sources]
@@ -436,7 +429,7 @@ class CountSlot(Slot):
         if any(1 not in self.allowed[d] for d in still):
             return np.zeros_like(connects)
         for d in moving:
-            steps = self._alone_steps[d] if d == alone else self._steps[d]
+            steps = self._steps[d] if alone is None or alone.dim != d else self._alone_steps[alone]
             connects &= steps[rows[:, d]][:, columns[:, d]]
         for d in still:
             connects &= rows[:, d, None] == columns[None, :, d]

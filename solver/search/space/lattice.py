@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -295,6 +296,21 @@ class Lattice:
         return fits
 
 
+class Alone(NamedTuple):
+    """With remainders, a loop whose last pass leaves some tiles in place: some child has one iteration.
+
+    Parameters
+    ----------
+    dim
+        What it runs over.
+    left
+        Rounds of tiles in that pass: 1, or 2 of which the second one has fewer tiles than there are children.
+    """
+
+    dim: int
+    left: int
+
+
 @dataclass(frozen=True)
 class Slot:
     """The temporal factors that one storage level may have, per dimension.
@@ -343,14 +359,14 @@ class Slot:
         return loops
 
     def connects(
-        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: int | None = None
+        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: Alone | None = None
     ) -> BoolArray:
         """Which targets (rows) loops of this slot make of which sources (columns), shape (targets, sources).
 
-        Only loops over `dims` (None: any). Both are linear indices. The loop over the dimension `alone` has
-        passes of one iteration only, which there are with remainders.
+        Only loops over `dims` (None: any). Both are linear indices. With `alone` one of them is a loop of that
+        kind, which there are with remainders only.
         """
-        assert alone is None
+        del alone
         lattice = self.lattice
         every = range(len(self.allowed))
         moving = [d for d in (every if dims is None else dims) if not self.trivial[d]]
@@ -387,7 +403,9 @@ class Slot:
         made: BoolArray = self.sweep(table) == 0
         return made
 
-    def sweep(self, table: IntArray, dims: Sequence[int] | None = None, alone: int | None = None) -> IntArray:
+    def sweep(
+        self, table: IntArray, dims: Sequence[int] | None = None, alone: Alone | None = None
+    ) -> IntArray:
         """Minimum of `table`, shape (lattice size,), over all vectors which this slot connects with each
         vector.
 
@@ -401,17 +419,17 @@ class Slot:
             return np.full_like(table, INFINITY)
         result = table.copy()
         for d in (d for d in moving if not self.trivial[d]):
-            if d == alone:
-                result = self._sweep_alone(result, d)
+            if alone is not None and d == alone.dim:
+                result = self._sweep_alone(result, alone)
             elif self.free[d]:
                 self._sweep_free(result, d)
             else:
                 result = self._sweep_listed(result, d)
         return result
 
-    def _sweep_alone(self, table: IntArray, dim: int) -> IntArray:
-        """The same for a loop over a dimension that has passes of one iteration only: there is none."""
-        del dim
+    def _sweep_alone(self, table: IntArray, alone: Alone) -> IntArray:
+        """The same for a loop that has passes of one iteration only: there is none."""
+        del alone
         return np.full_like(table, INFINITY)
 
     def _sweep_free(self, table: IntArray, dim: int) -> None:
@@ -456,15 +474,15 @@ class Reach:
         self._slot = slot
         self._sources = sources
         self._targets = targets
-        self._connects: dict[tuple[tuple[int, ...] | None, int | None], BoolArray] = {}
+        self._connects: dict[tuple[tuple[int, ...] | None, Alone | None], BoolArray] = {}
 
     def least(
-        self, values: IntArray, dims: tuple[int, ...] | None = None, alone: int | None = None
+        self, values: IntArray, dims: tuple[int, ...] | None = None, alone: Alone | None = None
     ) -> IntArray:
         """Per target, the minimum of `values` (one per source).
 
         Sources and targets are equal in the dimensions that are not in `dims` (default: all are in). With
-        `alone` the loop over that dimension has passes of one iteration only, or there is no loop at all.
+        `alone` one of the loops is of that kind, or there is no loop at all.
 
         Returns
         -------
@@ -473,10 +491,10 @@ class Reach:
         """
         if alone is None:
             return self._least(values, dims, None)
-        found = self._least(values, dims, alone) if dims is None or alone in dims else INFINITY
+        found = self._least(values, dims, alone) if dims is None or alone.dim in dims else INFINITY
         return np.minimum(found, self._least(values, (), None))
 
-    def _least(self, values: IntArray, dims: tuple[int, ...] | None, alone: int | None) -> IntArray:
+    def _least(self, values: IntArray, dims: tuple[int, ...] | None, alone: Alone | None) -> IntArray:
         if self._are_many(dims):
             table = np.full(self._slot.lattice.size, INFINITY, dtype=np.int64)
             np.minimum.at(table, self._sources, values)

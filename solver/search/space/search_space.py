@@ -20,7 +20,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import CountLattice
 from solver.search.space.dataspaces import DataspaceView, Tables, bounding_box, tables, view
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of
-from solver.search.space.lattice import Lattice, Slot, Steps
+from solver.search.space.lattice import Alone, Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
@@ -54,12 +54,11 @@ class Led(NamedTuple):
     members
         The reuse class of the loop, see `SearchSpace.reuse_classes`.
     alone
-        With remainders, the dimension of a loop that may have passes of one iteration only, which leave tiles
-        in place; None if there are none.
+        With remainders, what leaves tiles in place in passes of one iteration only; None if nothing does.
     """
 
     members: frozenset[int]
-    alone: int | None = None
+    alone: Alone | None = None
 
 
 @dataclass(frozen=True)
@@ -221,8 +220,16 @@ class SearchSpace:
         """All innermost loops that bounds tell apart."""
         if not self.uneven:
             return tuple(map(Led, self.reuse_classes))
-        every = ((members, (None, *self.leading(members))) for members in self.reuse_classes)
-        return tuple(Led(members, dim) for members, dims in every for dim in dims)
+        classes = []
+        for members in self.reuse_classes:
+            split = (Alone(d, left) for d in self.leading(members) for left in self._left(d))
+            classes += [Led(members), *(Led(members, alone) for alone in split)]
+        return tuple(classes)
+
+    def _left(self, dim: int) -> tuple[int, ...]:
+        """Rounds that the last pass of a loop may have where children have one iteration only."""
+        unrolled = any(m.factors[dim] > 1 for stage in self.stages for own in stage for m in own.members)
+        return (1, 2) if unrolled else (1,)
 
     def left_in_place(self, dim: int) -> frozenset[int]:
         """Places of the dataspaces that a loop over `dim` leaves in place."""
@@ -281,8 +288,20 @@ class SearchSpace:
         """The same for the largest extents of each vector."""
         if not isinstance(self.lattice, CountLattice):
             return self._words(level, kept)
-        usable, extents = self.levels[level].usable_words or 0, self.lattice.largest_extents
-        total: IntArray = np.zeros(self.lattice.size, dtype=np.int64)
+        return self._words_of(level, kept, self.lattice.largest_extents)
+
+    def holds(self, level: int, kept: frozenset[int], extents: IntArray) -> BoolArray:
+        """Whether a level can hold tiles of some extents, shape (tiles, dimensions), of `kept`."""
+        usable = self.levels[level].usable_words
+        if usable is None:
+            return np.ones(len(extents), dtype=np.bool_)
+        fits: BoolArray = self._words_of(level, kept, extents) <= usable
+        return fits
+
+    def _words_of(self, level: int, kept: frozenset[int], extents: IntArray) -> IntArray:
+        """What tiles of some extents take of a limited level; some number above that if they do not fit."""
+        usable = self.levels[level].usable_words or 0
+        total: IntArray = np.zeros(len(extents), dtype=np.int64)
         for place in kept:
             size = self.levels[level].packing_of(self.views[place].name).size_per_value
             words = bounding_box(self.views[place], extents)
@@ -326,7 +345,9 @@ class SearchSpace:
         if led is not None:
             leading = leading.intersection(self.leading(led.members))
         if isinstance(self.lattice, CountLattice):
-            uneven, alone = self.lattice, leading if led is None else leading.intersection((led.alone,))
+            every = (Alone(d, left) for d in sorted(leading) for left in self._left(d))
+            alone = tuple(every) if led is None else (led.alone,) if led.alone is not None else ()
+            uneven = self.lattice
             if not alone and not view.window_dims:
                 return Words(table.plain_words, table.plain_words)
             both = self.memo(
@@ -397,7 +418,7 @@ class SearchSpace:
     def _products(self, stages: Sequence[Sequence[StageClass]], dim: int) -> tuple[int, ...]:
         products, every = {1}, {1} if not stages else set()
         for stage in reversed(stages):
-            factors = {member.factors[dim] for own in stage for member in own.members}
+            factors = {1, *(member.factors[dim] for own in stage for member in own.members)}
             products = {min(p * f, self.lattice.bounds[dim]) for p in products for f in factors}
             every |= products
         return tuple(sorted(every))

@@ -10,6 +10,7 @@ import numpy as np
 from solver.search.arrays import IntArray
 from solver.search.space.counts import CountLattice
 from solver.search.space.dataspaces import Component, DataspaceView, Tables, covered
+from solver.search.space.lattice import Alone
 from solver.search.space.windows import Unrolling, Words
 
 
@@ -19,7 +20,7 @@ def uneven_words(
     lattice: CountLattice,
     unrolling: Unrolling,
     leading: Collection[int],
-    alone: Collection[int],
+    alone: Collection[Alone],
 ) -> Words:
     """Least words of deliveries with remainders, shape (lattice size,).
 
@@ -31,7 +32,7 @@ def uneven_words(
     leading
         Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
     alone
-        Those whose loops may have passes of one iteration only.
+        Loops that may have passes of one iteration only.
 
     References
     ----------
@@ -39,18 +40,16 @@ def uneven_words(
     """
     plain = tables.plain_words.reshape(lattice.counts)
     repeated = begun = plain
-    for component in view.components:
-        own = covered(component, lattice)
-        for dim in (d for d in component.dims if d in leading):
-            live = lattice.tiles_along(dim) > 1
-            if component.sliding:
-                most = max(unrolling.inside[dim]) if dim in alone else 0
-                again, first = _led(view, component, lattice, unrolling, dim, plain // own, own, most)
-                begun = np.where(live, np.minimum(begun, first), begun)
-            elif dim in alone:
-                again = plain // own * _moved_apart(component, lattice, unrolling, dim, own)
-            else:
-                continue
+    for component, dim in ((own, d) for own in view.components for d in own.dims if d in leading):
+        own, split = covered(component, lattice), [one for one in alone if one.dim == dim]
+        live = lattice.tiles_along(dim) > 1
+        if component.sliding:
+            most = max(unrolling.inside[dim]) if split else 0
+            again, first = _led(view, component, lattice, unrolling, dim, plain // own, own, most)
+            begun = np.where(live, np.minimum(begun, first), begun)
+            repeated = np.where(live, np.minimum(repeated, again), repeated)
+        for one in () if component.sliding else split:
+            again = plain // own * _moved_apart(component, lattice, unrolling, one, own)
             repeated = np.where(live, np.minimum(repeated, again), repeated)
     whole = begun is plain
     words = np.broadcast_to(repeated, lattice.counts).reshape(lattice.size)
@@ -59,31 +58,30 @@ def uneven_words(
     )
 
 
-def _most_alone(lattice: CountLattice, unrolling: Unrolling, dim: int) -> IntArray:
+def _most_alone(lattice: CountLattice, unrolling: Unrolling, alone: Alone) -> IntArray:
     """Tiles along a dimension, at most, that are the only one of their pass of a loop over it.
 
-    With s children, full rounds of s tiles, and some more tiles in a last one, these more tiles may be alone,
-    or those of the other children in the round before.
+    With s children there are rounds of s tiles, and maybe a last one of some more. These are alone where the
+    last pass has one round; where it has two, the children that have nothing to do in the last one are.
     """
+    dim, left = alone
     tiles, most = lattice.tiles_along(dim), lattice.most_along(dim)
-    alone: IntArray = np.zeros_like(tiles)
+    found: IntArray = np.zeros_like(tiles)
     for children in unrolling.inside[dim]:
-        rounds, more = tiles // children, tiles % children
-        several = np.where(rounds == 2, more, np.maximum(more, children - more))
-        found = np.where(rounds > 1, several, np.where((rounds == 1) & (more > 0), children - more, 0))
-        if children == 1:
-            found = (tiles > 2).astype(np.int64)
+        more = tiles % children
+        last = np.where(more == 0, children, more)
+        own = last if left == 1 else children - last
         # Of several numbers of tiles, any is possible.
-        found = np.where(tiles == most, found, children)
-        alone = np.maximum(alone, found)
-    return np.minimum(alone, np.maximum(tiles - 1, 0))
+        found = np.maximum(found, np.where(tiles == most, own, children if left == 1 else children - 1))
+    return np.minimum(found, np.maximum(tiles - 1, 0))
 
 
 def _moved_apart(
-    component: Component, lattice: CountLattice, unrolling: Unrolling, dim: int, own: IntArray
+    component: Component, lattice: CountLattice, unrolling: Unrolling, split: Alone, own: IntArray
 ) -> IntArray:
-    """Words along a component whose tiles share nothing, but those that a loop over `dim` leaves in place."""
-    tiles, alone = lattice.tiles_along(dim), _most_alone(lattice, unrolling, dim)
+    """Words along a component whose tiles share nothing, but those that a loop leaves in place."""
+    dim = split.dim
+    tiles, alone = lattice.tiles_along(dim), _most_alone(lattice, unrolling, split)
     box, others = (
         _box(component, lattice),
         math.prod(lattice.tiles_along(d) for d in component.dims if d != dim),
