@@ -412,7 +412,8 @@ class Branching:
         ]
         # The tile of the outermost level is everything.
         for level, (loops, member) in zip(range(node.level, 0, -1), outward, strict=False):
-            spans = extents * (np.array(member.factors, dtype=np.int64) * loops)
+            unrolled = np.array(member.factors, dtype=np.int64)
+            spans = extents * unrolled * np.array(loops, dtype=np.int64)
             extents = np.minimum(spans, np.array(lattice.bounds, dtype=np.int64))
             fits &= self.space.holds(level, self.space.tenants(self.sub.mask, level), extents)
         return fits

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import mul
 
 import numpy as np
 
@@ -202,6 +203,16 @@ class CountLattice(Lattice):
         """A number for spatial factors of one fanout."""
         vector = tuple(int(factor) for factor in factors)
         return self._code(vector, vector)
+
+    def nested(self, several: Sequence[Sequence[int]]) -> int:
+        """As of `Lattice`."""
+        product, needed = self._ones, self._ones
+        for factors in reversed(several):
+            needed = tuple(
+                (f - 1) * p + 1 if f > 1 else n for f, p, n in zip(factors, product, needed, strict=True)
+            )
+            product = tuple(map(mul, factors, product))
+        return self._code(product, needed)
 
     def _code(self, factors: tuple[int, ...], needed: tuple[int, ...]) -> int:
         code = self._codes.setdefault((factors, needed), len(self._vectors))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -191,8 +191,7 @@ class Lattice:
 
     def nested(self, several: Sequence[Sequence[int]]) -> int:
         """The code of spatial factors of several fanouts together, outermost first."""
-        codes = [np.array([self.code(factors)]) for factors in several]
-        return int(reduce(self.product, codes, np.zeros(1, dtype=np.int64))[0])
+        return sum(self.code(factors) for factors in several)
 
     def factors(self, code: int) -> tuple[int, ...]:
         """The spatial factors that have this code."""
