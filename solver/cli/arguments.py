@@ -419,9 +419,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     if words[0] in ("-h", "--help", "--version"):
         return parser.parse_args(words)
     _refuse_misspelt_command(parser, commands, words[0])
-    name = words.pop(0) if words[0] in commands else "map"
-    parsed = commands[name].parse_intermixed_args(words)
-    parsed.command = name
+    name, *given = words if words[0] in commands else ["map", *words]
+    parsed = commands[name].parse_intermixed_args(given)
+    parsed.command, parsed.words = name, (name, *given)
     for path in getattr(parsed, "specs", None) or ():
         _refuse_misplaced_word(commands[name], commands, path)
     return parsed
@@ -526,7 +526,12 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
         "find the energy-latency front: every mapping that no other one dominates; "
         "--time-limit applies to the whole front",
     )
-    _add_path(parser, "--plot", "with --pareto: draw the front into a PNG, SVG or PDF file; needs matplotlib")
+    _add_path(
+        parser,
+        "--plot",
+        "draw the mapping, or with --pareto the front, into a PNG, SVG or PDF file; needs matplotlib, except "
+        "for a mapping as SVG",
+    )
     _add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
     return parser
 

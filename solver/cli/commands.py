@@ -45,7 +45,7 @@ from solver.cli.running import (
     sensitivities,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.report.pictures import check_plot, draw_convergence, draw_front
+from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
 from solver.result import Phase, Progress, Reason, Status
 
 if TYPE_CHECKING:
@@ -72,15 +72,15 @@ def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, or the energy-latency front; write and print it."""
     if arguments.pareto:
         return _pareto(arguments)
-    if arguments.plot is not None:
-        raise OutputError("--plot draws what --pareto finds: it needs --pareto")
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
-    check_outputs(outputs, arguments.specs)
+    check_outputs((*outputs, arguments.plot), arguments.specs)
+    check_plot(arguments.plot, PAINTED)
     try:  # a certificate needs the search's evidence
         loaded = load_unmapped(arguments, refuse_infeasible=arguments.certificate is None)
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_map(arguments), arguments)
-        return refuse(conflict, [*document, *mapping_steps(arguments)])
+        plot = plot_steps(arguments.plot, lambda: None, "mapping")
+        return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
     spec_text = mapped_spec_text(loaded, arguments)
     result = search(loaded.mapspace, arguments)
     loaded = loaded.noted(
@@ -92,6 +92,8 @@ def map_command(arguments: argparse.Namespace) -> int:
     mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
     from solver.report.document import result_document
+    from solver.report.mapping_picture import draw_mapping
+    from solver.report.reading import as_value
     from solver.report.text import print_result
 
     places = places_of(loaded.document) if result.reasons else {}
@@ -103,6 +105,11 @@ def map_command(arguments: argparse.Namespace) -> int:
         ),
         *document_steps(lambda: result_document(mapspace, result, effects), arguments),
         *mapping_steps(arguments, loaded, result.mapping, spec_text),
+        *plot_steps(
+            arguments.plot,
+            lambda: draw_mapping(as_value(result_document(mapspace, result)), arguments.plot),
+            "" if result.mapping is not None else "mapping",
+        ),
     ]
     if arguments.certificate is not None:
         from solver.cli.certify import write_certificate

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -123,7 +125,7 @@ def report_steps(
 def document_steps(document: Callable[[], Document], arguments: Namespace) -> Iterator[Step]:
     """Yield the step that makes and writes a JSON document, if it is asked for."""
     if arguments.json is not None:
-        yield partial(_write_document, arguments.json, document)
+        yield partial(_write_document, arguments.json, document, arguments)
 
 
 def plot_steps(path: Path | None, draw: Step, lack: str = "") -> Iterator[Step]:
@@ -152,10 +154,30 @@ def report_console() -> Iterator[Console]:
     write_stdout("".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()))
 
 
-def _write_document(path: Path, document: Callable[[], Document]) -> None:
+def _write_document(path: Path, document: Callable[[], Document], arguments: Namespace) -> None:
     from solver.report.document import json_text
 
-    write_output(path, json_text(document()))
+    write_output(path, json_text({**document(), "run": run_document(arguments)}))
+
+
+def run_document(arguments: Namespace) -> Document:
+    """Return the command line of a run, and the inputs that it names with their SHA-256."""
+    named = [getattr(arguments, name, None) or () for name in ("specs", "workloads", "architectures")]
+    paths = [path for group in named for path in group]
+    options = ("methods", "mapping") if arguments.command == "evaluate" else ("methods",)
+    paths += [path for name in options if (path := getattr(arguments, name, None)) is not None]
+    return {
+        "command": shlex.join(["python", "-m", "solver", *arguments.words]),
+        "inputs": [{"path": str(path), "sha256": _sha256(path)} for path in paths],
+    }
+
+
+def _sha256(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def deliver(steps: Iterable[Step]) -> None:

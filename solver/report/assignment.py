@@ -250,6 +250,7 @@ def assignment_document(
     """Return the document of an assignment: costs in the network's unit, null where there is none."""
     network, best, second = result.network, result.best, result.runner_up
     return {
+        "kind": "assign",
         "network": network.name,
         **picked(result, "status", "termination", "method_used"),
         "unit": network.unit,

@@ -125,6 +125,7 @@ def comparison_document(comparison: Comparison) -> Document:
     """Return the JSON document of a comparison; values are in pJ, cycles or pJ * cycles."""
     result, mapspace = comparison.result, comparison.mapspace
     return {
+        "kind": "compare",
         "case": comparison.case,
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,

@@ -84,6 +84,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
     problem, architecture = mapspace.problem, mapspace.architecture
     figures = ("cycles", "energy", "energy_pj", "edp_pj_cycles", "utilization")
     return {
+        "kind": "pareto",
         "problem": problem.name,
         "counting": mapspace.counting,
         **picked(front, "status", "termination"),

@@ -172,6 +172,7 @@ def fused_document(
 ) -> Document:
     """Return the document of a priced fused mapping."""
     return {
+        "kind": "evaluate-fused",
         "workload": cascade.name,
         "counting": "exact",
         "valid": evaluation.valid,

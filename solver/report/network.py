@@ -223,6 +223,7 @@ def network_document(result: NetworkResult) -> Document:
     named = Counter(outcome.layer.name for outcome in originals)
     first = {outcome.layer.name: outcome for outcome in originals if named[outcome.layer.name] == 1}
     return {
+        "kind": "network",
         "network": result.network.name,
         "status": result.status.value,
         "energy_pj": None if energy is None else energy / units,
@@ -427,6 +428,7 @@ def sweep_status(result: SweepResult) -> Text:
 def sweep_document(result: SweepResult) -> Document:
     """Return the JSON document of a sweep; docs/sweep.md lists the keys."""
     return {
+        "kind": "sweep",
         "status": result.status.value,
         "units": dict(UNITS),
         "seconds": result.seconds,

@@ -147,6 +147,7 @@ def explanation_document(
     """Return the document of ``explain``: why nothing fits, or a `report` on what constraints cost."""
     baseline = None if report is None else report.baseline
     return {
+        "kind": "explain",
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
         "status": Status.INFEASIBLE.value if baseline is None else baseline.status.value,

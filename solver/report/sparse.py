@@ -159,6 +159,7 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
     sparsity = mapspace.sparsity
     assert sparsity is not None
     return {
+        "kind": "evaluate-sparse",
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
         "valid": evaluation.valid,

@@ -14,9 +14,16 @@ from model.cost.slack import slacks
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
-from model.problem import Dataspace, Problem, Term
+from model.problem import Problem
 from model.text.source import Places
-from solver.report.figures import count_text, counted, objective_text, percent, seconds_text
+from solver.report.figures import (
+    count_text,
+    counted,
+    einsum_text,
+    objective_text,
+    percent,
+    seconds_text,
+)
 from solver.report.reasons import reason_lines
 from solver.report.tables import (
     areas_table,
@@ -258,27 +265,6 @@ def loop_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
         depth += len(loops)
     lines.append(f"{STEP * depth}{architecture.compute.name}: {einsum_text(problem)}")
     return tuple(lines)
-
-
-def einsum_text(problem: Problem) -> str:
-    """Return the Einsum, such as ``Z[M][N] += A[M][K] * B[K][N]``."""
-    outputs = [space_text(space) for space in problem.dataspaces if space.read_write]
-    operands = [space_text(space) for space in problem.dataspaces if not space.read_write]
-    return f"{', '.join(outputs)} += {' * '.join(operands)}"
-
-
-def space_text(space: Dataspace) -> str:
-    """Return a dataspace with the index expression of each rank."""
-    return space.name + "".join(f"[{_index_text(rank)}]" for rank in space.ranks)
-
-
-def _index_text(rank: tuple[Term, ...]) -> str:
-    text = ""
-    for term in rank:
-        sign = "-" if term.coefficient < 0 else "+"
-        factor = "" if abs(term.coefficient) == 1 else f"{abs(term.coefficient)}*"
-        text += f" {sign} {factor}{term.dim}"
-    return text.removeprefix(" + ").removeprefix(" ")
 
 
 def _nodeheading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapping) -> str:

@@ -202,7 +202,7 @@ def test_the_keys_do_not_depend_on_the_status():
         (["--pareto", "--mapped-spec", "-"], "--mapped-spec is about one best mapping"),
         (["--pareto", "--sensitivity"], "--sensitivity is about one best mapping"),
         (["--pareto", "--certificate", "out.json"], "--certificate is about one best mapping"),
-        (["--plot", "out.svg"], "it needs --pareto"),
+        (["--plot", "out.gif"], ".png, .svg, .pdf"),
         (["--pareto", "--plot", "out.gif"], ".png, .svg, .pdf"),
         (["--pareto", "--plot", "-"], "not written to stdout"),
         (["--pareto", "--plot", "no/such/out.svg"], "there is no directory"),

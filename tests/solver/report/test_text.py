@@ -12,7 +12,7 @@ from model.note import Note
 from model.problem import Dataspace, Term
 from model.source_ref import SourceRef
 from solver.report.document import effect_document, evaluation_document, json_text, result_document
-from solver.report.figures import percent
+from solver.report.figures import percent, space_text
 from solver.report.tables import joined_sources, sensitivity_table
 from solver.report.text import (
     brief_notes,
@@ -20,7 +20,6 @@ from solver.report.text import (
     print_check,
     print_evaluation,
     print_result,
-    space_text,
     violation_text,
 )
 from solver.sensitivity import Effect, Variation, variations
