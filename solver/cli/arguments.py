@@ -183,9 +183,11 @@ def add_effort(group: Container, sought: str, more: str = "", seeded: str | None
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json OUT``."""
+def add_json(parser: argparse.ArgumentParser, has_report: bool = True) -> None:
+    """Add ``--json OUT``, and ``--report OUT`` where there is a page about the result."""
     _add_path(parser, "--json", "write the result as JSON (- is stdout)")
+    if has_report:
+        _add_path(parser, "--report", "write a report with figures as one HTML page (- is stdout)")
 
 
 def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
@@ -651,7 +653,7 @@ def _add_tile(commands: Commands) -> argparse.ArgumentParser:
         "architecture (of the backend only the PEs count) and mapped",
     )
     add_mapping(parser, "with --onto: ")
-    add_json(parser)
+    add_json(parser, has_report=False)
     add_reading(parser)
     parser.set_defaults(refuse=parser.error)
     return parser
@@ -762,6 +764,14 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
         "--check-time-limit", type=seconds, metavar="S", help="stop the check after S seconds"
     )
     _add_flag(parser, "--quiet", "no progress; the verdict only")
+    return parser
+
+
+def _add_report(commands: Commands) -> argparse.ArgumentParser:
+    summary = "make an HTML page of a result that --json wrote"
+    parser = add_command(commands, "report", summary)
+    parser.add_argument("result", type=file_path, metavar="RESULT", help="a file that --json wrote")
+    _add_path(parser, "--output", "the page (default: RESULT with the suffix .html; - is stdout)", "OUT")
     return parser
 
 
@@ -881,4 +891,5 @@ ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "explain": _add_explain,
     "network": _add_network,
     "sweep": _add_sweep,
+    "report": _add_report,
 }

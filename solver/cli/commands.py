@@ -73,7 +73,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     if arguments.pareto:
         return _pareto(arguments)
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
-    check_outputs((*outputs, arguments.plot), arguments.specs)
+    check_outputs((*outputs, arguments.plot, arguments.report), arguments.specs)
     check_plot(arguments.plot, PAINTED)
     try:  # a certificate needs the search's evidence
         loaded = load_unmapped(arguments, refuse_infeasible=arguments.certificate is None)
@@ -130,7 +130,7 @@ def _pareto(arguments: argparse.Namespace) -> int:
     for name in SINGLE:
         if getattr(arguments, name.replace("-", "_")):
             raise OutputError(f"--{name} is about one best mapping; --pareto finds a front of mappings")
-    check_outputs((arguments.json, arguments.plot), arguments.specs)
+    check_outputs((arguments.json, arguments.plot, arguments.report), arguments.specs)
     check_plot(arguments.plot)
     try:
         loaded = load_unmapped(arguments)
@@ -168,7 +168,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     if arguments.link_transfers:
         arguments.counting = _links_counting(arguments)
     read = [path for path in (*arguments.specs, arguments.mapping) if path is not None]
-    check_outputs((arguments.json,), read)
+    check_outputs((arguments.json, arguments.report), read)
     if arguments.mapping is not None and _is_fused(arguments):
         return _evaluate_fused(arguments)
     try:
@@ -286,7 +286,7 @@ def check_command(arguments: argparse.Namespace) -> int:
 
 def explain_command(arguments: argparse.Namespace) -> int:
     """Diagnose a spec; price its constraints if it allows mappings."""
-    check_outputs((arguments.json,), arguments.specs)
+    check_outputs((arguments.json, arguments.report), arguments.specs)
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
     reasons, costs = _explain(mapspace, arguments)
@@ -327,15 +327,31 @@ def _explain(
         return explain_infeasible(mapspace, should_stop, time_s), None
 
 
+def report_command(arguments: argparse.Namespace) -> int:
+    """Turn a result that ``--json`` wrote into a page."""
+    path: Path = arguments.result
+    output = arguments.output or path.with_suffix(".html")
+    check_outputs((output,), (path,))
+    from solver.report.pages import report_html
+    from solver.report.reading import DocumentError, read_document
+
+    try:
+        page = report_html(read_document(path))
+    except DocumentError as error:
+        raise OutputError(f"{path}: {error}") from error
+    write_output(output, page)
+    return EXIT_OPTIMAL
+
+
 def compare_command(arguments: argparse.Namespace) -> int:
     """Prove the optimum, run the mappers, print and write how they did."""
-    outputs = (arguments.json, arguments.csv, arguments.plot)
+    outputs = (arguments.json, arguments.csv, arguments.plot, arguments.report)
     check_outputs(outputs, arguments.specs)
     check_plot(arguments.plot)
     try:
         mapspace = load_unmapped(arguments).mapspace
     except ConflictError as conflict:
-        if outputs == (None, None, None):
+        if not any(outputs):
             return refuse(conflict, ())
         refused = _refused_comparison(arguments)
         return refuse(conflict, _comparison_steps(refused, arguments))
@@ -350,7 +366,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
     options, budget = search_options(arguments), _budget(arguments)
     with watched(mapspace) as callbacks:
         comparison = compare(mapspace, mappers, options, budget, *callbacks, _case(arguments))
-    if comparison.result.status is Status.INFEASIBLE and arguments.json is not None:
+    if comparison.result.status is Status.INFEASIBLE and (arguments.json or arguments.report):
         reasons = refused_reasons(mapspace, arguments.time_limit)
         comparison = replace(comparison, result=replace(comparison.result, reasons=reasons))
     for outcome in comparison.outcomes:

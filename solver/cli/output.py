@@ -10,7 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -118,14 +118,21 @@ def report_steps(
     report: Callable[[Console], None], arguments: Namespace, *others: Path | None
 ) -> Iterator[Step]:
     """Yield the step that prints a report, unless quiet or stdout is ``--json`` or one of other outputs."""
-    if not (getattr(arguments, "quiet", False) or STDOUT in (arguments.json, *others)):
+    taken = (arguments.json, getattr(arguments, "report", None), *others)
+    if not (getattr(arguments, "quiet", False) or STDOUT in taken):
         yield partial(_print_report, report)
 
 
 def document_steps(document: Callable[[], Document], arguments: Namespace) -> Iterator[Step]:
-    """Yield the step that makes and writes a JSON document, if it is asked for."""
+    """Yield the steps that write a document as JSON and as a page, where that is asked for."""
+    report = getattr(arguments, "report", None)
+    if arguments.json is None and report is None:
+        return
+    once = cache(lambda: _with_run(document(), arguments))
     if arguments.json is not None:
-        yield partial(_write_document, arguments.json, document, arguments)
+        yield lambda: _write_document(arguments.json, once())
+    if report is not None:
+        yield lambda: write_page(report, once())
 
 
 def plot_steps(path: Path | None, draw: Step, lack: str = "") -> Iterator[Step]:
@@ -154,22 +161,34 @@ def report_console() -> Iterator[Console]:
     write_stdout("".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()))
 
 
-def _write_document(path: Path, document: Callable[[], Document], arguments: Namespace) -> None:
+def _write_document(path: Path, document: Document) -> None:
     from solver.report.document import json_text
 
-    write_output(path, json_text({**document(), "run": run_document(arguments)}))
+    write_output(path, json_text(document))
 
 
-def run_document(arguments: Namespace) -> Document:
-    """Return the command line of a run, and the inputs that it names with their SHA-256."""
-    named = [getattr(arguments, name, None) or () for name in ("specs", "workloads", "architectures")]
-    paths = [path for group in named for path in group]
+def write_page(path: Path, document: Document) -> None:
+    """Write the report of a document as an HTML page."""
+    from solver.report.document import headed
+    from solver.report.pages import report_html
+    from solver.report.reading import as_value
+
+    write_output(path, report_html(as_value(headed(document))))
+
+
+def _with_run(document: Document, arguments: Namespace) -> Document:
+    """Add how a document of a kind that reports know was made: command line, inputs with their SHA-256."""
+    if "kind" not in document:
+        return document
+    groups = (getattr(arguments, name, None) or () for name in ("specs", "workloads", "architectures"))
+    paths = [path for group in groups for path in group]
     options = ("methods", "mapping") if arguments.command == "evaluate" else ("methods",)
     paths += [path for name in options if (path := getattr(arguments, name, None)) is not None]
-    return {
+    run = {
         "command": shlex.join(["python", "-m", "solver", *arguments.words]),
         "inputs": [{"path": str(path), "sha256": _sha256(path)} for path in paths],
     }
+    return {**document, "run": run}
 
 
 def _sha256(path: Path) -> str | None:

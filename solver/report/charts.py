@@ -12,7 +12,8 @@ LABELS_BESIDE_FROM = 520.0
 """Width from which the label of a bar stands beside it, and not above it."""
 
 BAR_HEIGHT, BAR_GAP = 16.0, 9.0
-LABEL_SHARE = 0.3
+LABEL_SHARE = 0.42
+LONGEST_LABEL = 120.0
 TEXT_GAP = 8.0
 LEAST_VISIBLE = 1.0
 """Pixels of a segment that is not zero."""
@@ -126,6 +127,8 @@ def curves_scene(title: str, curves: Sequence[Curve], across: Axis, up: Axis, wi
     parts += _ticks_across(frame, x_scale)
     for curve in curves:
         parts += _curve_parts(curve, frame, x_scale, y_scale)
+    parts.sort(key=lambda part: isinstance(part, Dot) and part.fill != "page")  # filled ones on top
+    parts += _labels(curves, frame, x_scale, y_scale)
     parts.append(Label(frame.right, frame.bottom + 34, across.name, "muted", SMALL, "end"))
     described = f"{up.name} against {across.name}: {len(marks)} points"
     return Scene(width, frame.bottom + 40, title, tuple(parts), described)
@@ -163,11 +166,13 @@ class _Scale:
     def ticks(self) -> list[float]:
         """Round values between the ends."""
         if self.is_log:
-            first, last = math.ceil(math.log10(self.least) - 1e-9), math.floor(math.log10(self.most) + 1e-9)
-            step = max(1, -(-(last - first + 1) // MOST_DECADES))
-            tens = [10.0**power for power in range(first, last + 1, step)]
-            if len(tens) >= 2:
-                return tens
+            low, high = math.floor(math.log10(self.least)), math.ceil(math.log10(self.most))
+            every = max(1, -((low - high - 1) // MOST_DECADES))
+            for factors in ((1,), (1, 2, 5)):
+                found = [factor * 10.0**power for power in range(low, high + 1, every) for factor in factors]
+                within = [value for value in found if self.least <= value <= self.most]
+                if len(within) >= 2:
+                    return within
         step = _round_step((self.most - self.least) / 4)
         first = math.ceil(self.least / step - 1e-9)
         return [step * number for number in range(first, math.floor(self.most / step + 1e-9) + 1)]
@@ -216,14 +221,25 @@ def _curve_parts(curve: Curve, frame: _Frame, x_scale: _Scale, y_scale: _Scale) 
     if curve.join and len(places) > 1:
         points = tuple(_staircase(places)) if curve.join == "steps" else tuple(places)
         yield Line(points, curve.ink, 1.8, curve.is_dashed)
-    if not curve.has_dots:
-        return
-    for mark, (x, y) in zip(curve.marks, places, strict=True):
-        yield Dot(x, y, 4.0, "page" if mark.is_hollow else curve.ink, curve.ink, mark.note)
-        if mark.label:
-            room = frame.right - x - 7
-            anchor = Label(x + 7, y - 5, mark.label, size=SMALL)
-            yield fitted(anchor, room) if room > 40 else replace(anchor, x=x - 7, anchor="end")
+    if curve.has_dots:
+        for mark, (x, y) in zip(curve.marks, places, strict=True):
+            yield Dot(x, y, 4.0, "page" if mark.is_hollow else curve.ink, curve.ink, mark.note)
+
+
+def _labels(curves: Sequence[Curve], frame: _Frame, x_scale: _Scale, y_scale: _Scale) -> Iterator[Part]:
+    """Yield the labels of points where they have room, those of filled points first."""
+    marks = [mark for curve in curves for mark in curve.marks if mark.label]
+    taken: list[tuple[float, float, float]] = []
+    for mark in sorted(marks, key=lambda mark: mark.is_hollow):
+        x, y = frame.across(x_scale.share(mark.x)), frame.up(y_scale.share(mark.y)) - 5
+        label = fitted(Label(x + 7, y, mark.label, size=SMALL), LONGEST_LABEL)
+        width = text_width(label.text, SMALL)
+        left = x + 7 if x + 7 + width <= frame.right else x - 7 - width
+        if not any(
+            abs(y - top) < SMALL + 2 and left < right and start < left + width for start, right, top in taken
+        ):
+            taken.append((left, left + width, y))
+            yield replace(label, x=left)
 
 
 def _staircase(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
@@ -245,16 +261,17 @@ class Span:
 
 
 def timeline_scene(
-    title: str, spans: Sequence[Span], limit: float | None, texts: tuple[str, str], width: float
+    title: str, spans: Sequence[Span], limit: float, texts: tuple[str, str], key: Key, width: float
 ) -> Scene:
     """Return what is in a memory over time: a column per span, as wide as it takes long.
 
-    `texts` are those of the whole time and of the limit, or of the most there is without one.
+    `texts` are those of the whole time and of the limit.
     """
-    top, height, left = 20.0, 120.0, 2.0
+    entries = legend(key, width)
+    top, height, left = entries.height + 30.0, 120.0, 2.0
     whole = sum(span.duration for span in spans)
-    fullest = max([limit or 0.0, *(sum(fill.value for fill in span.fills) for span in spans), 1e-300])
-    parts: list[Part] = [Label(0, 11, texts[1], "muted", SMALL)]
+    fullest = max([limit, *(sum(fill.value for fill in span.fills) for span in spans), 1e-300])
+    parts: list[Part] = [*entries.parts, Label(0, top - 9, texts[1], "muted", SMALL)]
     x = left
     for number, span in enumerate(spans):
         broad = (width - 2 * left) * (span.duration / whole if whole else 1 / len(spans))

@@ -32,8 +32,12 @@ FIGURES = ("energy_pj", "cycles", "edp_pj_cycles")
 
 def json_text(document: Mapping[str, object]) -> str:
     """Return a document and the program's version as JSON; ``ValueError`` if a figure is infinite."""
-    headed = {"version": version("tilewright"), **document}
-    return json.dumps(headed, indent=2, allow_nan=False) + "\n"
+    return json.dumps(headed(document), indent=2, allow_nan=False) + "\n"
+
+
+def headed(document: Mapping[str, object]) -> Document:
+    """Return a document with the program's version before it."""
+    return {"version": version("tilewright"), **document}
 
 
 def picked(thing: object, *names: str) -> Document:

@@ -70,8 +70,8 @@ TEXT_SIZE = 12.0
 SMALL = 10.5
 ELLIPSIS = "…"
 
-NARROW, WIDE = frozenset("iIjlft.,:;'|!()[] -"), frozenset("mwMW@%…")
-WIDTHS = {"narrow": 0.36, "wide": 0.95, "upper": 0.72, "other": 0.6}
+NARROW, WIDE = frozenset("iIjlft.,:;'|!()[] -"), frozenset("mwMW@%…=+<>×~&#")
+WIDTHS = {"narrow": 0.4, "wide": 0.98, "upper": 0.77, "other": 0.64}
 """Widths of characters in ems, rather too large: fonts differ."""
 
 DOTS_PER_INCH = 150

@@ -246,6 +246,7 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         limited = None if transfer is None else transfer.limited_by
     else:
         limited = None if result.evaluation is None else bottleneck(result.evaluation)
+    units = outcome.layer.mapspace.architecture.units_per_pj
     repeats = outcome.same_as in first and _names(outcome) == _names(first[outcome.same_as])
     return {
         "name": outcome.layer.name,
@@ -254,6 +255,8 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         "origin": outcome.origin,
         "same_as": outcome.same_as or None,
         "status": outcome.status.value,
+        "energy_pj": None if outcome.energy is None else outcome.energy / units,
+        "cycles": outcome.cycles,
         "limited_by": limited,
         "result": None if result is None or repeats else result_document(outcome.layer.mapspace, result),
         "transfer": None if result is not None else _transfer_document(outcome),

@@ -109,15 +109,15 @@ def read_document(path: Path) -> Value:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise DocumentError(f"cannot read {path}: {error.strerror}") from error
+        raise DocumentError(f"cannot be read: {error.strerror}") from error
     if len(content) > MOST_BYTES:
-        raise DocumentError(f"{path}: larger than {MOST_BYTES >> 20} MiB")
+        raise DocumentError(f"larger than {MOST_BYTES >> 20} MiB")
     try:
         raw = json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise DocumentError(f"{path}: no JSON that can be read: {error}") from error
+        raise DocumentError(f"no JSON that can be read: {error}") from error
     if not isinstance(raw, dict):
-        raise DocumentError(f"{path}: a JSON object is expected")
+        raise DocumentError("a JSON object is expected")
     return Value(raw)
 
 

@@ -221,7 +221,11 @@ def test_report_of_costs_by_the_mapper(tmp_path, capsys):
 def further_keys(document):
     """What stands behind the keys of every assignment, in the notation of the documentation."""
     own = {key: document[key] for key in list(document)[list(document).index("reasons") + 1 :]}
-    keys = set(own) - {"gain", "costs", "run"} | {f"gain.{kind}" for kind in own["gain"]} | {"costs.LAYER.METHOD"}
+    keys = (
+        set(own) - {"gain", "costs", "run"}
+        | {f"gain.{kind}" for kind in own["gain"]}
+        | {"costs.LAYER.METHOD"}
+    )
     keys |= {f"gain.*.{key}" for key in own["gain"]["method"]}
     return keys | {f"costs.*.*.{key}" for key in own["costs"]["conv1"]["direct"]}
 

@@ -1,0 +1,556 @@
+"""Reports of one Einsum as pages: a mapping that was found or priced, a front, what constraints cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+
+from solver.report.charts import Axis, Bar, Curve, Mark, Segment, bars_scene, curves_scene
+from solver.report.drawing import Ink, Scene
+from solver.report.figures import (
+    NOTHING,
+    count_text,
+    energy_text,
+    energy_unit,
+    percent,
+    seconds_text,
+    significant,
+)
+from solver.report.html import Cell, Figure, Page, Section, Table, notes_section, reason_sections, run_section
+from solver.report.mapped import ShownMapping, shown_mapping
+from solver.report.mapping_picture import array_scene, nest_scene, tiles_scene
+from solver.report.reading import Value
+
+ENDINGS = {
+    "TIME_LIMIT": "stopped by the time limit",
+    "INTERRUPTED": "interrupted",
+    "MEMORY_LIMIT": "stopped by the memory limit",
+    "TOO_LARGE": "too large for a search",
+    "LOOP_LIMIT": "the best mapping has more temporal loops than allowed",
+}
+
+FREE = "none"
+"""A cost of exactly nothing."""
+
+MOST_ROOFS = 3
+"""Bandwidths in a roofline: those in use most of the time."""
+
+BANDWIDTHS = {"read_bandwidth": "reads", "write_bandwidth": "writes", "shared_bandwidth": "reads and writes"}
+ARITHMETIC: Ink = "work"
+LEAKAGE: Ink = "late"
+"""Colours beside those of the dataspaces."""
+
+
+def mapping_page(document: Value) -> Page:
+    """Return the report of ``map`` or ``evaluate``."""
+    shown = shown_mapping(document)
+    architecture = document["architecture"]["name"].text()
+    title = " on ".join(filter(None, (document["problem"].text() or "Einsum", architecture)))
+    status, verdict = _verdict(document)
+    found = [] if shown is None else list(_mapping_sections(document, shown))
+    return Page(
+        title,
+        status,
+        verdict,
+        tuple(_facts(document)),
+        (
+            *reason_sections(document["reasons"].entries()),
+            *violation_sections(document),
+            *found,
+            *sensitivity_sections(document),
+            notes_section(document),
+            sources_section(document),
+            work_section(document),
+            run_section(document),
+        ),
+        document["einsum"]["text"].text(),
+    )
+
+
+def value_text(value: Value, units: str) -> str:
+    """Return a value of an objective in its unit."""
+    if value.raw is None:
+        return NOTHING
+    if units == "pJ":
+        return energy_text(value.number())
+    return (
+        f"{count_text(value.count())} {units}"
+        if units == "cycles"
+        else f"{significant(value.number())} {units}"
+    )
+
+
+def _verdict(document: Value) -> tuple[str, str]:
+    """Return the status, and a sentence about it."""
+    if not document.get("status"):
+        valid = document["valid"].flag()
+        broken = "breaks limits of the hardware" if document["violations"] else "cannot be priced"
+        return (
+            ("VALID", "The mapping respects every limit.") if valid else ("INVALID", f"The mapping {broken}.")
+        )
+    status, units = document["status"].text(), document["units"].text()
+    value, bound = (value_text(document[key], units) for key in ("value", "bound"))
+    objective = document["objective"].text()
+    ending = ENDINGS.get(document["termination"].text(), "")
+    sentences = {
+        "OPTIMAL": f"{objective} {value}. Proven: no allowed mapping is better.",
+        "FEASIBLE": f"{objective} {value}. The optimum lies between {bound} and this value{_gap(document)}.",
+        "INFEASIBLE": "No mapping satisfies all constraints. This is proven.",
+        "UNKNOWN": f"No mapping was found. No mapping has less {objective} than {bound}."
+        if document["bound"].raw is not None
+        else "No mapping was found.",
+    }
+    return status, " ".join(filter(None, (sentences.get(status, ""), ending and f"({ending})")))
+
+
+def _gap(document: Value) -> str:
+    return "" if document["gap"].raw is None else f", a gap of {percent(document['gap'].number())}"
+
+
+def _facts(document: Value) -> Iterator[tuple[str, str]]:
+    """Yield the figures that stand at the top."""
+    if document.get("status"):
+        units = document["units"].text()
+        yield "Objectives, in order", ", then ".join(document["objectives"].texts())
+        yield "Value", value_text(document["value"], units)
+        yield "Bound", value_text(document["bound"], units)
+        yield "Gap", NOTHING if document["gap"].raw is None else percent(document["gap"].number())
+    yield from cost_facts(document)
+    if document["utilization"].raw is not None:
+        yield "Utilization", percent(document["utilization"].number())
+    yield "Counting rule", document["counting"].text()
+    if document.get("seconds"):
+        yield "Time of the search", seconds_text(document["seconds"].number())
+    check = document.get("check")
+    if check:
+        yield "Certificate", check["verdict"].text()
+
+
+def cost_facts(document: Value) -> Iterator[tuple[str, str]]:
+    """Yield energy, cycles and EDP, in joules and seconds too where there is a clock."""
+    if document["energy_pj"].raw is None:
+        return
+    yield "Energy", energy_text(document["energy_pj"].number())
+    yield "Cycles", count_text(document["cycles"].count())
+    yield "EDP", f"{significant(document['edp_pj_cycles'].number())} pJ*cycles"
+    if document.get("latency_s"):
+        joules, seconds = document["energy_j"].number(), document["latency_s"].number()
+        yield "In SI units", f"{joules:.6g} J, {seconds:.6g} s, {document['edp_j_s'].number():.6g} J*s"
+
+
+def _mapping_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+    yield Section(
+        "Mapping",
+        "Memories from the outermost inwards: the tiles that one instance holds, and the loops of the level.",
+        [Figure(partial(nest_scene, shown))],
+    )
+    yield Section(
+        "Array", figures=[Figure(partial(array_scene, shown), "One cell per instance; see the loops above.")]
+    )
+    tiles = "The two longest ranks of each dataspace, and the tiles of its levels inside, to scale."
+    yield Section("Tiles", figures=[Figure(partial(tiles_scene, shown), tiles)])
+    yield capacity_section(shown)
+    yield energy_section(document, shown)
+    yield from cycles_sections(document, shown)
+    yield slack_section(document)
+
+
+def capacity_section(shown: ShownMapping) -> Section:
+    """Return how full each limited memory is, by dataspace."""
+    bars, rows = [], []
+    for memory, tiles in shown.memories:
+        if memory.usable_words is None:
+            continue
+        limit, taken = memory.usable_words, sum(tile.size_words for tile in tiles)
+        share = [float(Fraction(tile.size_words, limit)) if limit else 0.0 for tile in tiles]
+        segments = [
+            Segment(
+                part, shown.inks[tile.dataspace], f"{tile.dataspace}: {count_text(tile.size_words)} words"
+            )
+            for part, tile in zip(share, tiles, strict=True)
+        ]
+        text = percent(taken / limit) if limit else NOTHING
+        bars.append(Bar(memory.name, segments, text))
+        by_space = ", ".join(f"{tile.dataspace} {count_text(tile.size_words)}" for tile in tiles) or NOTHING
+        rows.append((memory.name, _figure(limit), _figure(taken), _figure(limit - taken), text, by_space))
+    headings = ("Memory", ">Usable words", ">Taken", ">Left", ">Full", "By dataspace")
+    return Section(
+        "Capacity",
+        figures=[Figure(lambda width: bars_scene("How full each memory is", bars, width, _key(shown), 1.0))]
+        if bars
+        else (),
+        tables=[Table("Words of one instance", headings, rows)] if rows else (),
+        is_folded=True,
+    )
+
+
+def _key(shown: ShownMapping) -> list[tuple[str, Ink]]:
+    return list(shown.inks.items())
+
+
+def _figure(number: int | float) -> tuple[str, float]:
+    return count_text(int(number)), number
+
+
+def _energy(picojoules: float, whole: float) -> tuple[Cell, Cell]:
+    share = picojoules / whole if whole else 0.0
+    return (energy_text(picojoules), picojoules), (percent(share), share)
+
+
+def energy_section(document: Value, shown: ShownMapping) -> Section:
+    """Return the energy by level and dataspace."""
+    whole = document["energy_pj"].number()
+    size, _ = energy_unit(whole)
+    bars: list[Bar] = []
+    rows: list[Sequence[Cell]] = []
+    for level in document["levels"].entries():
+        name, energy, leak = (
+            level["name"].text(),
+            level["energy_pj"].number(),
+            level["leak_energy_pj"].number(),
+        )
+        segments = []
+        for space, figures in level["dataspaces"].items():
+            part = figures["energy_pj"].number()
+            segments.append(
+                Segment(part / size, shown.inks.get(space, "late"), f"{name}, {space}: {energy_text(part)}")
+            )
+            words = [_figure(figures[key].count()) for key in ("tile_words", "reads", "fills", "updates")]
+            rows.append((name, space, _figure(level["instances"].count()), *words, *_energy(part, whole)))
+        segments += [Segment(leak / size, LEAKAGE, f"{name}, leakage: {energy_text(leak)}")] if leak else []
+        if leak:
+            rows.append((name, "(leakage)", *(NOTHING,) * 5, *_energy(leak, whole)))
+        bars.append(Bar(name, segments, _share_text(energy, whole)))
+    compute = document["compute_energy_pj"].number()
+    bars.append(
+        Bar(
+            shown.compute,
+            [Segment(compute / size, ARITHMETIC, energy_text(compute))],
+            _share_text(compute, whole),
+        )
+    )
+    used = _figure(shown.compute_used)
+    rows.append((shown.compute, "(arithmetic)", used, *(NOTHING,) * 4, *_energy(compute, whole)))
+    key = [*_key(shown), ("arithmetic", ARITHMETIC)]
+    key += [("leakage", LEAKAGE)] if document["leak_energy_pj"].number() else []
+    headings = (
+        "Level",
+        "Dataspace",
+        ">Instances",
+        ">Tile",
+        ">Reads",
+        ">Fills",
+        ">Updates",
+        ">Energy",
+        ">Of total",
+    )
+    return Section(
+        "Energy",
+        f"{energy_text(whole)} in all.",
+        [Figure(lambda width: bars_scene("Energy by level and dataspace", bars, width, key))],
+        [Table("Tiles and accesses in words of one instance; energy of all instances", headings, rows)],
+        is_folded=True,
+    )
+
+
+def _share_text(part: float, whole: float) -> str:
+    return f"{energy_text(part)}, {percent(part / whole if whole else 0.0)}"
+
+
+def cycles_sections(document: Value, shown: ShownMapping) -> Iterator[Section]:
+    """Yield what limits the cycles: the share of the time that each resource needs, and a roofline."""
+    cycles, compute_cycles = document["cycles"].count(), document["compute_cycles"].count()
+    needed = compute_cycles / cycles if cycles else 0.0
+    shares = [
+        (shown.compute, "arithmetic", needed, f"{count_text(compute_cycles)} of {count_text(cycles)} cycles")
+    ]
+    for name, resource, limit, used in _rates(document):
+        share = used / limit if limit else 0.0
+        text = f"{_amount(used)} of {_amount(limit)} words/cycle"
+        shares.append((name, BANDWIDTHS[resource], share, text))
+    most = max((share for *_, share, _ in shares), default=0.0)
+    bars = [
+        Bar(f"{name}, {what}", [Segment(share, "s1" if share == most else "s0", text)], percent(share))
+        for name, what, share, text in shares
+    ]
+    rows: list[Sequence[Cell]] = [
+        (name, what, text, (percent(share), share)) for name, what, share, text in shares
+    ]
+    slowest = max(shares, key=lambda each: each[2])
+    limited = (
+        f"{slowest[0]} ({slowest[1]}) limits the cycles: it is in use {percent(slowest[2])} of the time."
+    )
+    yield Section(
+        "What limits the cycles",
+        f"{limited} Each bar is the share of {count_text(cycles)} cycles that a resource needs on its own.",
+        [
+            Figure(
+                lambda width: bars_scene("Share of the time that each resource needs", bars, width, (), 1.0)
+            ),
+            Figure(
+                partial(_roofline_scene, document, shown),
+                "Roofline: the speed that the arithmetic and the scarcest bandwidths allow, by the computes "
+                "that a word serves there. The points are this mapping.",
+            ),
+        ],
+        [Table("Resources", ("Component", "Resource", "Use", ">Of the time"), rows)],
+        is_folded=True,
+    )
+
+
+def _rates(document: Value) -> Iterator[tuple[str, str, float, float]]:
+    """Yield the bandwidths that are limited: level, resource, limit and use of one instance."""
+    for level in document["levels"].entries():
+        for resource, slack in ((key, value) for key, value in level["slack"].items() if key in BANDWIDTHS):
+            yield level["name"].text(), resource, slack["limit"].number(), slack["used"].number()
+
+
+def _roofline_scene(document: Value, shown: ShownMapping, width: float) -> Scene | None:
+    """Return computes per cycle against computes per word, with a line per limited bandwidth."""
+    cycles, computes = document["cycles"].count(), document["einsum"]["computes"].count()
+    instances = {level["name"].text(): level["instances"].count() for level in document["levels"].entries()}
+    limited = [rate for rate in _rates(document) if rate[2] and rate[3]]
+    rates = sorted(limited, key=lambda rate: -rate[3] / rate[2])[:MOST_ROOFS]
+    peak = shown.compute_instances
+    if not cycles or not rates or not peak:
+        return None
+    speed = computes / cycles
+    curves = []
+    ridge = [peak / (limit * instances[name]) for name, _, limit, _ in rates]
+    points = [speed / (used * instances[name]) for name, _, _, used in rates]
+    least, most = min([*ridge, *points]) / 4, max([*ridge, *points]) * 4
+    for number, (name, kind, limit, used) in enumerate(rates):
+        slope, ink = limit * instances[name], f"s{number % 8}"
+        label = f"{name}, {BANDWIDTHS[kind]}"
+        bend = min(max(peak / slope, least), most)
+        roof = [Mark(least, min(peak, slope * least)), Mark(bend, peak)]
+        curves.append(Curve(label, ink, roof, "line", has_dots=False))
+        place = speed / (used * instances[name])
+        note = f"{label}: {significant(place)} computes per word, {significant(speed)} per cycle"
+        curves.append(Curve(label, ink, [Mark(place, speed, note)]))
+    roof = [Mark(min(ridge), peak), Mark(most, peak)]
+    curves.append(Curve(f"{shown.compute} ({count_text(peak)})", "text", roof, "line", True, False))
+    axes = Axis("computes per word", True), Axis("computes per cycle", True)
+    return curves_scene("Roofline", curves, *axes, width)
+
+
+def slack_section(document: Value) -> Section:
+    """Return what is left of every limit."""
+    rows: list[Sequence[Cell]] = []
+    for level in document["levels"].entries():
+        for resource, slack in level["slack"].items():
+            limit, used, unused = slack["limit"].number(), slack["used"].number(), slack["unused"].signed()
+            unit = "words" if resource == "capacity" else "words/cycle"
+            share = unused / limit if limit else 0.0
+            figures = [(_amount(number), number) for number in (limit, used, unused)]
+            of_limit = (f"{share * 100:.2f} %", share)
+            rows.append((level["name"].text(), resource.replace("_", " "), unit, *figures, of_limit))
+    headings = ("Level", "Resource", "Unit", ">Limit", ">Used", ">Unused", ">Of limit")
+    caption = "Of one instance; bandwidths: average over the run"
+    return Section("Slack", tables=[Table(caption, headings, rows)] if rows else ())
+
+
+def _amount(number: float) -> str:
+    """Return a number of words, or of words per cycle, as in the printed tables."""
+    return count_text(int(number)) if number == int(number) else significant(number)
+
+
+def violation_sections(document: Value) -> Iterator[Section]:
+    """Yield the limits that a priced mapping breaks, if any."""
+    rows: list[Sequence[Cell]] = [
+        (
+            each["node"].text(),
+            each["kind"].text(),
+            _figure(each["demand"].count()),
+            f"{each['limit'].number():,g}",
+        )
+        for each in document.get("violations").entries()
+    ]
+    if rows:
+        yield Section(
+            "Limits that are broken", tables=[Table("", ("Node", "Limit", ">Demand", ">Limit"), rows)]
+        )
+
+
+def sensitivity_sections(document: Value) -> Iterator[Section]:
+    """Yield the optimum under other limits, if it was asked for."""
+    effects = document.get("sensitivity").entries()
+    if not effects:
+        return
+    units = document["units"].text()
+    bars, rows = [], []
+    for effect in effects:
+        factor, ratio = effect["factor"].number(), effect["ratio"]
+        name = f"{effect['level'].text()} {effect['resource'].text().replace('_', ' ')} × {factor:g}"
+        status = effect["status"].text()
+        text = f"{ratio.number():.4f}" if ratio.raw is not None else status
+        bars.append(Bar(name, [Segment(ratio.number(), "s0", name)] if ratio.raw is not None else [], text))
+        value = value_text(effect["value"], units)
+        rows.append((name, f"{effect['limit'].number():,g}", status, value, text))
+    headings = ("Change", ">Limit then", "Status", ">Best value", ">Ratio")
+    yield Section(
+        "Sensitivity",
+        f"The optimum of {document['objective'].text()} with one limit changed, over that of this hardware.",
+        [Figure(lambda width: bars_scene("Optimum under other limits", bars, width))],
+        [Table("With unchanged energies per access", headings, rows)],
+        is_folded=True,
+    )
+
+
+def sources_section(document: Value) -> Section:
+    """Return where energies and areas come from."""
+    rows: list[Sequence[Cell]] = [
+        (component, action, source.text() or NOTHING)
+        for component, actions in document["energy_sources"].items()
+        for action, source in actions.items()
+    ]
+    areas: list[Sequence[Cell]] = []
+    for component, area in document.get("areas").items() if document.get("areas") else ():
+        each = "-" if area["area_um2"].raw is None else significant(area["area_um2"].number())
+        areas.append((component, _figure(area["instances"].count()), each, area["source"].text() or NOTHING))
+    tables = [Table("Energies", ("Component", "Action", "Source"), rows)] if rows else []
+    tables += [Table("Areas", ("Component", ">Instances", ">um2 of one", "Source"), areas)] if areas else []
+    return Section("Where the figures come from", tables=tables, is_folded=True)
+
+
+def work_section(document: Value) -> Section:
+    """Return how much work the search was."""
+    if not document.get("statistics"):
+        return Section("Work")
+    rows: list[Sequence[Cell]] = [
+        (
+            name.replace("_", " "),
+            seconds_text(value.number()) if name == "seconds" else count_text(value.count()),
+        )
+        for name, value in document["statistics"].items()
+    ]
+    return Section("Work of the search", tables=[Table("", ("What", ">Amount"), rows)], is_folded=True)
+
+
+def front_page(document: Value) -> Page:
+    """Return the report of ``map --pareto``."""
+    points = document["points"].entries()
+    complete = document["status"].text() == "OPTIMAL"
+    count = f"{len(points)} point{'s'[: len(points) != 1]}"
+    verdict = f"{count}: the complete front." if complete else f"{count}; others may be missing."
+    if document["status"].text() == "INFEASIBLE":
+        verdict = "No mapping satisfies all constraints. This is proven."
+    rows: list[Sequence[Cell]] = [
+        (
+            _figure(point["cycles"].count()),
+            (energy_text(point["energy_pj"].number()), point["energy_pj"].number()),
+            (significant(point["edp_pj_cycles"].number()), point["edp_pj_cycles"].number()),
+            percent(point["utilization"].number()),
+            "proven" if point["proven"].flag() else "not proven",
+        )
+        for point in points
+    ]
+    headings = (">Cycles", ">Energy", ">EDP (pJ*cycles)", ">Utilization", "Proof")
+    open_rows: list[Sequence[Cell]] = [
+        (
+            _figure(each["least_cycles"].count()),
+            count_text(each["most_cycles"].count()) if each["most_cycles"].raw is not None else "no limit",
+            energy_text(each["least_energy_pj"].number()),
+        )
+        for each in document["open"].entries()
+    ]
+    tables = [Table("Points", headings, rows)] if rows else []
+    tables += [Table("Open", (">From cycles", ">To", ">No energy below"), open_rows)] if open_rows else []
+    return Page(
+        f"Energy-latency front of {document['problem'].text() or 'an Einsum'}",
+        document["status"].text(),
+        verdict,
+        (
+            ("Counting rule", document["counting"].text()),
+            ("Time", seconds_text(document["seconds"].number())),
+        ),
+        (
+            *reason_sections(document["reasons"].entries()),
+            Section(
+                "Front", figures=[Figure(partial(_front_scene, points))] if points else (), tables=tables
+            ),
+            notes_section(document),
+            work_section(document),
+            run_section(document),
+        ),
+    )
+
+
+def _front_scene(points: Sequence[Value], width: float) -> Scene:
+    size, unit = energy_unit(points[-1]["energy_pj"].number())
+    marks = [
+        Mark(
+            point["cycles"].count(),
+            point["energy_pj"].number() / size,
+            f"{count_text(point['cycles'].count())} cycles, {energy_text(point['energy_pj'].number())}",
+            not point["proven"].flag(),
+        )
+        for point in points
+    ]
+    axes = Axis("cycles"), Axis(f"energy ({unit})")
+    return curves_scene("Energy against cycles", [Curve("", "s0", marks, "steps")], *axes, width)
+
+
+def explanation_page(document: Value) -> Page:
+    """Return the report of ``explain``: the conflicts, or what each constraint costs."""
+    status = document["status"].text()
+    rows: list[Sequence[Cell]] = []
+    bars = []
+    for clause in document["without"].entries():
+        least, most = clause["least"].number(), clause["most"]
+        cost = _range_text(least, None if most.raw is None else most.number())
+        cells = _cost_cells(clause)
+        rows.append(
+            (clause["text"].text(), ", ".join(clause["sources"].texts()) or NOTHING, *cells, (cost, least))
+        )
+        if cost != FREE:
+            bars.append(Bar(clause["text"].text(), [Segment(least, "s0", cost)], cost))
+    if document["with_all"]:
+        rows.insert(0, ("(with all constraints)", "", *_cost_cells(document["with_all"]), NOTHING))
+    objective = document["objective"].text()
+    verdict = "No mapping satisfies all constraints." if status == "INFEASIBLE" else "No mapping was found."
+    if rows and document["with_all"]["value"].raw is not None:
+        best = value_text(document["with_all"]["value"], document["units"].text())
+        verdict = f"With all constraints: {objective} {best}."
+    headings = ("Without", "At", ">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Cost")
+    costs = Section(
+        "What each constraint costs",
+        f"Improvement of the best {objective} if only this constraint is dropped.",
+        [Figure(lambda width: bars_scene("Cost of each constraint", bars, width))] if bars else (),
+        [Table("The optimum with all constraints, and without each", headings, rows)] if rows else (),
+    )
+    left_out = [(text,) for text in document["left_out"].texts()]
+    untried = [Table("Constraints left untried", ("Constraint",), left_out)] if left_out else []
+    return Page(
+        f"Constraints of {document['problem'].text() or 'an Einsum'}",
+        status,
+        verdict,
+        (("Counting rule", document["counting"].text()),),
+        (
+            *reason_sections(document["reasons"].entries()),
+            costs if rows else Section(""),
+            Section("Left untried", tables=untried),
+            notes_section(document),
+            run_section(document),
+        ),
+    )
+
+
+def _range_text(least: float, most: float | None) -> str:
+    if most is None:
+        return f"at least {percent(least)}" if least else "unproven"
+    if least == most:
+        return percent(least) if least else FREE
+    return f"{percent(least)} to {percent(most)}" if least else f"at most {percent(most)}"
+
+
+def _cost_cells(figures: Value) -> tuple[Cell, Cell, Cell]:
+    if figures["energy_pj"].raw is None:
+        return NOTHING, NOTHING, NOTHING
+    energy, cycles, edp = (
+        figures["energy_pj"].number(),
+        figures["cycles"].count(),
+        figures["edp_pj_cycles"].number(),
+    )
+    return (energy_text(energy), energy), _figure(cycles), (significant(edp), edp)
