@@ -519,6 +519,12 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     )
     _add_flag(
         parser,
+        "--check",
+        "have the certificate checked without the solver, as `prove` does; the exit code says whether it is "
+        "VALID",
+    )
+    _add_flag(
+        parser,
         "--sensitivity",
         "map again with each capacity and bandwidth halved and doubled; --time-limit applies to each",
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
@@ -14,6 +15,7 @@ from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
+    STDOUT,
     OutputError,
     Step,
     check_outputs,
@@ -44,9 +46,9 @@ from solver.cli.running import (
     search_options,
     sensitivities,
 )
-from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNCHECKED, EXIT_UNKNOWN
 from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
-from solver.result import Phase, Progress, Reason, Status
+from solver.result import Phase, Progress, Reason, Result, Status, Termination
 
 if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
@@ -60,8 +62,9 @@ if TYPE_CHECKING:
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
+    from solver.sensitivity import Effect
 
-SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
+SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "check", "sensitivity")
 """Options about one best mapping, which `map --pareto` refuses."""
 
 UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
@@ -75,8 +78,10 @@ def map_command(arguments: argparse.Namespace) -> int:
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
     check_outputs((*outputs, arguments.plot, arguments.report), arguments.specs)
     check_plot(arguments.plot, PAINTED)
+    if arguments.check and arguments.certificate == STDOUT:
+        raise OutputError("--check needs a certificate in a file, which the checker reads")
     try:  # a certificate needs the search's evidence
-        loaded = load_unmapped(arguments, refuse_infeasible=arguments.certificate is None)
+        loaded = load_unmapped(arguments, refuse_infeasible=not (arguments.certificate or arguments.check))
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         plot = plot_steps(arguments.plot, lambda: None, "mapping")
@@ -91,32 +96,60 @@ def map_command(arguments: argparse.Namespace) -> int:
     )
     mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
+    code, check = _checked(mapspace, result, arguments) if arguments.check else (EXIT_OPTIMAL, None)
+    deliver(_map_steps(loaded, result, effects, check, spec_text, arguments))
+    return code or EXIT_OF_STATUS[result.status]
+
+
+def _map_steps(
+    loaded: LoadedSpec,
+    result: Result,
+    effects: Sequence[Effect] | None,
+    check: str | None,
+    spec_text: str,
+    arguments: argparse.Namespace,
+) -> Iterator[Step]:
+    """Yield the steps that print, write and draw a result."""
     from solver.report.document import result_document
     from solver.report.mapping_picture import draw_mapping
     from solver.report.reading import as_value
     from solver.report.text import print_result
 
+    mapspace = loaded.mapspace
     places = places_of(loaded.document) if result.reasons else {}
-    steps: list[Step] = [
-        *report_steps(
-            lambda console: print_result(console, mapspace, result, places, effects or ()),
-            arguments,
-            *outputs,
-        ),
-        *document_steps(lambda: result_document(mapspace, result, effects), arguments),
-        *mapping_steps(arguments, loaded, result.mapping, spec_text),
-        *plot_steps(
-            arguments.plot,
-            lambda: draw_mapping(as_value(result_document(mapspace, result)), arguments.plot),
-            "" if result.mapping is not None else "mapping",
-        ),
-    ]
-    if arguments.certificate is not None:
+    outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
+    yield from report_steps(
+        lambda console: print_result(console, mapspace, result, places, effects or ()), arguments, *outputs
+    )
+    if check is not None:
+        yield from report_steps(lambda console: console.print(check), arguments, *outputs)
+    yield from document_steps(lambda: result_document(mapspace, result, effects, check), arguments)
+    yield from mapping_steps(arguments, loaded, result.mapping, spec_text)
+    lack = "" if result.mapping is not None else "mapping"
+    yield from plot_steps(
+        arguments.plot,
+        lambda: draw_mapping(as_value(result_document(mapspace, result)), arguments.plot),
+        lack,
+    )
+    if arguments.certificate is not None and not arguments.check:
         from solver.cli.certify import write_certificate
 
-        steps.append(lambda: write_certificate(arguments.certificate, mapspace, result, arguments))
-    deliver(steps)
-    return EXIT_OF_STATUS[result.status]
+        yield lambda: write_certificate(arguments.certificate, mapspace, result, arguments)
+
+
+def _checked(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[int, str | None]:
+    """Write the certificate, have it checked without the solver, and return exit code and verdict."""
+    from solver.cli.certify import checked, write_certificate
+
+    with TemporaryDirectory() as folder:
+        path = arguments.certificate or Path(folder) / "certificate.json"
+        if not write_certificate(path, mapspace, result, arguments):
+            return EXIT_UNCHECKED, None
+        if result.termination is Termination.INTERRUPTED:
+            write_stderr("note: interrupted: the certificate is not checked\n")
+            return EXIT_UNCHECKED, None
+        code, verdict = checked([path], None)
+    return code, " ".join(verdict.replace(f"{path}: ", "").split())
 
 
 def _refused_map(arguments: argparse.Namespace) -> Document:

@@ -165,17 +165,22 @@ class _Scale:
     @property
     def ticks(self) -> list[float]:
         """Round values between the ends."""
-        if self.is_log:
-            low, high = math.floor(math.log10(self.least)), math.ceil(math.log10(self.most))
-            every = max(1, -((low - high - 1) // MOST_DECADES))
-            for factors in ((1,), (1, 2, 5)):
-                found = [factor * 10.0**power for power in range(low, high + 1, every) for factor in factors]
-                within = [value for value in found if self.least <= value <= self.most]
-                if len(within) >= 2:
-                    return within
+        if self.is_log and (found := self._powers()):
+            return found
         step = _round_step((self.most - self.least) / 4)
         first = math.ceil(self.least / step - 1e-9)
         return [step * number for number in range(first, math.floor(self.most / step + 1e-9) + 1)]
+
+    def _powers(self) -> list[float]:
+        """Return powers of ten between the ends, or where those are few, 2 and 5 times them as well."""
+        low, high = math.floor(math.log10(self.least)), math.ceil(math.log10(self.most))
+        every = max(1, -((low - high - 1) // MOST_DECADES))
+        tens = [10.0**power for power in range(low, high + 1, every)]
+        for found in (tens, [factor * ten for ten in tens for factor in (1, 2, 5)]):
+            within = [value for value in found if self.least <= value <= self.most]
+            if len(within) >= 2:
+                return within
+        return []
 
 
 def _scale(values: Sequence[float], axis: Axis) -> _Scale:

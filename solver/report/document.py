@@ -56,8 +56,16 @@ def plain(value: object) -> object:
     return list(map(plain, value)) if isinstance(value, tuple | list) else value
 
 
-def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None = None) -> Document:
-    """Return the document of a search; without a mapping its figures are None."""
+def result_document(
+    mapspace: Mapspace,
+    result: Result,
+    effects: Sequence[Effect] | None = None,
+    check: str | None = None,
+) -> Document:
+    """Return the document of a search; without a mapping its figures are None.
+
+    `check` is the verdict of the checker of certificates, if it was asked.
+    """
     return {
         "kind": "map",
         "problem": mapspace.problem.name,
@@ -73,6 +81,7 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": asdict(result.statistics),
         **background(mapspace, result.reasons),
+        "check": check,
         "sensitivity": None if effects is None else list(map(effect_document, effects)),
     }
 
