@@ -32,7 +32,7 @@ def without_work(document: dict) -> dict:
         }
         for layer in document["layers"]
     ]
-    return {**document, "seconds": 0, "layers": layers}
+    return {**document, "seconds": 0, "layers": layers, "run": 0}
 
 
 def test_the_report(arguments, capsys):
@@ -146,9 +146,7 @@ def test_processes_print_what_one_process_prints(arguments, capsys):
     main([*arguments, "--json", "-"])
     alone = json.loads(capsys.readouterr().out)
     main([*arguments[:-1], "2", "--json", "-"])
-    together = json.loads(capsys.readouterr().out)
-    assert together["run"].pop("command") != alone["run"].pop("command")
-    assert without_work(together) == without_work(alone)
+    assert without_work(json.loads(capsys.readouterr().out)) == without_work(alone)
 
 
 def test_an_infeasible_einsum(arguments, capsys):
