@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
 from solver.report.charts import Axis, Bar, Curve, Mark, Segment, bars_scene, curves_scene
-from solver.report.drawing import Ink, Scene
+from solver.report.drawing import Ink, Scene, series_ink
 from solver.report.figures import (
     NOTHING,
     count_text,
@@ -425,6 +425,73 @@ def work_section(document: Value) -> Section:
         for name, value in document["statistics"].items()
     ]
     return Section("Work of the search", tables=[Table("", ("What", ">Amount"), rows)], is_folded=True)
+
+
+def sparse_page(document: Value) -> Page:
+    """Return the report of a priced mapping of sparse data: what is made, gated and skipped."""
+    status, verdict = _verdict(document)
+    dense = document["dense"]
+    names = [space["name"].text() for space in document["einsum"]["dataspaces"].entries()]
+    inks = {name: series_ink(number) for number, name in enumerate(names)}
+    computes = document["computes"]
+    made: list[Sequence[Cell]] = [
+        (name, _figure(computes[name].count())) for name in ("dense", "actual", "gated", "skipped")
+    ]
+    saved = f"{energy_text(dense['energy_pj'].number())}, {count_text(dense['cycles'].count())} cycles"
+    headings = ("Level", "Dataspace", "Format", *(f">{kind}" for kind in SPARSE_KINDS), ">Energy")
+    return Page(
+        document["problem"].text() or "Einsum",
+        status,
+        verdict,
+        (*cost_facts(document), ("For dense data", saved), ("Counting rule", document["counting"].text())),
+        (
+            *violation_sections(document),
+            Section("Energy", figures=[Figure(partial(_sparse_energy_scene, document, inks))]),
+            Section(
+                "Accesses",
+                "Expected words of one instance: reads, fills and updates together.",
+                tables=[Table("Accesses", headings, list(_sparse_rows(document)))],
+            ),
+            Section("Computations", tables=[Table("Computations", ("Kind", ">Number"), made)]),
+            notes_section(document),
+            sources_section(document),
+            run_section(document),
+        ),
+        document["einsum"]["text"].text(),
+    )
+
+
+SPARSE_KINDS = ("Dense", "Actual", "Gated", "Skipped")
+
+
+def _sparse_rows(document: Value) -> Iterator[Sequence[Cell]]:
+    for level in document["levels"].entries():
+        for name, space in level["dataspaces"].items():
+            kinds = (space["dense"], space, space["gated"], space["skipped"])
+            words = [sum(kind[access].count() for access in ("reads", "fills", "updates")) for kind in kinds]
+            energy = space["energy_pj"].number()
+            form = " ".join(space["format"].texts() if isinstance(space["format"].raw, list) else [])
+            form = form or (space["format"].text() if isinstance(space["format"].raw, str) else "") or NOTHING
+            yield level["name"].text(), name, form, *map(_figure, words), (energy_text(energy), energy)
+
+
+def _sparse_energy_scene(document: Value, inks: Mapping[str, Ink], width: float) -> Scene:
+    whole = document["energy_pj"].number()
+    bars = []
+    for level in document["levels"].entries():
+        segments = [
+            Segment(space["energy_pj"].number(), inks[name], energy_text(space["energy_pj"].number()))
+            for name, space in level["dataspaces"].items()
+        ]
+        leak = level["leak_energy_pj"].number()
+        segments += [Segment(leak, LEAKAGE, f"leakage: {energy_text(leak)}")] if leak else []
+        bars.append(Bar(level["name"].text(), segments, _share_text(level["energy_pj"].number(), whole)))
+    compute = document["compute_energy_pj"].number()
+    name = document["architecture"]["compute"]["name"].text()
+    bars.append(Bar(name, [Segment(compute, ARITHMETIC, "arithmetic")], _share_text(compute, whole)))
+    return bars_scene(
+        "Energy by level and dataspace", bars, width, [*inks.items(), ("arithmetic", ARITHMETIC)]
+    )
 
 
 def front_page(document: Value) -> Page:

@@ -96,10 +96,12 @@ def page_text(page: Page, version: str) -> str:
 
 def fragment_text(page: Page) -> str:
     """Return a page as an HTML fragment for a notebook, without a script; its style is its own."""
-    return _template("fragment.html.jinja").render(**_parts(page))
+    prefix = f"t{hashlib.sha256(repr(page.facts).encode()).hexdigest()[:8]}-"
+    return _template("fragment.html.jinja").render(**_parts(page, prefix))
 
 
-def _parts(page: Page) -> dict[str, object]:
+def _parts(page: Page, prefix: str = "") -> dict[str, object]:
+    """Return what templates show; `prefix` keeps the ids of several pages in one notebook apart."""
     from markupsafe import Markup  # noqa: PLC0415 (with jinja2)
 
     script = _asset("report.js")
@@ -109,21 +111,23 @@ def _parts(page: Page) -> dict[str, object]:
         "tone": TONES.get(page.status, "plain"),
         "style": Markup(_style()),
         "script_hash": f"sha256-{digest}",
-        "sections": [_shown(section, number) for number, section in enumerate(page.sections) if section],
+        "sections": [
+            _shown(section, f"{prefix}s{number}") for number, section in enumerate(page.sections) if section
+        ],
     }
 
 
-def _shown(section: Section, number: int) -> dict[str, object]:
+def _shown(section: Section, identity: str) -> dict[str, object]:
     return {
         "title": section.title,
-        "identity": f"s{number}",
+        "identity": identity,
         "text": section.text,
         "lines": "\n".join(map(printable, section.lines)),
         "is_folded": section.is_folded,
         "figures": [
             figure
             for place, each in enumerate(section.figures)
-            if (figure := _drawn(each, f"s{number}f{place}"))
+            if (figure := _drawn(each, f"{identity}f{place}"))
         ],
         "tables": section.tables,
     }

@@ -23,6 +23,7 @@ from solver.report.einsum_page import (
     explanation_page,
     front_page,
     mapping_page,
+    sparse_page,
     value_text,
     violation_sections,
 )
@@ -669,6 +670,7 @@ def _costs(number: float) -> str:
 PAGES: Mapping[str, Callable[[Value], Page]] = {
     "map": mapping_page,
     "evaluate": mapping_page,
+    "evaluate-sparse": sparse_page,
     "evaluate-fused": fused_page,
     "pareto": front_page,
     "explain": explanation_page,
