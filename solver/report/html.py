@@ -24,7 +24,8 @@ WIDE, NARROW = 720.0, 330.0
 LONGEST_CELL = 2000
 """Characters of a text of a table; what is longer is cut off."""
 
-LONGEST_WORD = 32
+LONGEST_WORD, SHORTEST_TEXT = 32, 14
+"""Characters of a word that is not broken, and of a text that is worth a wide column."""
 
 TONES = {
     "OPTIMAL": "good",
@@ -191,7 +192,9 @@ def _shape(cell: Cell) -> str:
     text = _shown_text(cell)
     if max(map(len, text.split()), default=0) > LONGEST_WORD:
         return "breaks"
-    return "prose" if len(text) > LONGEST_WORD else ""
+    if len(text) > LONGEST_WORD:
+        return "prose"
+    return "words" if " " in text and len(text) > SHORTEST_TEXT else ""
 
 
 def _sort_key(cell: Cell) -> str:

@@ -152,8 +152,10 @@ def _fanout_parts(node: ShownNode, width: float) -> Iterator[Part]:
         used = math.prod(loop.factor for loop in node.along(axis))
         if max(size, used) > 1:
             axes.append(f"{count_text(used)} of {count_text(size)} along {axis.upper()}")
-    yield fitted(Label(PAD, PAD + 11, node.name, "muted", bold=True), width * 0.45)
-    yield fitted(Label(width - PAD, PAD + 11, ", ".join(axes), "muted", SMALL, "end"), width * 0.5)
+    used_text = fitted(Label(width - PAD, PAD + 11, ", ".join(axes), "muted", SMALL, "end"), width * 0.55)
+    room = width - 2 * PAD - text_width(used_text.text, SMALL) - 10
+    yield fitted(Label(PAD, PAD + 11, node.name, "muted", bold=True), room)
+    yield used_text
 
 
 _AXES: tuple[Axis, Axis] = ("x", "y")
@@ -184,25 +186,38 @@ def array_scene(shown: ShownMapping, width: float) -> Scene | None:
     fanouts = [node for node in shown.fanouts if math.prod(node.mesh) > 1 or node.loops]
     if not fanouts:
         return None
-    across, down = (_axis(fanouts, axis) for axis in _AXES)
+    sides = _sides(fanouts)
+    across, down = (_axis(nodes, axis) for _, nodes, axis in sides)
     left, top = 22.0, 20.0
     grid = _grid(across, down, width - left - 2)
-    rows = [
-        fitted(Label(left, 12, f"X: {_axis_text(fanouts, 'x')}", size=SMALL), width - left),
-        *grid.at(left, top),
-    ]
     bottom = top + grid.height
-    rows.append(fitted(Label(left, bottom + 16, f"Y: {_axis_text(fanouts, 'y')}", size=SMALL), width - left))
-    rows.append(Line(((left, top - 3), (left + grid.width, top - 3)), "muted", 1.5))
-    rows.append(Line(((left - 4, top), (left - 4, bottom)), "muted", 1.5))
-    rows.append(Label(left - 9, top + 10, "Y", "muted", SMALL, "end"))
-    rows.append(Label(left - 9, top - 5, "X", "muted", SMALL, "end"))
+    above, below = (f"{name}: {_axis_text(nodes, axis)}" for name, nodes, axis in sides)
+    rows = [
+        fitted(Label(left, 12, above, size=SMALL), width - left),
+        *grid.at(left, top),
+        fitted(Label(left, bottom + 16, below, size=SMALL), width - left),
+        Line(((left, top - 3), (left + grid.width, top - 3)), "muted", 1.5),
+        Line(((left - 4, top), (left - 4, bottom)), "muted", 1.5),
+        Label(left - 9, top - 5, sides[0][0][0], "muted", SMALL, "end"),
+        Label(left - 9, top + 10, sides[1][0][0], "muted", SMALL, "end"),
+    ]
     states = {state for ranges in (across, down) for _, state in ranges}
     entries = [(state, ink) for state, ink in STATES.items() if state in states]
     key = legend(entries, width)
     used = f"{count_text(shown.compute_used)} of {count_text(shown.compute_instances)} {shown.compute} in use"
     parts = (*rows, *key.at(0, bottom + 24))
     return Scene(width, bottom + 24 + key.height, "The array", tuple(parts), used)
+
+
+Side = tuple[str, Sequence[ShownNode], Axis]
+"""What one side of the array shows: its name, the fanouts and the axis of theirs."""
+
+
+def _sides(fanouts: Sequence[ShownNode]) -> tuple[Side, Side]:
+    """Return what lies across and down: X and Y; the last one of several fanouts that lie along X alone."""
+    if len(fanouts) > 1 and all(node.mesh[1] == 1 and not node.along("y") for node in fanouts):
+        return ("→ along X", fanouts[:-1], "x"), ("↓ along X", fanouts[-1:], "x")
+    return ("X", fanouts, "x"), ("Y", fanouts, "y")
 
 
 Ranges = list[tuple[int, str]]
@@ -289,7 +304,7 @@ def _axis_text(fanouts: Sequence[ShownNode], axis: Axis) -> str:
         size, loops = node.mesh[0 if axis == "x" else 1], node.along(axis)
         if size > 1 or loops:
             what = " × ".join(map(_factor_text, loops)) or "1"
-            texts.append(f"{node.name} {what} of {count_text(size)}")
+            texts.append(f"{what} of {count_text(size)} ({node.name})")
     return "; ".join(texts) or "1"
 
 
