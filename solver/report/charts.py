@@ -20,6 +20,7 @@ LEAST_VISIBLE = 1.0
 
 CHART_HEIGHT = 300.0
 TICK_ROOM = 16.0
+LEAST_DRAWN, MOST_DRAWN = 1e-100, 1e100
 MOST_DECADES = 7
 
 Key = Sequence[tuple[str, Ink]]
@@ -110,6 +111,7 @@ class Axis:
 
 def curves_scene(title: str, curves: Sequence[Curve], across: Axis, up: Axis, width: float) -> Scene:
     """Return points and lines on two axes, with a legend of the curves that have names."""
+    curves = [replace(curve, marks=list(filter(_is_drawable, curve.marks))) for curve in curves]
     marks = [mark for curve in curves for mark in curve.marks]
     if not marks:
         return Scene(width, 1, title)
@@ -132,6 +134,11 @@ def curves_scene(title: str, curves: Sequence[Curve], across: Axis, up: Axis, wi
     parts.append(Label(frame.right, frame.bottom + 34, across.name, "muted", SMALL, "end"))
     described = f"{up.name} against {across.name}: {len(marks)} points"
     return Scene(width, frame.bottom + 40, title, tuple(parts), described)
+
+
+def _is_drawable(mark: Mark) -> bool:
+    """Whether the quotients of a scale can be computed; figures so far out are no results."""
+    return all(value == 0 or LEAST_DRAWN < abs(value) < MOST_DRAWN for value in (mark.x, mark.y))
 
 
 @dataclass(frozen=True)

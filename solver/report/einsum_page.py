@@ -480,7 +480,9 @@ def _sparse_energy_scene(document: Value, inks: Mapping[str, Ink], width: float)
     bars = []
     for level in document["levels"].entries():
         segments = [
-            Segment(space["energy_pj"].number(), inks[name], energy_text(space["energy_pj"].number()))
+            Segment(
+                space["energy_pj"].number(), inks.get(name, LEAKAGE), energy_text(space["energy_pj"].number())
+            )
             for name, space in level["dataspaces"].items()
         ]
         leak = level["leak_energy_pj"].number()

@@ -123,6 +123,9 @@ def shown_mapping(document: Value) -> ShownMapping | None:
     nodes = [_node(node, levels, loops) for node in architecture["nodes"].entries()]
     compute = architecture["compute"]
     spaces = einsum["dataspaces"].entries()
+    names = {space["name"].text() for space in spaces}
+    if strange := [tile.dataspace for node in nodes for tile in node.tiles if tile.dataspace not in names]:
+        raise DocumentError(f"levels: the Einsum has no dataspace {strange[0]!r}")
     return ShownMapping(
         einsum["text"].text(),
         {space["name"].text(): tuple(space["ranks"].texts()) for space in spaces},

@@ -365,11 +365,12 @@ def comparison_page(document: Value) -> Page:
     mappers = document["mappers"].entries()
     proven = document["proven"].flag()
     reference = "the proven optimum" if proven else "a bound: the optimum is not proven"
+    distances = [distance for distance, _ in document["first_within"].items()]
+    within = [f">{distance} %" for distance in distances]
     rows = [
-        _mapper_row("tilewright", document, units),
-        *(_mapper_row(each["name"].text(), each, units) for each in mappers),
+        _mapper_row("tilewright", document, units, distances),
+        *(_mapper_row(each["name"].text(), each, units, distances) for each in mappers),
     ]
-    within = [f">{distance} %" for distance, _ in document["first_within"].items()]
     ratios = [
         Bar(each["name"].text(), [Segment(each["ratio"].number(), "s0", "")], f"{each['ratio'].number():.4f}")
         for each in mappers
@@ -420,7 +421,7 @@ def comparison_page(document: Value) -> Page:
     )
 
 
-def _mapper_row(name: str, run: Value, units: str) -> Sequence[Cell]:
+def _mapper_row(name: str, run: Value, units: str, distances: Sequence[str]) -> Sequence[Cell]:
     value, ratio = run["value"], run.get("ratio")
     evaluations = run.get("evaluations")
     return (
@@ -431,7 +432,7 @@ def _mapper_row(name: str, run: Value, units: str) -> Sequence[Cell]:
         NOTHING if evaluations.raw is None else (count_text(evaluations.count()), evaluations.count()),
         *(
             NOTHING if seconds.raw is None else (seconds_text(seconds.number()), seconds.number())
-            for _, seconds in run["first_within"].items()
+            for seconds in (run["first_within"][distance] for distance in distances)
         ),
     )
 

@@ -4,7 +4,11 @@ import base64
 import hashlib
 import json
 import re
+from contextlib import suppress
+from functools import reduce
 from html.parser import HTMLParser
+from operator import getitem
+from random import Random
 
 import pytest
 
@@ -186,6 +190,33 @@ def test_what_is_no_result_is_refused(content, message, tmp_path):
     path.write_bytes(content)
     with pytest.raises(DocumentError, match=message):
         report_html(read_document(path))
+
+
+def places(thing, place=()):
+    """All places in a document but its own."""
+    entries = (
+        thing.items() if isinstance(thing, dict) else enumerate(thing if isinstance(thing, list) else ())
+    )
+    for key, value in entries:
+        yield (*place, key)
+        yield from places(value, (*place, key))
+
+
+STRANGE = (None, 0, -1, 1e308, 10**299, "", [], {}, "x", True, [None], 1e-320, "P=3,9")
+
+
+@pytest.mark.parametrize("name", ["optimal", "comparison", "infeasible"])
+def test_a_damaged_document_is_shown_or_refused(name):
+    random, text = Random(7), json.dumps(headed(DOCUMENTS[name]()))
+    every = list(places(json.loads(text)))
+    for _ in range(80):
+        document = json.loads(text)
+        for place in random.sample(every, 2):
+            with suppress(KeyError, IndexError, TypeError):  # the first may have taken the second away
+                inner = reduce(getitem, place[:-1], document)
+                inner[place[-1]] = random.choice(STRANGE)
+        with suppress(DocumentError):
+            report_html(Value(document))
 
 
 def test_every_kind_of_document_has_a_page():
