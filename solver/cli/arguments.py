@@ -183,8 +183,20 @@ def add_effort(group: Container, sought: str, more: str = "", seeded: str | None
     )
 
 
+def add_wide(parser: argparse.ArgumentParser) -> None:
+    """Add ``--wide``."""
+    _add_flag(
+        parser, "--wide", "print tables with all columns, also where the terminal is too narrow for them"
+    )
+
+
+def _add_verbose(parser: argparse.ArgumentParser) -> None:
+    _add_flag(parser, "--verbose", "print all tables: accesses by level, slack, energy per access")
+
+
 def add_json(parser: argparse.ArgumentParser, has_report: bool = True) -> None:
     """Add ``--json OUT``, and ``--report OUT`` where there is a page about the result."""
+    add_wide(parser)
     _add_path(parser, "--json", "write the result as JSON (- is stdout)")
     if has_report:
         _add_path(parser, "--report", "write a report with figures as one HTML page (- is stdout)")
@@ -510,6 +522,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "map", "find the best mapping and prove it")
     add_arch(parser)
     add_search_options(parser)
+    _add_verbose(parser)
     add_json(parser)
     add_mapping(parser)
     _add_path(
@@ -566,6 +579,7 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
         "count sparse data as Timeloop does even where that is wrong (docs/sparse.md)",
     )
     parser.set_defaults(refuse=parser.error)
+    _add_verbose(parser)
     add_json(parser)
     _add_flag(parser, "--quiet", "no report; files and exit code only")
     return parser
@@ -577,6 +591,7 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
     )
     add_arch(parser)
     _add_factors(parser)
+    add_wide(parser)
     return parser
 
 

@@ -119,7 +119,9 @@ def _map_steps(
     places = places_of(loaded.document) if result.reasons else {}
     outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
     yield from report_steps(
-        lambda console: print_result(console, mapspace, result, places, effects or ()), arguments, *outputs
+        lambda console: print_result(console, mapspace, result, places, effects or (), arguments.verbose),
+        arguments,
+        *outputs,
     )
     if check is not None:
         yield from report_steps(lambda console: console.print(check), arguments, *outputs)
@@ -222,7 +224,9 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         mapspace.problem, mapspace.architecture, mapping, mapspace.counting, arguments.link_transfers
     )
     mapspace = loaded.noted(counting_notes(mapspace, mapping, evaluation)).mapspace
-    report = report_steps(lambda console: print_evaluation(console, mapspace, mapping, evaluation), arguments)
+    report = report_steps(
+        lambda console: print_evaluation(console, mapspace, mapping, evaluation, arguments.verbose), arguments
+    )
     document = document_steps(lambda: evaluation_document(mapspace, mapping, evaluation), arguments)
     deliver([*report, *document])
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
@@ -312,7 +316,7 @@ def check_command(arguments: argparse.Namespace) -> int:
     mapspace = load_checked(arguments)
     from solver.report.text import print_check
 
-    with report_console() as console:
+    with report_console(arguments.wide) as console:
         print_check(console, mapspace)
     return EXIT_OPTIMAL
 

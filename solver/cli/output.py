@@ -120,7 +120,7 @@ def report_steps(
     """Yield the step that prints a report, unless quiet or stdout is ``--json`` or one of other outputs."""
     taken = (arguments.json, getattr(arguments, "report", None), *others)
     if not (getattr(arguments, "quiet", False) or STDOUT in taken):
-        yield partial(_print_report, report)
+        yield partial(_print_report, report, arguments.wide)
 
 
 def document_steps(document: Callable[[], Document], arguments: Namespace) -> Iterator[Step]:
@@ -146,18 +146,21 @@ def _say_undrawn(path: Path, lack: str) -> None:
     write_stderr(f"note: {printable(str(path))} is not written: there is no {lack} to draw\n")
 
 
-def _print_report(report: Callable[[Console], None]) -> None:
-    with report_console() as console:
+def _print_report(report: Callable[[Console], None], wide: bool) -> None:
+    with report_console(wide) as console:
         report(console)
 
 
 @contextmanager
-def report_console() -> Iterator[Console]:
-    """Yield a console whose text goes to stdout in the end, without trailing blanks; plain when piped."""
+def report_console(wide: bool = False) -> Iterator[Console]:
+    """Yield a console whose text goes to stdout in the end, without trailing blanks; plain when piped.
+
+    Tables fit the terminal unless they are to be `wide`.
+    """
     from solver.report.console import ReportConsole
 
     text = io.StringIO()
-    yield ReportConsole(text, on_terminal=sys.stdout is not None and sys.stdout.isatty())
+    yield ReportConsole(text, sys.stdout is not None and sys.stdout.isatty(), wide)
     write_stdout("".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()))
 
 

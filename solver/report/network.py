@@ -59,8 +59,9 @@ MOST_LIKE_IT = 10
 
 
 def print_network(console: Console, result: NetworkResult, places: Places | None = None) -> None:
-    """Print the layers, the totals, notes, why layers have no mapping, and the status line."""
-    console.print(Text.assemble(("Network", "bold"), f" {result.network.name}"))
+    """Print the status line, the layers, the totals, notes, and why layers have no mapping."""
+    console.print(network_status(result))
+    console.print(Text.assemble("\n", ("Network", "bold"), f" {result.network.name}"))
     console.print(layers_table(result))
     unlisted = len(result.layers) - len(_listed(result))
     if unlisted:
@@ -72,7 +73,6 @@ def print_network(console: Console, result: NetworkResult, places: Places | None
         console.print()
     for line in why_layers_fail(result, places or {}):
         console.print(line)
-    console.print(network_status(result))
 
 
 def layers_table(result: NetworkResult) -> ReportTable:
@@ -367,7 +367,9 @@ FIGURE_COLUMNS = ("status", "energy_pj", "cycles", "edp_pj_cycles", "area_mm2", 
 
 
 def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None:
-    """Print the points, remarks on energies, notes of the specs, why points fail, and the status line."""
+    """Print the status line, the points, remarks on energies, notes of the specs, and why points fail."""
+    console.print(sweep_status(result))
+    console.print()
     console.print(points_table(result))
     if result.front:
         console.print(FRONT_NOTE)
@@ -376,7 +378,6 @@ def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None
     lines = list(why_points_fail(result, places))
     for line in ["", *lines] if lines else []:
         console.print(line)
-    console.print(sweep_status(result))
 
 
 def points_table(result: SweepResult) -> ReportTable:

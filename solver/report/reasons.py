@@ -97,13 +97,13 @@ def print_explanation(
     places: Places,
 ) -> None:
     """Print notes, and why nothing fits or, if something does, what each constraint costs."""
+    if costs is None:
+        console.print("INFEASIBLE no mapping satisfies all constraints")
     for note in notes:
         console.print(f"note: {note}")
     for line in reason_lines(reasons, places):
         console.print(line)
-    if costs is None:
-        console.print("INFEASIBLE no mapping satisfies all constraints")
-    else:
+    if costs is not None:
         print_costs(console, costs)
 
 

@@ -41,7 +41,9 @@ RESULTS = {"optimal": OPTIMAL, "feasible": FEASIBLE, "infeasible": INFEASIBLE, "
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_report_of_a_result(name):
-    assert_golden(f"report_{name}.txt", printed(print_result, MAPSPACE, RESULTS[name]))
+    assert_golden(
+        f"report_{name}.txt", printed(print_result, MAPSPACE, RESULTS[name], None, (), name == "feasible")
+    )
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -57,7 +59,7 @@ def test_keys_of_the_json_do_not_depend_on_the_status():
 
 
 def test_report_of_an_evaluation():
-    assert_golden("evaluation.txt", printed(print_evaluation, MAPSPACE, MAPPING, EVALUATION))
+    assert_golden("evaluation.txt", printed(print_evaluation, MAPSPACE, MAPPING, EVALUATION, True))
 
 
 def test_evaluation_and_result_say_the_same_of_a_mapping():
