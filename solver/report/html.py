@@ -18,7 +18,7 @@ from solver.report.reading import Value
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-WIDE, NARROW = 720.0, 330.0
+WIDE, NARROW = 820.0, 330.0
 """Widths of figures in pixels: on a large screen and on paper, and on a phone."""
 
 LONGEST_CELL = 2000

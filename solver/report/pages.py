@@ -112,11 +112,15 @@ def network_page(document: Value) -> Page:
             Section(
                 "Energy by Einsum",
                 "All instances of each Einsum, by level.",
-                [Figure(partial(_stacked_scene, "Energy by Einsum and level", parts))] if parts else (),
+                [Figure(partial(_stacked_scene, "Energy by Einsum and level", parts), _first_of(parts))]
+                if parts
+                else (),
             ),
             Section(
                 "Cycles by Einsum",
-                figures=[Figure(partial(_cycles_scene, layers))] if any(map(_cycles, layers)) else (),
+                figures=[Figure(partial(_cycles_scene, layers), _first_of(layers))]
+                if any(map(_cycles, layers))
+                else (),
             ),
             Section(
                 "Einsums",
@@ -127,6 +131,13 @@ def network_page(document: Value) -> Page:
             run_section(document),
         ),
     )
+
+
+def _first_of(shown: Sequence[object]) -> str:
+    """Return a caption that says how many bars there are no room for, if any."""
+    if len(shown) <= MOST_BARS:
+        return ""
+    return f"The first {MOST_BARS} of {count_text(len(shown))}; the table below has all of them."
 
 
 def _with_results(layers: Sequence[Value]) -> list[tuple[Value, Value]]:
@@ -284,7 +295,10 @@ def fused_page(document: Value) -> Page:
                 [Table("Tiles in limited memories", ROOM_HEADINGS, list(_room_rows(einsums)))],
                 is_folded=True,
             ),
-            Section("Energy by Einsum", figures=[Figure(partial(_stacked_scene, "Energy by Einsum", parts))]),
+            Section(
+                "Energy by Einsum",
+                figures=[Figure(partial(_stacked_scene, "Energy by Einsum", parts), _first_of(parts))],
+            ),
             Section(
                 "Einsums",
                 "One instance, over all visits.",
@@ -645,7 +659,9 @@ def assignment_page(document: Value) -> Page:
             Section(
                 "Costs by layer",
                 f"In {unit}.",
-                [Figure(lambda width: bars_scene("Costs by layer", bars, width, key))] if bars else (),
+                [Figure(lambda width: bars_scene("Costs by layer", bars, width, key), _first_of(layers))]
+                if bars
+                else (),
             ),
             Section(
                 "Against naive rules",

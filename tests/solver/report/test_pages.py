@@ -219,6 +219,26 @@ def test_a_damaged_document_is_shown_or_refused(name):
             report_html(Value(document))
 
 
+def test_bars_that_are_left_out_are_said():
+    layer = {
+        **{"shape": {}, "n_instances": 1, "origin": "copy", "same_as": None, "status": "OPTIMAL"},
+        **{"energy_pj": 2.0, "cycles": 3, "limited_by": None, "result": None, "transfer": None},
+    }
+    layers = [{"name": f"layer{number}", **layer} for number in range(100)]
+    head = {
+        "kind": "network",
+        "network": "n",
+        "status": "OPTIMAL",
+        "proven": 100,
+        "einsums": 100,
+        "seconds": 1,
+    }
+    figures = {"energy_pj": 200.0, "cycles": 300, "edp_pj_cycles": 60000.0, "notes": []}
+    text = report_html(Value({**head, **figures, "layers": layers}))
+    assert text.count("The first 60 of 100; the table below has all of them.") == 2
+    assert text.count("layer99<") == 1
+
+
 def test_every_kind_of_document_has_a_page():
     for kind in PAGES:
         with pytest.raises(DocumentError, match="is missing"):
