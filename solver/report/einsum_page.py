@@ -11,6 +11,7 @@ from solver.report.drawing import Ink, Scene, series_ink
 from solver.report.figures import (
     NOTHING,
     count_text,
+    counted,
     energy_text,
     energy_unit,
     percent,
@@ -199,58 +200,69 @@ def _energy(picojoules: float, whole: float) -> tuple[Cell, Cell]:
 
 def energy_section(document: Value, shown: ShownMapping) -> Section:
     """Return the energy by level and dataspace."""
-    whole = document["energy_pj"].number()
-    size, _ = energy_unit(whole)
-    bars: list[Bar] = []
-    rows: list[Sequence[Cell]] = []
-    for level in document["levels"].entries():
-        name, energy, leak = (
-            level["name"].text(),
-            level["energy_pj"].number(),
-            level["leak_energy_pj"].number(),
-        )
-        segments = []
-        for space, figures in level["dataspaces"].items():
-            part = figures["energy_pj"].number()
-            segments.append(
-                Segment(part / size, shown.inks.get(space, "late"), f"{name}, {space}: {energy_text(part)}")
-            )
-            words = [_figure(figures[key].count()) for key in ("tile_words", "reads", "fills", "updates")]
-            rows.append((name, space, _figure(level["instances"].count()), *words, *_energy(part, whole)))
-        segments += [Segment(leak / size, LEAKAGE, f"{name}, leakage: {energy_text(leak)}")] if leak else []
-        if leak:
-            rows.append((name, "(leakage)", *(NOTHING,) * 5, *_energy(leak, whole)))
-        bars.append(Bar(name, segments, _share_text(energy, whole)))
-    compute = document["compute_energy_pj"].number()
+    whole, compute = document["energy_pj"].number(), document["compute_energy_pj"].number()
+    levels = document["levels"].entries()
+    bars = [_level_bar(level, shown, whole) for level in levels]
     bars.append(
-        Bar(
+        Bar(shown.compute, [Segment(compute, ARITHMETIC, energy_text(compute))], _share_text(compute, whole))
+    )
+    rows = [row for level in levels for row in _level_rows(level, whole)]
+    rows.append(
+        (
             shown.compute,
-            [Segment(compute / size, ARITHMETIC, energy_text(compute))],
-            _share_text(compute, whole),
+            "(arithmetic)",
+            _figure(shown.compute_used),
+            *(NOTHING,) * 4,
+            *_energy(compute, whole),
         )
     )
-    used = _figure(shown.compute_used)
-    rows.append((shown.compute, "(arithmetic)", used, *(NOTHING,) * 4, *_energy(compute, whole)))
     key = [*_key(shown), ("arithmetic", ARITHMETIC)]
     key += [("leakage", LEAKAGE)] if document["leak_energy_pj"].number() else []
-    headings = (
-        "Level",
-        "Dataspace",
-        ">Instances",
-        ">Tile",
-        ">Reads",
-        ">Fills",
-        ">Updates",
-        ">Energy",
-        ">Of total",
-    )
     return Section(
         "Energy",
         f"{energy_text(whole)} in all.",
         [Figure(lambda width: bars_scene("Energy by level and dataspace", bars, width, key))],
-        [Table("Tiles and accesses in words of one instance; energy of all instances", headings, rows)],
+        [
+            Table(
+                "Tiles and accesses in words of one instance; energy of all instances", ENERGY_HEADINGS, rows
+            )
+        ],
         is_folded=True,
     )
+
+
+ENERGY_HEADINGS = (
+    "Level",
+    "Dataspace",
+    ">Instances",
+    ">Tile",
+    ">Reads",
+    ">Fills",
+    ">Updates",
+    ">Energy",
+    ">Of total",
+)
+
+
+def _level_bar(level: Value, shown: ShownMapping, whole: float) -> Bar:
+    name, leak = level["name"].text(), level["leak_energy_pj"].number()
+    parts = [(space, figures["energy_pj"].number()) for space, figures in level["dataspaces"].items()]
+    segments = [
+        Segment(part, shown.inks.get(space, LEAKAGE), f"{name}, {space}: {energy_text(part)}")
+        for space, part in parts
+    ]
+    segments += [Segment(leak, LEAKAGE, f"{name}, leakage: {energy_text(leak)}")] if leak else []
+    return Bar(name, segments, _share_text(level["energy_pj"].number(), whole))
+
+
+def _level_rows(level: Value, whole: float) -> Iterator[Sequence[Cell]]:
+    name, leak = level["name"].text(), level["leak_energy_pj"].number()
+    for space, figures in level["dataspaces"].items():
+        words = [_figure(figures[key].count()) for key in ("tile_words", "reads", "fills", "updates")]
+        energy = _energy(figures["energy_pj"].number(), whole)
+        yield name, space, _figure(level["instances"].count()), *words, *energy
+    if leak:
+        yield name, "(leakage)", *(NOTHING,) * 5, *_energy(leak, whole)
 
 
 def _share_text(part: float, whole: float) -> str:
@@ -498,36 +510,15 @@ def _sparse_energy_scene(document: Value, inks: Mapping[str, Ink], width: float)
 
 def front_page(document: Value) -> Page:
     """Return the report of ``map --pareto``."""
-    points = document["points"].entries()
-    complete = document["status"].text() == "OPTIMAL"
-    count = f"{len(points)} point{'s'[: len(points) != 1]}"
-    verdict = f"{count}: the complete front." if complete else f"{count}; others may be missing."
-    if document["status"].text() == "INFEASIBLE":
+    points, status = document["points"].entries(), document["status"].text()
+    found = counted(len(points), "point")
+    verdict = f"{found}: the complete front." if status == "OPTIMAL" else f"{found}; others may be missing."
+    if status == "INFEASIBLE":
         verdict = "No mapping satisfies all constraints. This is proven."
-    rows: list[Sequence[Cell]] = [
-        (
-            _figure(point["cycles"].count()),
-            (energy_text(point["energy_pj"].number()), point["energy_pj"].number()),
-            (significant(point["edp_pj_cycles"].number()), point["edp_pj_cycles"].number()),
-            percent(point["utilization"].number()),
-            "proven" if point["proven"].flag() else "not proven",
-        )
-        for point in points
-    ]
-    headings = (">Cycles", ">Energy", ">EDP (pJ*cycles)", ">Utilization", "Proof")
-    open_rows: list[Sequence[Cell]] = [
-        (
-            _figure(each["least_cycles"].count()),
-            count_text(each["most_cycles"].count()) if each["most_cycles"].raw is not None else "no limit",
-            energy_text(each["least_energy_pj"].number()),
-        )
-        for each in document["open"].entries()
-    ]
-    tables = [Table("Points", headings, rows)] if rows else []
-    tables += [Table("Open", (">From cycles", ">To", ">No energy below"), open_rows)] if open_rows else []
+    figures = [Figure(partial(_front_scene, points))] if points else ()
     return Page(
         f"Energy-latency front of {document['problem'].text() or 'an Einsum'}",
-        document["status"].text(),
+        status,
         verdict,
         (
             ("Counting rule", document["counting"].text()),
@@ -535,14 +526,39 @@ def front_page(document: Value) -> Page:
         ),
         (
             *reason_sections(document["reasons"].entries()),
-            Section(
-                "Front", figures=[Figure(partial(_front_scene, points))] if points else (), tables=tables
-            ),
+            Section("Front", figures=figures, tables=list(_front_tables(document))),
             notes_section(document),
             work_section(document),
             run_section(document),
         ),
     )
+
+
+def _front_tables(document: Value) -> Iterator[Table]:
+    """Yield the points, and where points may be missing, if there are any."""
+    points: list[Sequence[Cell]] = [
+        (
+            _figure(point["cycles"].count()),
+            (energy_text(point["energy_pj"].number()), point["energy_pj"].number()),
+            (significant(point["edp_pj_cycles"].number()), point["edp_pj_cycles"].number()),
+            percent(point["utilization"].number()),
+            "proven" if point["proven"].flag() else "not proven",
+        )
+        for point in document["points"].entries()
+    ]
+    if points:
+        headings = (">Cycles", ">Energy", ">EDP (pJ*cycles)", ">Utilization", "Proof")
+        yield Table("Points", headings, points)
+    open_ranges: list[Sequence[Cell]] = [
+        (
+            _figure(each["least_cycles"].count()),
+            "no limit" if each["most_cycles"].raw is None else count_text(each["most_cycles"].count()),
+            energy_text(each["least_energy_pj"].number()),
+        )
+        for each in document["open"].entries()
+    ]
+    if open_ranges:
+        yield Table("Open", (">From cycles", ">To", ">No energy below"), open_ranges)
 
 
 def _front_scene(points: Sequence[Value], width: float) -> Scene:

@@ -245,41 +245,7 @@ def fused_page(document: Value) -> Page:
     """Return the report of a fused mapping: its tree, and what is in each memory while time passes."""
     valid = document["valid"].flag()
     einsums = document["einsums"].entries()
-    rows: list[Sequence[Cell]] = [
-        (
-            each["einsum"].text(),
-            *(
-                (count_text(each[key].count()), each[key].count())
-                for key in ("visits", "n_instances", "cycles")
-            ),
-            (energy_text(each["energy_pj"].number()), each["energy_pj"].number()),
-        )
-        for each in einsums
-    ]
-    parts = [
-        (
-            each["einsum"].text(),
-            [
-                *(
-                    (memory["name"].text(), memory["energy_pj"].number())
-                    for memory in each["memories"].entries()
-                ),
-                (ARITHMETIC, each["compute_energy_pj"].number()),
-            ],
-        )
-        for each in einsums
-    ]
-    memories = dict.fromkeys(
-        room["memory"].text()
-        for each in einsums
-        for room in each["room"].entries()
-        if room["usable_words"].raw is not None
-    )
-    stored: list[Sequence[Cell]] = [
-        (each["tensor"].text(), each["memory"].text(), count_text(each["depth"].count()))
-        for each in document["stored"].entries()
-    ]
-    room_text = "Each column is an Einsum, as wide as its cycles. The line is the memory's capacity."
+    parts = [(each["einsum"].text(), _fused_energies(each)) for each in einsums]
     return Page(
         f"Fused mapping of {document['workload'].text()}",
         "VALID" if valid else "INVALID",
@@ -288,33 +254,51 @@ def fused_page(document: Value) -> Page:
         (
             *violation_sections(document),
             Section("Tree", lines=list(_tree_lines(document["tree"].entries(), 0))),
-            Section(
-                "Room over time",
-                room_text,
-                [Figure(partial(_room_scene, einsums, memory), memory) for memory in memories],
-                [Table("Tiles in limited memories", ROOM_HEADINGS, list(_room_rows(einsums)))],
-                is_folded=True,
-            ),
+            _room_section(einsums),
             Section(
                 "Energy by Einsum",
                 figures=[Figure(partial(_stacked_scene, "Energy by Einsum", parts), _first_of(parts))],
             ),
-            Section(
-                "Einsums",
-                "One instance, over all visits.",
-                tables=[
-                    Table("Einsums", ("Einsum", ">Visits", ">Instances", ">Cycles", ">Energy"), rows),
-                    *(
-                        [Table("Stored on chip", ("Tensor", "Memory", ">Loops above"), stored)]
-                        if stored
-                        else []
-                    ),
-                ],
-            ),
+            _fused_section(document),
             notes_section(document),
             run_section(document),
         ),
     )
+
+
+def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
+    """Return the energy of each memory, and of the arithmetic."""
+    memories = einsum["memories"].entries()
+    energies = [(memory["name"].text(), memory["energy_pj"].number()) for memory in memories]
+    return [*energies, (ARITHMETIC, einsum["compute_energy_pj"].number())]
+
+
+def _room_section(einsums: Sequence[Value]) -> Section:
+    rooms = [room for each in einsums for room in each["room"].entries()]
+    limited = [room["memory"].text() for room in rooms if room["usable_words"].raw is not None]
+    return Section(
+        "Room over time",
+        "Each column is an Einsum, as wide as its cycles. The line is the memory's capacity.",
+        [Figure(partial(_room_scene, einsums, memory), memory) for memory in dict.fromkeys(limited)],
+        [Table("Tiles in limited memories", ROOM_HEADINGS, list(_room_rows(einsums)))],
+        is_folded=True,
+    )
+
+
+def _fused_section(document: Value) -> Section:
+    rows: list[Sequence[Cell]] = []
+    for each in document["einsums"].entries():
+        counts = [each[key].count() for key in ("visits", "n_instances", "cycles")]
+        energy = each["energy_pj"].number()
+        figures = [(count_text(count), count) for count in counts]
+        rows.append((each["einsum"].text(), *figures, (energy_text(energy), energy)))
+    stored: list[Sequence[Cell]] = [
+        (each["tensor"].text(), each["memory"].text(), count_text(each["depth"].count()))
+        for each in document["stored"].entries()
+    ]
+    tables = [Table("Einsums", ("Einsum", ">Visits", ">Instances", ">Cycles", ">Energy"), rows)]
+    tables += [Table("Stored on chip", ("Tensor", "Memory", ">Loops above"), stored)] if stored else []
+    return Section("Einsums", "One instance, over all visits.", tables=tables)
 
 
 ROOM_HEADINGS = ("While", "Memory", "Tensor", "Kind", ">Words")
@@ -376,23 +360,9 @@ def _tile_segment(tile: Value, inks: dict[str, Ink]) -> Segment:
 def comparison_page(document: Value) -> Page:
     """Return the report of ``compare``: how close each mapper came to the optimum, and when."""
     units, objective = document["units"].text(), document["objective"].text()
-    mappers = document["mappers"].entries()
     proven = document["proven"].flag()
     reference = "the proven optimum" if proven else "a bound: the optimum is not proven"
-    distances = [distance for distance, _ in document["first_within"].items()]
-    within = [f">{distance} %" for distance in distances]
-    rows = [
-        _mapper_row("tilewright", document, units, distances),
-        *(_mapper_row(each["name"].text(), each, units, distances) for each in mappers),
-    ]
-    ratios = [
-        Bar(each["name"].text(), [Segment(each["ratio"].number(), "s0", "")], f"{each['ratio'].number():.4f}")
-        for each in mappers
-        if each["ratio"].raw is not None
-    ]
-    remarks: list[Sequence[Cell]] = [
-        (each["name"].text(), each["remark"].text()) for each in mappers if each["remark"]
-    ]
+    ratios = list(_ratio_bars(document))
     return Page(
         f"Mappers on {document['case'].text()}",
         document["status"].text(),
@@ -413,26 +383,39 @@ def comparison_page(document: Value) -> Page:
             ),
             Section(
                 "Ratio to the optimum" if proven else "Ratio to the bound",
-                figures=[Figure(lambda width: bars_scene("Value over the reference", ratios, width))]
-                if ratios
-                else (),
+                figures=[Figure(partial(bars_scene, "Value over the reference", ratios))] if ratios else (),
             ),
-            Section(
-                "Mappers",
-                "The last columns: when a value first was so close to the reference.",
-                tables=[
-                    Table(
-                        "Mappers",
-                        ("Mapper", f">{objective}", ">Ratio", ">Time", ">Evaluations", *within),
-                        rows,
-                    )
-                ],
-            ),
-            Section("Remarks", tables=[Table("", ("Mapper", "Remark"), remarks)] if remarks else ()),
+            *_mapper_sections(document),
             notes_section(document),
             run_section(document),
         ),
     )
+
+
+def _ratio_bars(document: Value) -> Iterator[Bar]:
+    for each in document["mappers"].entries():
+        if each["ratio"].raw is not None:
+            ratio = each["ratio"].number()
+            yield Bar(each["name"].text(), [Segment(ratio, "s0", "")], f"{ratio:.4f}")
+
+
+def _mapper_sections(document: Value) -> Iterator[Section]:
+    units, mappers = document["units"].text(), document["mappers"].entries()
+    distances = [distance for distance, _ in document["first_within"].items()]
+    headings = ("Mapper", f">{document['objective'].text()}", ">Ratio", ">Time", ">Evaluations")
+    rows = [
+        _mapper_row("tilewright", document, units, distances),
+        *(_mapper_row(each["name"].text(), each, units, distances) for each in mappers),
+    ]
+    table = Table("Mappers", (*headings, *(f">{distance} %" for distance in distances)), rows)
+    yield Section(
+        "Mappers", "The last columns: when a value first was so close to the reference.", (), [table]
+    )
+    remarks: list[Sequence[Cell]] = [
+        (each["name"].text(), each["remark"].text()) for each in mappers if each["remark"]
+    ]
+    if remarks:
+        yield Section("Remarks", tables=[Table("What mappers say", ("Mapper", "Remark"), remarks)])
 
 
 def _mapper_row(name: str, run: Value, units: str, distances: Sequence[str]) -> Sequence[Cell]:
@@ -605,50 +588,17 @@ def assignment_page(document: Value) -> Page:
     """Return the report of ``assign``: the method of each layer, and what it costs."""
     unit, status = document["unit"].text(), document["status"].text()
     layers = document["layers"].entries()
-    total = _cost(document["total"], unit)
-    verdict = f"Total {total}, bound {_cost(document['bound'], unit)}."
+    verdict = f"Total {_cost(document['total'], unit)}, bound {_cost(document['bound'], unit)}."
     if status == "INFEASIBLE":
         verdict = "No assignment is allowed. This is proven."
-    bars = [
-        Bar(
-            f"{layer['name'].text()}: {layer['method'].text()}",
-            [
-                Segment(layer["execution"].number(), "s0", "execution"),
-                Segment(layer["transition"].number(), "s1", "transition"),
-            ],
-            _costs(layer["execution"].number() + layer["transition"].number()),
-        )
-        for layer in layers[:MOST_BARS]
-    ]
-    rows: list[Sequence[Cell]] = [
-        (
-            layer["name"].text(),
-            layer["method"].text(),
-            *((_costs(layer[key].number()), layer[key].number()) for key in ("execution", "transition")),
-            layer["alternative"]["method"].text()
-            if layer["alternative"]
-            else layer["runner_up"].text() or NOTHING,
-            _costs(layer["alternative"]["margin"].number()) if layer["alternative"] else NOTHING,
-        )
-        for layer in layers
-    ]
-    policies = [
-        Bar(each["name"].text(), [Segment(each["total"].number(), "s0", "")], _costs(each["total"].number()))
-        for each in document["policies"].entries()
-        if each["total"].raw is not None
-    ]
-    if document["total"].raw is not None and policies:
-        policies.insert(0, Bar("this assignment", [Segment(document["total"].number(), "s2", "")], total))
+    costs, policies = list(map(_layer_bar, layers[:MOST_BARS])), list(_policy_bars(document))
     key: list[tuple[str, Ink]] = [("execution", "s0"), ("transition", "s1")]
-    facts = [("Total", total), ("Bound", _cost(document["bound"], unit))]
-    facts += [
-        (name.capitalize(), _cost(document[name], unit)) for name in ("execution", "transition", "margin")
-    ]
+    facts = [(name.capitalize(), _cost(document[name], unit)) for name in ASSIGNED_FIGURES]
     facts += [
         ("Solved by", document["method_used"].text()),
         ("Time", seconds_text(document["seconds"].number())),
     ]
-    headings = ("Layer", "Method", f">Execution ({unit})", f">Transition ({unit})", "Runner-up", ">Margin")
+    drawn = Figure(lambda width: bars_scene("Costs by layer", costs, width, key), _first_of(layers))
     return Page(
         f"Assignment of {document['network'].text() or 'a network'}",
         status,
@@ -656,24 +606,48 @@ def assignment_page(document: Value) -> Page:
         facts,
         (
             *reason_sections(document["reasons"].entries()),
-            Section(
-                "Costs by layer",
-                f"In {unit}.",
-                [Figure(lambda width: bars_scene("Costs by layer", bars, width, key), _first_of(layers))]
-                if bars
-                else (),
-            ),
+            Section("Costs by layer", f"In {unit}.", [drawn]) if costs else Section(""),
             Section(
                 "Against naive rules",
-                figures=[Figure(lambda width: bars_scene("Totals of naive rules", policies, width))]
-                if policies
-                else (),
+                figures=[Figure(partial(bars_scene, "Totals of naive rules", policies))] if policies else (),
             ),
-            Section("Layers", tables=[Table("Layers", headings, rows)] if rows else ()),
+            _assigned_section(layers, unit),
             notes_section(document),
             run_section(document),
         ),
     )
+
+
+ASSIGNED_FIGURES = ("total", "bound", "execution", "transition", "margin")
+
+
+def _layer_bar(layer: Value) -> Bar:
+    execution, transition = layer["execution"].number(), layer["transition"].number()
+    segments = [Segment(execution, "s0", "execution"), Segment(transition, "s1", "transition")]
+    return Bar(f"{layer['name'].text()}: {layer['method'].text()}", segments, _costs(execution + transition))
+
+
+def _policy_bars(document: Value) -> Iterator[Bar]:
+    """Yield the totals of naive rules, after that of the assignment."""
+    policies = [each for each in document["policies"].entries() if each["total"].raw is not None]
+    if policies and document["total"].raw is not None:
+        total = document["total"].number()
+        yield Bar("this assignment", [Segment(total, "s2", "")], _costs(total))
+    for each in policies:
+        total = each["total"].number()
+        yield Bar(each["name"].text(), [Segment(total, "s0", "")], _costs(total))
+
+
+def _assigned_section(layers: Sequence[Value], unit: str) -> Section:
+    rows: list[Sequence[Cell]] = []
+    for layer in layers:
+        other, figures = layer["alternative"], [layer[key].number() for key in ("execution", "transition")]
+        second = other["method"].text() if other else layer["runner_up"].text() or NOTHING
+        margin = _costs(other["margin"].number()) if other else NOTHING
+        costs = [(_costs(figure), figure) for figure in figures]
+        rows.append((layer["name"].text(), layer["method"].text(), *costs, second, margin))
+    headings = ("Layer", "Method", f">Execution ({unit})", f">Transition ({unit})", "Runner-up", ">Margin")
+    return Section("Layers", tables=[Table("Layers", headings, rows)] if rows else ())
 
 
 def _cost(value: Value, unit: str) -> str:
