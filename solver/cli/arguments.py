@@ -543,6 +543,12 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     )
     _add_flag(
         parser,
+        "--price-constraints",
+        "say what each constraint costs, as `explain` does, for "
+        f"{EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit",
+    )
+    _add_flag(
+        parser,
         "--pareto",
         "find the energy-latency front: every mapping that no other one dominates; "
         "--time-limit applies to the whole front",

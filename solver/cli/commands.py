@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,6 +51,8 @@ from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_f
 from solver.result import Phase, Progress, Reason, Result, Status, Termination
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
     from model.sparsity import Sparsity
@@ -62,9 +64,18 @@ if TYPE_CHECKING:
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
+    from solver.result import Options
     from solver.sensitivity import Effect
 
-SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "check", "sensitivity")
+SINGLE = (
+    "objective",
+    "mapping",
+    "mapped-spec",
+    "certificate",
+    "check",
+    "sensitivity",
+    "price-constraints",
+)
 """Options about one best mapping, which `map --pareto` refuses."""
 
 UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
@@ -97,15 +108,41 @@ def map_command(arguments: argparse.Namespace) -> int:
     mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
     code, check = _checked(mapspace, result, arguments) if arguments.check else (EXIT_OPTIMAL, None)
-    deliver(_map_steps(loaded, result, effects, check, spec_text, arguments))
+    is_priced = arguments.price_constraints and result.mapping is not None
+    costs = _constraint_costs(mapspace, arguments) if is_priced else None
+    deliver(_map_steps(loaded, result, _Further(effects, check, costs), spec_text, arguments))
     return code or EXIT_OF_STATUS[result.status]
+
+
+@dataclass(frozen=True)
+class _Further:
+    """What was asked for beside a result; None where it was not."""
+
+    effects: Sequence[Effect] | None
+    check: str | None
+    costs: CostReport | None
+
+
+def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> CostReport:
+    """Search without each constraint; an interrupt ends that with what is known."""
+    from solver.explain import constraint_costs
+    from solver.fallback import map_from
+
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return constraint_costs(mapspace, _explain_options(arguments), map_from, *callbacks)
+
+
+def _explain_options(arguments: argparse.Namespace) -> Options:
+    """Return options of searches without constraints, which have a time limit."""
+    options = search_options(arguments)
+    has_limit = options.time_limit_s is not None
+    return options if has_limit else replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
 
 
 def _map_steps(
     loaded: LoadedSpec,
     result: Result,
-    effects: Sequence[Effect] | None,
-    check: str | None,
+    further: _Further,
     spec_text: str,
     arguments: argparse.Namespace,
 ) -> Iterator[Step]:
@@ -113,19 +150,26 @@ def _map_steps(
     from solver.report.document import result_document
     from solver.report.mapping_picture import draw_mapping
     from solver.report.reading import as_value
-    from solver.report.text import print_result
+    from solver.report.reasons import costs_document, print_costs
+    from solver.report.text import print_result, title
 
-    mapspace = loaded.mapspace
+    mapspace, check, costs = loaded.mapspace, further.check, further.costs
     places = places_of(loaded.document) if result.reasons else {}
     outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
-    yield from report_steps(
-        lambda console: print_result(console, mapspace, result, places, effects or (), arguments.verbose),
-        arguments,
-        *outputs,
+
+    def show(console: Console) -> None:
+        print_result(console, mapspace, result, places, further.effects or (), arguments.verbose)
+        if costs is not None:
+            console.print(title("Constraints"))
+            print_costs(console, costs)
+        if check is not None:
+            console.print(check)
+
+    priced = None if costs is None else costs_document(costs)
+    yield from report_steps(show, arguments, *outputs)
+    yield from document_steps(
+        lambda: result_document(mapspace, result, further.effects, check, priced), arguments
     )
-    if check is not None:
-        yield from report_steps(lambda console: console.print(check), arguments, *outputs)
-    yield from document_steps(lambda: result_document(mapspace, result, effects, check), arguments)
     yield from mapping_steps(arguments, loaded, result.mapping, spec_text)
     lack = "" if result.mapping is not None else "mapping"
     yield from plot_steps(
@@ -354,10 +398,7 @@ def _explain(
         diagnosis = diagnose(mapspace, should_stop, time_s)
         if diagnosis.verdict is Verdict.INFEASIBLE:
             return diagnosis.reasons, None
-        options = search_options(arguments)
-        if options.time_limit_s is None:
-            options = replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
-        report = constraint_costs(mapspace, options, map_from, on_progress, should_stop)
+        report = constraint_costs(mapspace, _explain_options(arguments), map_from, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proved what the diagnosis could not decide in its time.

@@ -61,10 +61,11 @@ def result_document(
     result: Result,
     effects: Sequence[Effect] | None = None,
     check: str | None = None,
+    constraints: Document | None = None,
 ) -> Document:
     """Return the document of a search; without a mapping its figures are None.
 
-    `check` is the verdict of the checker of certificates, if it was asked.
+    `check` is the verdict of the checker of certificates, if it was asked; `constraints` say what each costs.
     """
     return {
         "kind": "map",
@@ -82,6 +83,7 @@ def result_document(
         "statistics": asdict(result.statistics),
         **background(mapspace, result.reasons),
         "check": check,
+        "constraints": constraints,
         "sensitivity": None if effects is None else list(map(effect_document, effects)),
     }
 

@@ -50,6 +50,7 @@ def mapping_page(document: Value) -> Page:
     title = " on ".join(filter(None, (document["problem"].text() or "Einsum", architecture)))
     status, verdict = _verdict(document)
     found = [] if shown is None else list(_mapping_sections(document, shown))
+    priced = document.get("constraints")
     return Page(
         title,
         status,
@@ -60,6 +61,7 @@ def mapping_page(document: Value) -> Page:
             *violation_sections(document),
             *found,
             *sensitivity_sections(document),
+            *(cost_sections(priced, document["objective"].text()) if priced else ()),
             notes_section(document),
             sources_section(document),
             work_section(document),
@@ -578,34 +580,11 @@ def _front_scene(points: Sequence[Value], width: float) -> Scene:
 
 def explanation_page(document: Value) -> Page:
     """Return the report of ``explain``: the conflicts, or what each constraint costs."""
-    status = document["status"].text()
-    rows: list[Sequence[Cell]] = []
-    bars = []
-    for clause in document["without"].entries():
-        least, most = clause["least"].number(), clause["most"]
-        cost = _range_text(least, None if most.raw is None else most.number())
-        cells = _cost_cells(clause)
-        rows.append(
-            (clause["text"].text(), ", ".join(clause["sources"].texts()) or NOTHING, *cells, (cost, least))
-        )
-        if cost != FREE:
-            bars.append(Bar(clause["text"].text(), [Segment(least, "s0", cost)], cost))
-    if document["with_all"]:
-        rows.insert(0, ("(with all constraints)", "", *_cost_cells(document["with_all"]), NOTHING))
-    objective = document["objective"].text()
+    status, objective = document["status"].text(), document["objective"].text()
     verdict = "No mapping satisfies all constraints." if status == "INFEASIBLE" else "No mapping was found."
-    if rows and document["with_all"]["value"].raw is not None:
+    if document["with_all"] and document["with_all"]["value"].raw is not None:
         best = value_text(document["with_all"]["value"], document["units"].text())
         verdict = f"With all constraints: {objective} {best}."
-    headings = ("Without", "At", ">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Cost")
-    costs = Section(
-        "What each constraint costs",
-        f"Improvement of the best {objective} if only this constraint is dropped.",
-        [Figure(lambda width: bars_scene("Cost of each constraint", bars, width))] if bars else (),
-        [Table("The optimum with all constraints, and without each", headings, rows)] if rows else (),
-    )
-    left_out = [(text,) for text in document["left_out"].texts()]
-    untried = [Table("Constraints left untried", ("Constraint",), left_out)] if left_out else []
     return Page(
         f"Constraints of {document['problem'].text() or 'an Einsum'}",
         status,
@@ -613,12 +592,38 @@ def explanation_page(document: Value) -> Page:
         (("Counting rule", document["counting"].text()),),
         (
             *reason_sections(document["reasons"].entries()),
-            costs if rows else Section(""),
-            Section("Left untried", tables=untried),
+            *cost_sections(document, objective),
             notes_section(document),
             run_section(document),
         ),
     )
+
+
+def cost_sections(document: Value, objective: str) -> Iterator[Section]:
+    """Yield what each constraint costs, and the constraints that were left untried."""
+    rows: list[Sequence[Cell]] = []
+    bars = []
+    for clause in document["without"].entries():
+        least, most = clause["least"].number(), clause["most"]
+        cost = _range_text(least, None if most.raw is None else most.number())
+        places = ", ".join(clause["sources"].texts()) or NOTHING
+        rows.append((clause["text"].text(), places, *_cost_cells(clause), (cost, least)))
+        if cost != FREE:
+            bars.append(Bar(clause["text"].text(), [Segment(least, "s0", cost)], cost))
+    if document["with_all"]:
+        rows.insert(0, ("(with all constraints)", "", *_cost_cells(document["with_all"]), NOTHING))
+        yield Section(
+            "What each constraint costs",
+            f"Improvement of the best {objective} if only this constraint is dropped.",
+            [Figure(partial(bars_scene, "Cost of each constraint", bars))] if bars else (),
+            [Table("The optimum with all constraints, and without each", CONSTRAINT_HEADINGS, rows)],
+        )
+    left_out = [(text,) for text in document["left_out"].texts()]
+    if left_out:
+        yield Section("Left untried", tables=[Table("Constraints left untried", ("Constraint",), left_out)])
+
+
+CONSTRAINT_HEADINGS = ("Without", "At", ">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Cost")
 
 
 def _range_text(least: float, most: float | None) -> str:

@@ -153,11 +153,18 @@ def explanation_document(
         "status": Status.INFEASIBLE.value if baseline is None else baseline.status.value,
         **picked(baseline, "objective", "objectives"),
         "units": None if baseline is None else UNITS[baseline.objective],
-        "with_all": None if baseline is None else _outcome(baseline),
-        "without": [] if report is None else list(map(_clause, report.clauses)),
-        "left_out": [] if report is None else [statement.text for statement in report.left_out],
+        **costs_document(report),
         "reasons": list(map(reason_document, reasons)),
         "notes": plain(mapspace.notes),
+    }
+
+
+def costs_document(report: CostReport | None) -> Document:
+    """Return what each constraint costs; nothing without a report."""
+    return {
+        "with_all": None if report is None else _outcome(report.baseline),
+        "without": [] if report is None else list(map(_clause, report.clauses)),
+        "left_out": [] if report is None else [statement.text for statement in report.left_out],
     }
 
 

@@ -25,7 +25,11 @@ def specs(working_directory):
 
 
 COMMANDS = {
-    "map": (0, ["map", "row.yaml", "--check", "--sensitivity", "--jobs", "1"], "VALID: "),
+    "map": (
+        0,
+        ["map", "row.yaml", "--check", "--sensitivity", "--price-constraints", "--jobs", "1"],
+        "What each constraint costs",
+    ),
     "map in no time": (5, ["map", "row.yaml", "--time-limit", "0", "--jobs", "1"], "No mapping was found."),
     "front": (0, ["map", "row.yaml", "--pareto", "--jobs", "1"], "the complete front"),
     "explain": (0, ["explain", "row.yaml", "--time-limit", "2", "--jobs", "1"], "What each constraint costs"),
