@@ -391,24 +391,39 @@ def sensitivity_sections(document: Value) -> Iterator[Section]:
     effects = document.get("sensitivity").entries()
     if not effects:
         return
-    units = document["units"].text()
-    bars, rows = [], []
+    units, bars = document["units"].text(), list(map(_effect_bar, filter(_matters, effects)))
+    rows = []
     for effect in effects:
-        factor, ratio = effect["factor"].number(), effect["ratio"]
-        name = f"{effect['level'].text()} {effect['resource'].text().replace('_', ' ')} × {factor:g}"
-        status = effect["status"].text()
-        text = f"{ratio.number():.4f}" if ratio.raw is not None else status
-        bars.append(Bar(name, [Segment(ratio.number(), "s0", name)] if ratio.raw is not None else [], text))
-        value = value_text(effect["value"], units)
-        rows.append((name, f"{effect['limit'].number():,g}", status, value, text))
+        ratio = effect["ratio"]
+        text = f"{ratio.number():.4f}" if ratio.raw is not None else NOTHING
+        limit, value = f"{effect['limit'].number():,g}", value_text(effect["value"], units)
+        rows.append((_effect_name(effect), limit, effect["status"].text(), value, text))
     headings = ("Change", ">Limit then", "Status", ">Best value", ">Ratio")
+    key: list[tuple[str, Ink]] = [("worse", "s1"), ("better", "s2")]
     yield Section(
         "Sensitivity",
-        f"The optimum of {document['objective'].text()} with one limit changed, over that of this hardware.",
-        [Figure(lambda width: bars_scene("Optimum under other limits", bars, width))],
+        f"How the optimum of {document['objective'].text()} changes with one limit"
+        + (", where it does." if bars else ": not at all."),
+        [Figure(lambda width: bars_scene("Change of the optimum", bars, width, key))] if bars else (),
         [Table("With unchanged energies per access", headings, rows)],
         is_folded=True,
     )
+
+
+def _effect_name(effect: Value) -> str:
+    level, resource = effect["level"].text(), effect["resource"].text().replace("_", " ")
+    return f"{level} {resource} × {effect['factor'].number():g}"
+
+
+def _matters(effect: Value) -> bool:
+    """Whether a limit is known to change the optimum."""
+    return effect["ratio"].raw is not None and effect["ratio"].number() != 1
+
+
+def _effect_bar(effect: Value) -> Bar:
+    change = effect["ratio"].number() - 1
+    text = f"{change * 100:+.2f} %" + ("" if effect["status"].text() == "OPTIMAL" else ", not proven")
+    return Bar(_effect_name(effect), [Segment(abs(change), "s1" if change > 0 else "s2", text)], text)
 
 
 def sources_section(document: Value) -> Section:
