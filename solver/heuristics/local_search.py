@@ -8,8 +8,9 @@ import numpy as np
 
 from model.architecture import StorageLevel
 from model.cost.batch import MappingBatch
+from model.extents import ANY
 from model.mapspace import Mapspace
-from solver.heuristics.pricing import Pricing
+from solver.heuristics.pricing import BatchPrices, Pricing
 from solver.heuristics.sampling import (
     RandomMoves,
     factor_moves,
@@ -52,14 +53,21 @@ class GreedyDescent:
             start = valid_starts(pricing, random, 1)
 
 
+MOST_REORDERED = 48
+"""Mappings with another factor, where it may be any, whose loop orders are changed as well: the best ones."""
+
+MOST_SETTLED = 32
+"""Mappings at the end of a run that are priced exactly where prices are estimates."""
+
+
 class _Descent:
-    """One descent: the mapping where it stands, and its score."""
+    """One descent: the mapping where it stands, and its score, with remainders estimated."""
 
     def __init__(self, mapspace: Mapspace, pricing: Pricing, start: MappingBatch) -> None:
         self._mapspace = mapspace
         self._pricing = pricing
         self._current = start
-        self._score = float(pricing.price_batch(start).scores[0])
+        self._score = float(pricing.estimate_batch(start).scores[0])
 
     def run(self) -> None:
         """Pass over all nodes until a pass does not help."""
@@ -69,6 +77,14 @@ class _Descent:
             for target in reversed(range(len(self._mapspace.architecture.nodes))):
                 self._fill(target)
             self._improve(keep_moves(self._current, 0, self._pricing.rules))
+        around = self._neighbours()
+        self._pricing.settle(around, self._pricing.estimate_batch(around), MOST_SETTLED)
+
+    def _neighbours(self) -> MappingBatch:
+        """Return the mapping and those with one other factor."""
+        nodes = range(len(self._mapspace.architecture.nodes))
+        moves = (factor_moves(self._current, 0, self._mapspace, node) for node in nodes)
+        return joined([self._current, *moves])
 
     def _fill(self, target: int) -> None:
         """Move factors into the node `target` as long as that helps."""
@@ -77,7 +93,8 @@ class _Descent:
 
     def _improve(self, candidates: MappingBatch) -> bool:
         """Step to the best of `candidates` if it is better."""
-        scores = self._pricing.price_batch(candidates).scores
+        prices = self._pricing.estimate_batch(candidates)
+        scores = prices.scores
         best = int(np.argmin(scores)) if len(scores) else 0
         if not len(scores) or scores[best] >= self._score:
             return False
@@ -86,6 +103,9 @@ class _Descent:
 
     def _moves_to(self, target: int) -> MappingBatch:
         moved = joined([self._current, factor_moves(self._current, 0, self._mapspace, target)])
+        if self._mapspace.factors == ANY and len(moved) > MOST_REORDERED:
+            scores = self._pricing.estimate_batch(moved).scores
+            moved = moved.part(np.argsort(scores, kind="stable")[:MOST_REORDERED])
         return joined([moved, *self._reordered(moved, target)])
 
     def _reordered(self, moved: MappingBatch, target: int) -> Iterator[MappingBatch]:
@@ -129,10 +149,10 @@ class Annealing:
 
     def _run(self, pricing: Pricing, random: np.random.Generator, moves: RandomMoves, steps: int) -> None:
         current = valid_starts(pricing, random, self._chains)
-        scores = pricing.price_batch(current).scores
+        scores = pricing.estimate_batch(current).scores
         for temperature in np.geomspace(self._hottest, self._coldest, steps):
             proposed = moves.apply(current, random)
-            offered = pricing.price_batch(proposed).scores
+            offered = pricing.estimate_batch(proposed).scores
             least = scores * np.exp(temperature * random.exponential(size=len(scores)))
             accepted = offered <= least
             scores = np.where(accepted, offered, scores)
@@ -142,3 +162,4 @@ class Annealing:
                 np.where(where, proposed.order, current.order),
                 np.where(where, proposed.keep, current.keep),
             )
+        pricing.settle(current, BatchPrices(np.isfinite(scores), scores[:, None]), MOST_SETTLED)
