@@ -159,20 +159,16 @@ class Pricing:
         """
         if self.mapspace.factors == PERFECT or self._evaluator is None:
             return self.price_batch(batch)
-        prices = self._in_chunks(batch, self._estimated_chunk)
-        least = float(prices.scores.min(initial=np.inf))
-        if least < self._least_estimate:
-            self._least_estimate = least
-            self.settle(batch, prices, 1)
-        return prices
+        return self._in_chunks(batch, self._estimated_chunk)
 
     def settle(self, batch: MappingBatch, prices: BatchPrices, most: int) -> None:
-        """Price the best of mappings whose `prices` are estimates exactly, `most` of them; they count once."""
+        """Price the `most` best of mappings exactly whose `prices` are estimates; they count once."""
         if self.mapspace.factors == PERFECT:
             return
         rows = np.flatnonzero(prices.allowed)
         for row in rows[np.argsort(prices.scores[rows], kind="stable")[:most]]:
-            self.check_budget()
+            if self.seconds_left <= 0:
+                raise BudgetSpent
             one = batch.part(np.array([row]))
             energy, cycles = self._costs_one_by_one(one)
             self._consider(one, self._values(energy, cycles)[:, 0], energy, cycles)
@@ -242,7 +238,12 @@ class Pricing:
     def _estimated_chunk(self, batch: MappingBatch) -> tuple[Booleans, Doubles]:
         assert self._evaluator is not None
         energy, cycles = self._costs(batch, self._batch_costs(self._evaluator.estimate))
-        return np.isfinite(energy), self._values(energy, cycles)
+        prices = BatchPrices(np.isfinite(energy), self._values(energy, cycles))
+        least = float(prices.scores.min(initial=np.inf))
+        if least < self._least_estimate:
+            self._least_estimate = least
+            self.settle(batch, prices, 1)
+        return prices.allowed, prices.values
 
     def _values(self, energy: Doubles, cycles: Doubles) -> Doubles:
         return np.stack([objective_value(name, energy, cycles) for name in self.objectives], axis=1)

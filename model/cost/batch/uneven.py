@@ -138,7 +138,8 @@ class UnevenNest:
 
     def steps(self, position: int) -> Integers:
         """Steps of the temporal loops above a node, shape ``(mappings,)``: those of its first instance."""
-        fanouts, ones = frozenset(self.architecture.fanout_indices), np.ones_like(self.factors[0, 0])
+        fanouts = frozenset(self.architecture.fanout_indices)
+        ones: Integers = np.ones(self.factors.shape[2], dtype=np.int64)
         steps = ones
         for dim, bound in enumerate(self.problem.bounds):
             (share,) = self.dealt(dim, [Kind(ones * bound, ones)], -1, position, fanouts)
