@@ -6,15 +6,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
-from model.extents import PERFECT, Extents, Factors
+from model.extents import ANY, PERFECT, Extents, Factors
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules
 
 
 def allowed_factors(
     rules: Iterable[FactorRule], dim: str, bound: int, kind: Factors = PERFECT
-) -> tuple[int, ...]:
-    """Return the factors of `bound` that a node's rules allow to a dimension, ascending."""
+) -> Sequence[int]:
+    """Return the factors of `bound` that a node's rules allow to a dimension, ascending; a range of any."""
     of_dim = [rule for rule in rules if rule.dim == dim]
+    if kind == ANY:
+        lowest = max((rule.value for rule in of_dim if rule.relation != "<="), default=1)
+        highest = min((rule.value for rule in of_dim if rule.relation != ">="), default=bound)
+        return range(max(lowest, 1), min(highest, bound) + 1)
     factors = Extents(bound, kind).values
     return tuple(factor for factor in factors if all(rule.allows(factor) for rule in of_dim))
 
