@@ -66,6 +66,7 @@ class Encoding:
         self.model = self.checked.model
         self.literals: dict[Constraint, Variable] = {}
         self._counts: dict[tuple[object, ...], _Count] = {}
+        self._exact = set[Parallelism]()
         self.of = factor_model(self.checked, mapspace)
         self.factors = self.of.factors
         self.tiles = [{dim: self.of.tile(position, dim) for dim in self.dims} for position in self.positions]
@@ -331,22 +332,41 @@ class Encoding:
         return {dim: self.of.value(extent, dim, most) for dim, extent in self.tiles[level].items()}
 
     def _use_units(self, constraint: Parallelism, literal: Variable) -> None:
-        if isinstance(self.of, AnyFactors):
-            self._use_any_units(self.of, constraint, literal)
+        if self.mapspace.factors == ANY:
+            self._use_any_units(constraint, literal)
             return
         self._use_perfect_units(constraint, literal)
 
-    def _use_any_units(self, factors: AnyFactors, constraint: Parallelism, literal: Variable) -> None:
-        """Lower the units along each dimension, so that any product above the limit is below twice that."""
-        least = constraint.least
-        if least > self.largest_limit:
-            return
+    def _use_any_units(self, constraint: Parallelism, literal: Variable) -> None:
+        """Ask for as many units as if last tiles used as many as full ones, which is exact with one fanout."""
+        if constraint.least <= self.largest_limit:
+            fanouts = self.mapspace.architecture.fanout_indices
+            children = (self.factors[node, dim] for node in fanouts for dim in self.dims)
+            some = self._some((factor[0] for factor in children), constraint.least)
+            self.model.add(some >= constraint.least).only_enforce_if(literal)
+
+    def use_units_of_last_tiles(self, constraint: Parallelism) -> bool:
+        """Ask for units that are in use, whether tiles are full or not; False if that is asked for already."""
+        of = self.of
+        if (
+            not isinstance(of, AnyFactors)
+            or constraint in self._exact
+            or constraint.least > self.largest_limit
+        ):
+            return False
+        self._exact.add(constraint)
+        some = self._some((of.units(dim) for dim in self.dims), constraint.least)
+        self.model.add(some >= constraint.least).only_enforce_if(self.literals[constraint])
+        return True
+
+    def _some(self, factors: Iterable[Expression], least: int) -> Variable:
+        """Return a product, or less: lowering factors brings any above `least` below twice that."""
         lowered = []
-        for dim in self.dims:
-            units = self.model.new_int_var(1, least, f"u_{dim}")
-            self.model.add(units <= factors.units(dim))
-            lowered.append(units)
-        self.model.add(self._product(lowered, 2 * least) >= least).only_enforce_if(literal)
+        for factor in factors:
+            own = self.model.new_int_var(1, least, "u")
+            self.model.add(own <= factor)
+            lowered.append(own)
+        return self._product(lowered, 2 * least)
 
     def _use_perfect_units(self, constraint: Parallelism, literal: Variable) -> None:
         """Compare rounded logarithms; this is exact while the scale separates `least` from one less."""
@@ -540,6 +560,8 @@ class Feasibility:
             case Mesh():
                 escapes = self._fewer_children(constraint, values)
             case Parallelism():
+                if self._encoding.use_units_of_last_tiles(constraint):
+                    return
                 escapes = self._more_units(values)
             case FactorLimit() | SpatialOrder() | Split() | Keeping() | Whole():
                 raise ModelError("CP-SAT's answer breaks a constraint of the model")
