@@ -14,13 +14,22 @@ def allowed_factors(
     rules: Iterable[FactorRule], dim: str, bound: int, kind: Factors = PERFECT
 ) -> Sequence[int]:
     """Return the factors of `bound` that a node's rules allow to a dimension, ascending; a range of any."""
-    of_dim = [rule for rule in rules if rule.dim == dim]
     if kind == ANY:
-        lowest = max((rule.value for rule in of_dim if rule.relation != "<="), default=1)
-        highest = min((rule.value for rule in of_dim if rule.relation != ">="), default=bound)
-        return range(max(lowest, 1), min(highest, bound) + 1)
+        least, most = factor_range(rules, dim, bound)
+        return range(least, most + 1)
+    of_dim = [rule for rule in rules if rule.dim == dim]
     factors = Extents(bound, kind).values
     return tuple(factor for factor in factors if all(rule.allows(factor) for rule in of_dim))
+
+
+def factor_range(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[int, int]:
+    """Return the least and the largest factor that a node's rules allow where loops may have any factors.
+
+    The first exceeds the second if there is none.
+    """
+    own = [rule for rule in rules if rule.dim == dim]
+    least = max([1, *(rule.value for rule in own if rule.relation != "<=")])
+    return least, min([bound, *(rule.value for rule in own if rule.relation != ">=")])
 
 
 @dataclass(frozen=True)

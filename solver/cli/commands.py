@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from model.extents import ANY
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
@@ -66,6 +67,10 @@ SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
 
 UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
 """Options of `evaluate` that a fused mapping refuses."""
+
+
+UNPRICED = "{}; what constraints cost is not searched with remainders yet: --factors perfect"
+VERDICTS = {"feasible": "a mapping fits", "unknown": "whether any mapping fits was not decided in time"}
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -280,7 +285,7 @@ def check_command(arguments: argparse.Namespace) -> int:
 def explain_command(arguments: argparse.Namespace) -> int:
     """Diagnose a spec; price its constraints if it allows mappings."""
     check_outputs((arguments.json,), arguments.specs)
-    loaded = load_unmapped(arguments, refuse_infeasible=False)
+    loaded = load_unmapped(arguments, refuse_infeasible=False, remainders=True)
     mapspace = loaded.mapspace
     reasons, costs = _explain(mapspace, arguments)
     from solver.report.reasons import explanation_document, print_explanation
@@ -310,6 +315,8 @@ def _explain(
         diagnosis = diagnose(mapspace, should_stop, time_s)
         if diagnosis.verdict is Verdict.INFEASIBLE:
             return diagnosis.reasons, None
+        if mapspace.factors == ANY:  # until the search takes remainders
+            raise OutputError(UNPRICED.format(VERDICTS[diagnosis.verdict.value]))
         options = search_options(arguments)
         if options.time_limit_s is None:
             options = replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
@@ -410,6 +417,7 @@ READING = {
     "--ignore-sparse": "ignore_sparse",
     "--timeloop-padding": "timeloop_padding",
     "--counting": "counting",
+    "--factors": "factors",
     "--allow-include": "include_roots",
     "--limit": "limits",
 }
@@ -458,7 +466,7 @@ def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Step]
     """Return how a spec's problem is tiled, and the steps that write the mapping."""
     from model.formats.backends import load_backend
 
-    loaded = load_unmapped(arguments)
+    loaded = load_unmapped(arguments, remainders=True)
     spec_text = mapped_spec_text(loaded, arguments)
     report = _tiled_problem(loaded.mapspace, load_backend(arguments.backend))
     mapping = None if report.mapped is None else report.mapped.mapping

@@ -338,7 +338,7 @@ class Encoding:
         self._use_perfect_units(constraint, literal)
 
     def _use_any_units(self, constraint: Parallelism, literal: Variable) -> None:
-        """Ask for as many units as if last tiles used as many as full ones, which is exact with one fanout."""
+        """Ask for as many units as if last tiles used as many as full ones: exact with one fanout."""
         if constraint.least <= self.largest_limit:
             fanouts = self.mapspace.architecture.fanout_indices
             children = (self.factors[node, dim] for node in fanouts for dim in self.dims)
@@ -346,7 +346,7 @@ class Encoding:
             self.model.add(some >= constraint.least).only_enforce_if(literal)
 
     def use_units_of_last_tiles(self, constraint: Parallelism) -> bool:
-        """Ask for units that are in use, whether tiles are full or not; False if that is asked for already."""
+        """Ask for the units that are ever in use; False if that is asked for already."""
         of = self.of
         if (
             not isinstance(of, AnyFactors)

@@ -53,6 +53,7 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
     return {
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
+        "factors": mapspace.factors,
         **picked(result, "status", "termination"),
         **outcome_document(result),
         "gap": result.gap,
@@ -88,6 +89,7 @@ def evaluation_document(
     return {
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
+        "factors": mapspace.factors,
         "valid": evaluation is not None and evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations if evaluation else ())),
         **_cost(mapspace, mapping, evaluation),
