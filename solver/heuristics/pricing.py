@@ -13,7 +13,7 @@ from model.cost.batch import BatchEvaluation, BatchEvaluator, MappingBatch, enco
 from model.cost.batch.evaluator import CHUNK
 from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
-from model.extents import ANY, PERFECT
+from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import objective_value
@@ -24,8 +24,8 @@ from solver.result import ContradictionError
 FEW = 64
 """Mappings that are priced one by one before the budget is looked at again."""
 
-CHUNK_S = 0.25
-"""Seconds after which the budget is to be looked at, about; mappings with remainders take long to price."""
+SOME = 256
+"""The same of mappings that may have remainders: exact prices of some of these take long."""
 
 ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""
@@ -99,7 +99,6 @@ class Pricing:
         self.notes: list[str] = []
         self._should_stop = should_stop
         self._evaluator = _evaluator(mapspace)
-        self._together = FEW if self._evaluator is None or mapspace.factors == ANY else CHUNK
         self._least_estimate = np.inf
         if self._evaluator is None:
             self.note("counts exceed 64 bits, so mappings are priced one by one")
@@ -150,7 +149,8 @@ class Pricing:
 
     def price_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at."""
-        return self._in_chunks(batch, self._chunk)
+        together = CHUNK if self.mapspace.factors == PERFECT else SOME
+        return self._in_chunks(batch, self._chunk, FEW if self._evaluator is None else together)
 
     def estimate_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings as `price_batch` does, but with remainders about: see `BatchEvaluator.estimate`.
@@ -159,7 +159,7 @@ class Pricing:
         """
         if self.mapspace.factors == PERFECT or self._evaluator is None:
             return self.price_batch(batch)
-        return self._in_chunks(batch, self._estimated_chunk)
+        return self._in_chunks(batch, self._estimated_chunk, CHUNK)
 
     def settle(self, batch: MappingBatch, prices: BatchPrices, most: int) -> None:
         """Price the `most` best of mappings exactly whose `prices` are estimates; they count once."""
@@ -199,33 +199,28 @@ class Pricing:
         if (np.sort(batch.order, axis=2) != np.arange(len(bounds))).any():
             raise ValueError("an order of loops does not have each dimension once")
 
-    def _next_chunk(self) -> int:
+    def _next_chunk(self, together: int = CHUNK) -> int:
         """Mappings that may be priced before the budget is looked at again."""
         most = self.budget.evaluations
-        return self._together if most is None else min(self._together, most - self.evaluations)
+        return together if most is None else min(together, most - self.evaluations)
 
     def _in_chunks(
-        self, batch: MappingBatch, chunk: Callable[[MappingBatch], tuple[Booleans, Doubles]]
+        self,
+        batch: MappingBatch,
+        chunk: Callable[[MappingBatch], tuple[Booleans, Doubles]],
+        together: int,
     ) -> BatchPrices:
-        """Price mappings in chunks; `BudgetSpent` once the budget is spent."""
+        """Price mappings in chunks of at most so many; `BudgetSpent` once the budget is spent."""
         self._check(batch)
         allowed = np.zeros(len(batch), dtype=np.bool_)
         values = np.full((len(batch), len(self.objectives)), np.inf)
         start = 0
         while start < len(batch):
             self.check_budget()
-            rows, began = slice(start, start + self._next_chunk()), time.perf_counter()
+            rows = slice(start, start + self._next_chunk(together))
             allowed[rows], values[rows] = chunk(batch.part(rows))
             start = rows.stop
-            self._adapt(time.perf_counter() - began)
         return BatchPrices(allowed, values)
-
-    def _adapt(self, seconds: float) -> None:
-        """Let chunks with remainders take about `CHUNK_S`."""
-        if self.mapspace.factors == PERFECT or self._evaluator is None:
-            return
-        fitting = 2 * self._together if seconds < CHUNK_S / 2 else self._together
-        self._together = max(FEW, self._together // 2) if seconds > CHUNK_S else min(CHUNK, fitting)
 
     def _chunk(self, batch: MappingBatch) -> tuple[Booleans, Doubles]:
         energy, cycles = self._costs(batch, self._exact_costs)

@@ -10,6 +10,7 @@ import pytest
 from model.architecture import StorageLevel
 from model.cost import evaluate, evaluate_in
 from model.cost.nest import build_nest
+from model.extents import FACTORS
 from model.mapping import Mapping
 from model.mapspace import FactorRule, TemporalRules
 from solver.cpsat import ModelError
@@ -106,9 +107,11 @@ def test_mappings_with_remainders_are_allowed_and_never_below_the_optimum(name):
 
 
 @pytest.mark.parametrize("create", [RandomSearch, GreedyDescent, Annealing])
-def test_the_answer_depends_on_the_seed_only(create):
+@pytest.mark.parametrize("kind", FACTORS)
+def test_the_answer_depends_on_the_seed_only(create, kind):
+    mapspace = replace(MAPSPACE, factors=kind)
     traces = [
-        [(own.evaluations, own.values, own.mapping) for own in run(create(), MAPSPACE, seed=seed).trace]
+        [(own.evaluations, own.values, own.mapping) for own in run(create(), mapspace, seed=seed).trace]
         for seed in (1, 1, 2)
     ]
     assert traces[0] == traces[1] != traces[2]
