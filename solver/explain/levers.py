@@ -41,7 +41,7 @@ from solver.explain.wording import also_text, change_text, order_text, without_t
 from solver.result import Clock, Lever
 
 MOST_TRIED = 256
-"""Values of a constraint that is not monotone in its value that are tried, the nearest first."""
+"""Values on either side of a factor that are tried where several nodes share it and any may do."""
 
 
 @dataclass(frozen=True)
@@ -122,24 +122,23 @@ def _bisect(feasibility: Feasibility, context: Constraints, scales: Sequence[_Sc
 
 def _nearest_factor(feasibility: Feasibility, context: Constraints, limit: FactorLimit) -> Nearest | None:
     """Bisect on either side of a fixed factor that may have any other value."""
-    rule, found = limit.rule, list[Nearest]()
+    rule, mapspace = limit.rule, feasibility.mapspace
+    found: list[Nearest] = []
     for relation, beside, opposite in _SIDES:
-        value = rule.value + beside
-        if value < 1 or _shifts_an_order(feasibility.mapspace, limit, value):
-            value += beside
-        if not 1 <= value <= feasibility.mapspace.problem.bound[rule.dim] or _shifts_an_order(
-            feasibility.mapspace, limit, value
-        ):
+        start = rule.value + beside
+        if not 1 <= start <= mapspace.problem.bound[rule.dim]:
             continue
-        side = FactorLimit(limit.node, replace(rule, relation=relation, value=value))
-        scale = _scale(FactorLimit(limit.node, replace(rule, relation=opposite, value=value - beside)))
-        suffices = None if scale is None else _bisect(feasibility, [*context, side], [scale])
-        found += [] if suffices is None else [suffices]
+        side = FactorLimit(limit.node, replace(rule, relation=relation, value=start))
+        scale = _scale(FactorLimit(limit.node, replace(rule, relation=opposite)))
+        assert scale is not None  # limits on one side have one
+        suffices = _bisect(feasibility, [*context, side], [scale])
+        if suffices is not None and not _shifts_an_order(mapspace, limit, suffices.value):
+            found.append(suffices)
     return min(found, key=lambda each: _ratio(each.value, rule.value), default=None)
 
 
 _SIDES: tuple[tuple[Relation, int, Relation], ...] = ((">=", 1, "<="), ("<=", -1, ">="))
-"""Relations to the values above a factor and below it, and their opposites."""
+"""Relations to the values above a factor and below it, where they begin, and the opposite relations."""
 
 
 def _ratio(one: int, other: int) -> Fraction:
@@ -183,9 +182,12 @@ def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Cons
     match constraint:
         case FactorLimit(_, FactorRule(relation="=") as rule):
             limits = (constraint, *twins)
-            values = [d for d in mapspace.extents(rule.dim).values if d != rule.value]
+            near = mapspace.extents(rule.dim).values
+            if mapspace.factors == ANY:
+                near = near[max(0, rule.value - MOST_TRIED) : rule.value + MOST_TRIED]
+            values = [d for d in near if d != rule.value]
             values = [d for d in values if not any(_shifts_an_order(mapspace, c, d) for c in limits)]
-            yield from sorted(values, key=lambda value: _ratio(value, rule.value))[:MOST_TRIED]
+            yield from sorted(values, key=lambda value: _ratio(value, rule.value))
         case Split(node, count):
             fanout = mapspace.architecture.fanout_indices.index(node)
             places = len(mapspace.problem.dims) - len(mapspace.spatial[fanout].uncounted)
