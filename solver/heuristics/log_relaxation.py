@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement, pairwise, product
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from solver.cpsat import Answer, CheckedModel, Expression, RangeError, Settings,
 from solver.heuristics.interface import MapperError
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.rules import Rules
-from solver.heuristics.sampling import completed
+from solver.heuristics.sampling import completed, perfect_first
 
 LOG_UNIT = 1 << 11
 """Integer units of one binary logarithm."""
@@ -350,13 +351,19 @@ COMPUTE_SHARE = {"energy": 0.1, "latency": 0.9, "edp": 0.5}
 
 MOST_KEEP_MASKS = 4096
 
+MOST_SETTLED = 4
+"""Choices of kept dataspaces, the best ones, that are priced exactly where prices are estimates."""
+
+PERFECT_SHARE = 0.25
+"""Share of the time for perfect factors first, where factors may be any."""
+
 
 class LogRelaxation:
     """Minimises a weighted sum of logarithms: filled buffers, cycles, and words moved.
 
     Every level keeps what it may while CP-SAT decides, or what it must if that has no solution; the loops
     that come out are then priced with all choices of kept dataspaces. All solutions on the way to the best
-    one are priced as they are found.
+    one are priced as they are found. Where factors may be any, perfect ones come first.
 
     Parameters
     ----------
@@ -378,19 +385,29 @@ class LogRelaxation:
         """Solve the relaxation, and price its solutions."""
         if not all(len(options) for options in pricing.rules.keep_options):
             raise MapperError("the rules of the mapspace leave no mapping")
+        seconds = min(self._seconds, pricing.seconds_left)
+        solved = False
+        if mapspace.factors == ANY:
+            with suppress(MapperError):
+                solved = self._solved(next(perfect_first(pricing.rules)), pricing, seconds * PERFECT_SHARE)
+        if not self._solved(pricing.rules, pricing, self._seconds) and not solved:
+            raise MapperError("the relaxation has no solution")
+
+    def _solved(self, rules: Rules, pricing: Pricing, seconds: float) -> bool:
+        """Price the solutions with these rules, and return whether there are any."""
         share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute
         weights = Weights(self._utilization, share, 1 - share)
-        deadline = time.monotonic() + self._seconds
-        choices = math.prod(len(keep_sets) for keep_sets in pricing.rules.keep_options)
+        deadline = time.monotonic() + seconds
+        choices = math.prod(len(keep_sets) for keep_sets in rules.keep_options)
         for chosen in (np.argmax, np.argmin):
             kept = np.stack(
-                [keep_sets[chosen(keep_sets.sum(axis=1))] for keep_sets in pricing.rules.keep_options], axis=1
+                [keep_sets[chosen(keep_sets.sum(axis=1))] for keep_sets in rules.keep_options], axis=1
             )
-            masks = pricing.rules.keep_masks() if choices <= MOST_KEEP_MASKS else kept[None]
-            decoder = _Decoder(mapspace, pricing, masks)
-            if _solve(LogModel(pricing.rules, kept, weights), decoder, pricing, deadline):
-                return
-        raise MapperError("the relaxation has no solution")
+            masks = rules.keep_masks() if choices <= MOST_KEEP_MASKS else kept[None]
+            decoder = _Decoder(rules.mapspace, pricing, masks)
+            if _solve(LogModel(rules, kept, weights), decoder, pricing, deadline):
+                return True
+        return False
 
 
 class _Decoder:
@@ -406,9 +423,10 @@ class _Decoder:
         problem, temporal = self._mapspace.problem, self._mapspace.temporal
         order = [_order(problem, rules, space) for rules, space in zip(temporal, resting, strict=True)]
         rows = len(self._masks)
-        self._pricing.price_batch(
-            MappingBatch(np.tile(factors, (rows, 1, 1)), np.tile(np.array(order), (rows, 1, 1)), self._masks)
+        batch = MappingBatch(
+            np.tile(factors, (rows, 1, 1)), np.tile(np.array(order), (rows, 1, 1)), self._masks
         )
+        self._pricing.settle(batch, self._pricing.estimate_batch(batch), MOST_SETTLED)
 
 
 def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, deadline: float) -> bool:

@@ -195,7 +195,7 @@ def valid_starts(
     of them are repeated. BudgetSpent if the budget is spent before;
     MapperError if the rules leave none for certain, or without a budget none of very many fits.
     """
-    samplers = [Sampler(rules, inward) for rules in _wider(pricing.rules) for inward in INWARD]
+    samplers = [Sampler(rules, inward) for rules in perfect_first(pricing.rules) for inward in INWARD]
     if samplers[-1].empty:
         raise MapperError("the rules of the mapspace leave no mapping")
     samplers = [sampler for sampler in samplers if not sampler.empty]
@@ -212,7 +212,7 @@ def valid_starts(
     return joined(batches).part(np.resize(np.arange(total), count))
 
 
-def _wider(rules: Rules) -> Iterator[Rules]:
+def perfect_first(rules: Rules) -> Iterator[Rules]:
     """Yield the rules with perfect factors only, and those with any factors where they may be any."""
     if rules.mapspace.factors != PERFECT:
         yield Rules(replace(rules.mapspace, factors=PERFECT))
