@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from model.architecture import StorageLevel
 from model.cost.batch import MappingBatch
-from model.extents import ANY
+from model.cost.batch.mappings import Integers
+from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
 from solver.heuristics.pricing import BatchPrices, Pricing
 from solver.heuristics.sampling import (
@@ -17,6 +19,7 @@ from solver.heuristics.sampling import (
     joined,
     keep_moves,
     order_moves,
+    perfect_first,
     valid_starts,
 )
 
@@ -46,11 +49,25 @@ class GreedyDescent:
         start = starts.part(np.array([smallest]))
         done = 0
         while True:
-            _Descent(mapspace, pricing, start).run()
+            for space in _spaces(mapspace, start):
+                start = _Descent(space, pricing, start).run()
             done += 1
             if done == self._descents:
                 return
             start = valid_starts(pricing, random, 1)
+
+
+def _spaces(mapspace: Mapspace, starts: MappingBatch) -> Iterator[Mapspace]:
+    """Yield the mapspaces to descend in: where factors may be any, and starts are perfect, that one first."""
+    if mapspace.factors == ANY and len(_even_rows(mapspace, starts)) == len(starts):
+        yield replace(mapspace, factors=PERFECT)
+    yield mapspace
+
+
+def _even_rows(mapspace: Mapspace, batch: MappingBatch) -> Integers:
+    """Mappings without remainders."""
+    whole = (batch.factors.prod(axis=1) == mapspace.problem.bounds).all(axis=1)
+    return np.flatnonzero(whole)
 
 
 MOST_REORDERED = 48
@@ -69,16 +86,18 @@ class _Descent:
         self._current = start
         self._score = float(pricing.estimate_batch(start).scores[0])
 
-    def run(self) -> None:
-        """Pass over all nodes until a pass does not help."""
+    def run(self) -> MappingBatch:
+        """Pass over all nodes until a pass does not help, and return where that ends."""
         before = np.inf
         while self._score < before:
             before = self._score
             for target in reversed(range(len(self._mapspace.architecture.nodes))):
                 self._fill(target)
             self._improve(keep_moves(self._current, 0, self._pricing.rules))
-        around = self._neighbours()
-        self._pricing.settle(around, self._pricing.estimate_batch(around), MOST_SETTLED)
+        if self._mapspace.factors == ANY:
+            around = self._neighbours()
+            self._pricing.settle(around, self._pricing.estimate_batch(around), MOST_SETTLED)
+        return self._current
 
     def _neighbours(self) -> MappingBatch:
         """Return the mapping and those with one other factor."""
@@ -123,7 +142,9 @@ class Annealing:
 
     A temperature t accepts a mapping that is ``exp(t)`` times as dear with a chance of 1/e: it compares
     ratios, so that it needs no scale. Each run starts at random valid mappings, so many `chains` side by
-    side, and cools evenly in the logarithm; the first one makes `steps` moves of each.
+    side, and cools evenly in the logarithm; the first one makes `steps` moves of each. Where factors may
+    be any, a run with perfect ones comes first, and goes on with any from where it ends, at a tenth of
+    the heat.
     """
 
     def __init__(
@@ -141,16 +162,30 @@ class Annealing:
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
         """Anneal until the budget is spent; the answer is the best mapping priced."""
         random = np.random.default_rng(pricing.seed)
-        moves = RandomMoves(pricing.rules)
+        moves = [RandomMoves(rules) for rules in perfect_first(pricing.rules)]
         steps = self._steps
         while True:
-            self._run(pricing, random, moves, steps)
+            current = valid_starts(pricing, random, self._chains)
+            even = _even_rows(mapspace, current)
+            hottest = self._hottest
+            if len(moves) > 1 and len(even):
+                current = current.part(np.resize(even, self._chains))
+                current = self._run(pricing, random, moves[0], current, steps, hottest)
+                hottest = max(self._coldest, hottest / 10)
+            self._run(pricing, random, moves[-1], current, steps, hottest)
             steps *= 2
 
-    def _run(self, pricing: Pricing, random: np.random.Generator, moves: RandomMoves, steps: int) -> None:
-        current = valid_starts(pricing, random, self._chains)
+    def _run(
+        self,
+        pricing: Pricing,
+        random: np.random.Generator,
+        moves: RandomMoves,
+        current: MappingBatch,
+        steps: int,
+        hottest: float,
+    ) -> MappingBatch:
         scores = pricing.estimate_batch(current).scores
-        for temperature in np.geomspace(self._hottest, self._coldest, steps):
+        for temperature in np.geomspace(hottest, self._coldest, steps):
             proposed = moves.apply(current, random)
             offered = pricing.estimate_batch(proposed).scores
             least = scores * np.exp(temperature * random.exponential(size=len(scores)))
@@ -163,3 +198,4 @@ class Annealing:
                 np.where(where, proposed.keep, current.keep),
             )
         pricing.settle(current, BatchPrices(np.isfinite(scores), scores[:, None]), MOST_SETTLED)
+        return current
