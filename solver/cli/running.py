@@ -70,10 +70,10 @@ def load_unmapped(
 ) -> LoadedSpec:
     """Load a spec for a command that ignores the spec's own mapping; a note says so.
 
-    Mapspaces with remainders are for commands that can do without the search.
+    Specs that ask for loops with `remainders` are refused unless these are searched.
     """
-    options = {"refuse_infeasible": refuse_infeasible, "remainders": remainders}
-    return _noted(_load(arguments, skip_mapping=True, **options))
+    changes = {"refuse_infeasible": refuse_infeasible, "remainders": remainders}
+    return _noted(_load(arguments, skip_mapping=True, **changes))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
