@@ -6,17 +6,30 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
-from model.extents import PERFECT, Extents, Factors
+from model.extents import ANY, PERFECT, Extents, Factors
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules
 
 
 def allowed_factors(
     rules: Iterable[FactorRule], dim: str, bound: int, kind: Factors = PERFECT
-) -> tuple[int, ...]:
-    """Return the factors of `bound` that a node's rules allow to a dimension, ascending."""
+) -> Sequence[int]:
+    """Return the factors of `bound` that a node's rules allow to a dimension, ascending; a range of any."""
+    if kind == ANY:
+        least, most = factor_range(rules, dim, bound)
+        return range(least, most + 1)
     of_dim = [rule for rule in rules if rule.dim == dim]
     factors = Extents(bound, kind).values
     return tuple(factor for factor in factors if all(rule.allows(factor) for rule in of_dim))
+
+
+def factor_range(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[int, int]:
+    """Return the least and the largest factor that a node's rules allow where loops may have any factors.
+
+    The first exceeds the second if there is none.
+    """
+    own = [rule for rule in rules if rule.dim == dim]
+    least = max([1, *(rule.value for rule in own if rule.relation != "<=")])
+    return least, min([bound, *(rule.value for rule in own if rule.relation != ">=")])
 
 
 @dataclass(frozen=True)

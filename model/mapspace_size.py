@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.architecture import Fanout
@@ -60,14 +60,28 @@ def _ways_after(
     """Count the ways to what remains after one more slot."""
     after: Counter[int] = Counter()
     for remaining, count in ways.items():
-        for factor in allowed_factors(rules, dim, remaining, kind):
-            after[tiles_of(remaining, factor)] += count
+        for factor, alike in _kinds_of_factors(allowed_factors(rules, dim, remaining, kind), remaining):
+            after[tiles_of(remaining, factor)] += count * alike
     return after
+
+
+def _kinds_of_factors(factors: Sequence[int], bound: int) -> Iterator[tuple[int, int]]:
+    """Yield a factor of each number of tiles that is left outside, and how many leave as many."""
+    if not isinstance(factors, range):
+        yield from ((factor, 1) for factor in factors)
+        return
+    factor = factors.start
+    while factor < factors.stop:
+        left = tiles_of(bound, factor)
+        higher = tiles_of(bound, left - 1) if left > 1 else factors.stop
+        yield factor, min(higher, factors.stop) - factor
+        factor = higher
 
 
 def _live(bounds: Iterable[tuple[str, int]], rules: Sequence[FactorRule], kind: Factors) -> set[str]:
     """Return the dimensions whose factor may exceed 1."""
-    return {dim for dim, bound in bounds if max(allowed_factors(rules, dim, bound, kind), default=1) > 1}
+    allowed = ((dim, allowed_factors(rules, dim, bound, kind)) for dim, bound in bounds)
+    return {dim for dim, factors in allowed if factors and factors[-1] > 1}
 
 
 def _orders(bounds: Sequence[tuple[str, int]], rules: TemporalRules, kind: Factors) -> int:

@@ -15,6 +15,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, Packing, StorageLevel
+from model.extents import ANY
 from model.mapspace import (
     FactorRule,
     KeepRules,
@@ -27,6 +28,7 @@ from model.mapspace import (
 from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
 from tests.bruteforce import count_mappings
+from tests.mapspaces import free_mapspace
 
 MAX_PRIMES = 6
 EMPTY_SHARE = 0.25
@@ -90,6 +92,36 @@ def _draw(random: Random, primes: int) -> Mapspace:
         min_parallelism=Fraction(random.choice((0, 0, 0, 0, 0, 0, 1, 2, 3))),
         objectives=(random.choice(("energy", "latency", "edp")),),
     )
+
+
+def random_mapspaces_with_remainders(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
+    """Return `count` mapspaces with any factors, some bounds raised by one, the same for the same seed."""
+    random, found = Random(seed), []
+    while len(found) < count:
+        mapspace = _random_mapspace(random, max_mappings // 3)
+        bounds = tuple(b + random.choice((0, 1)) if b > 1 else 1 for b in mapspace.problem.bounds)
+        wider = replace(mapspace, problem=replace(mapspace.problem, bounds=bounds), factors=ANY)
+        if count_mappings(wider, max_mappings, innermost_orders=False) <= max_mappings:
+            found.append(wider)
+    return found
+
+
+def free_mapspaces_with_remainders(seed: int, count: int, most: int) -> list[Mapspace]:
+    """Return `count` mapspaces without rules, with at most so many mappings with remainders."""
+    random, found = Random(seed), []
+    while len(found) < count:
+        spaces = random.choice((gemm, convolution_1d, depthwise, mttkrp))(random)
+        dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
+        bounds = tuple(random.choice((1, 1, 2, 3, 5, 7)) for _ in dims)
+        problem = Problem("small", dims, bounds, spaces)
+        nodes = (
+            replace(node, min_utilization=Fraction(0)) if isinstance(node, StorageLevel) else node
+            for node in random_architecture(random, problem).nodes
+        )
+        mapspace = replace(free_mapspace(problem, *nodes), factors=ANY)
+        if count_mappings(mapspace, most, innermost_orders=False) <= most and max(bounds) > 2:
+            found.append(mapspace)
+    return found
 
 
 # ---------------------------------------------------------------- problems

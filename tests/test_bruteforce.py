@@ -5,7 +5,6 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import compress
-from random import Random
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -17,7 +16,6 @@ from model.cost.batch import BatchEvaluator, encode
 from model.extents import ANY, PERFECT
 from model.mapping import FanoutMapping, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
-from model.problem import Problem
 from tests.bruteforce import (
     axis_choices,
     count_mappings,
@@ -31,12 +29,8 @@ from tests.mapspaces import free_mapspace, matmul
 from tests.reference import NAMES, OBJECTIVES, OPTIMA, load_reference
 from tests.rules import allows
 from tests.strategies import (
-    convolution_1d,
-    depthwise,
-    gemm,
+    free_mapspaces_with_remainders,
     mapspaces,
-    mttkrp,
-    random_architecture,
     random_mapspaces,
 )
 
@@ -287,27 +281,9 @@ def test_random_mapspaces_hold_every_feature():
 OBJECTIVES_OF_ONE = ("energy", "latency", "edp")
 
 
-def small_mapspaces(seed: int, count: int, most: int) -> list[Mapspace]:
-    """Mapspaces without rules, with at most so many mappings with remainders."""
-    random, found = Random(seed), []
-    while len(found) < count:
-        spaces = random.choice((gemm, convolution_1d, depthwise, mttkrp))(random)
-        dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
-        bounds = tuple(random.choice((1, 1, 2, 3, 5, 7)) for _ in dims)
-        problem = Problem("small", dims, bounds, spaces)
-        nodes = (
-            replace(node, min_utilization=Fraction(0)) if isinstance(node, StorageLevel) else node
-            for node in random_architecture(random, problem).nodes
-        )
-        mapspace = replace(free_mapspace(problem, *nodes), factors=ANY)
-        if count_mappings(mapspace, most, innermost_orders=False) <= most and max(bounds) > 2:
-            found.append(mapspace)
-    return found
-
-
 def test_with_remainders_the_optimum_is_no_worse_than_without_or_after_padding():
     better = Counter()
-    for number, mapspace in enumerate(small_mapspaces(5, 24, 300)):
+    for number, mapspace in enumerate(free_mapspaces_with_remainders(5, 24, 300)):
         wider = optima(mapspace, OBJECTIVES_OF_ONE)
         bounds = list(mapspace.problem.bounds)
         bounds[number % len(bounds)] += 1

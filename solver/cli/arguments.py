@@ -111,6 +111,13 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
         help=f"how words and cycles are counted: {_RULES}"
         + (_THIRD_RULE if len(countings) > len(COUNTINGS) else ""),
     )
+    group.add_argument(
+        "--factors",
+        choices=FACTORS,
+        metavar="KIND",
+        help="factors of loops: divisors only (perfect, the default), or any, the last pass being cut short "
+        "(any, as `mapspace: {template: ruby}`)",
+    )
     _add_flag(
         group,
         "--timeloop-padding",
@@ -573,7 +580,6 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
         "of a workload (docs/fusion.md)",
         "MAP",
     )
-    _add_factors(parser)
     _add_flag(
         parser,
         "--link-transfers",
@@ -596,19 +602,8 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
         commands, "check", "validate a spec; print hierarchy, problem and size of the mapspace"
     )
     add_arch(parser)
-    _add_factors(parser)
     add_wide(parser)
     return parser
-
-
-def _add_factors(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--factors",
-        choices=FACTORS,
-        metavar="KIND",
-        help="factors of loops: divisors only (perfect, the default), or any, the last pass being cut short "
-        "(any, as `mapspace: {template: ruby}`)",
-    )
 
 
 def _add_compare(commands: Commands) -> argparse.ArgumentParser:

@@ -52,7 +52,7 @@ def assign_command(arguments: argparse.Namespace) -> int:
 
 def _by_costs(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solved:
     """Assign by the costs of the specs, or of their cost model on the array that is given or chosen."""
-    for name in ("objective", "cache", "no-cache", "resume", "cluster"):
+    for name in ("objective", "factors", "cache", "no-cache", "resume", "cluster"):
         if getattr(arguments, name.replace("-", "_")):
             raise SpecError(f"--{name} needs --methods: without it nothing is mapped")
     from model.formats.assignment import load_assignment

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from model.extents import ANY
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
@@ -80,6 +81,10 @@ SINGLE = (
 
 UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
 """Options of `evaluate` that a fused mapping refuses."""
+
+
+UNPRICED = "{}; what constraints cost is not searched with remainders yet: --factors perfect"
+VERDICTS = {"feasible": "a mapping fits", "unknown": "whether any mapping fits was not decided in time"}
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -511,6 +516,7 @@ READING = {
     "--ignore-sparse": "ignore_sparse",
     "--timeloop-padding": "timeloop_padding",
     "--counting": "counting",
+    "--factors": "factors",
     "--allow-include": "include_roots",
     "--limit": "limits",
 }
@@ -559,7 +565,7 @@ def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Step]
     """Return how a spec's problem is tiled, and the steps that write the mapping."""
     from model.formats.backends import load_backend
 
-    loaded = load_unmapped(arguments)
+    loaded = load_unmapped(arguments, remainders=True)
     spec_text = mapped_spec_text(loaded, arguments)
     report = _tiled_problem(loaded.mapspace, load_backend(arguments.backend))
     mapping = None if report.mapped is None else report.mapped.mapping

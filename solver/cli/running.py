@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from model.extents import ANY
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
@@ -52,7 +51,7 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         allow_include=tuple(arguments.include_roots),
         objectives=_objectives(arguments),
         counting=arguments.counting or EXACT,
-        factors=getattr(arguments, "factors", None),
+        factors=arguments.factors,
         costs=getattr(arguments, "costs", None),
         stored_outside=getattr(arguments, "no_fuse", False),
     )
@@ -66,9 +65,15 @@ def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
     return (objectives,) if isinstance(objectives, str) else objectives
 
 
-def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
-    """Load a spec for a command that ignores the spec's own mapping; a note says so."""
-    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=refuse_infeasible))
+def load_unmapped(
+    arguments: argparse.Namespace, refuse_infeasible: bool = True, remainders: bool = False
+) -> LoadedSpec:
+    """Load a spec for a command that ignores the spec's own mapping; a note says so.
+
+    Specs that ask for loops with `remainders` are refused unless these are searched.
+    """
+    changes = {"refuse_infeasible": refuse_infeasible, "remainders": remainders}
+    return _noted(_load(arguments, skip_mapping=True, **changes))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
@@ -83,7 +88,7 @@ def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
 
 def load_empty(arguments: argparse.Namespace, is_searched: bool = True) -> Mapspace:
     """Load the mapspace of a spec that was refused for its constraints."""
-    options = {} if is_searched else PRICED
+    options = {"remainders": True} if is_searched else PRICED
     return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=False, **options)).mapspace
 
 
@@ -125,8 +130,6 @@ def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tu
     """Return why a mapspace is empty; an interrupt ends the analysis with what is known."""
     from solver.explain import explain_infeasible, reasons_time_s
 
-    if mapspace.factors == ANY:  # explanations know perfect factors only
-        return ()
     with interruptible() as stop:
         return explain_infeasible(mapspace, stop.is_set, reasons_time_s(time_limit_s))
 

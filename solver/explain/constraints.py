@@ -396,7 +396,8 @@ def _spatial_variants(
 
 
 def _live(mapspace: Mapspace, rules: SpatialRules, dim: str) -> bool:
-    return max(allowed_factors(rules.factors, dim, mapspace.problem.bound[dim]), default=1) > 1
+    allowed = allowed_factors(rules.factors, dim, mapspace.problem.bound[dim], mapspace.factors)
+    return bool(allowed) and allowed[-1] > 1
 
 
 def _placed(rules: SpatialRules, axes: dict[str, str]) -> SpatialRules:

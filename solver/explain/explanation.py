@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
 from model.source_ref import SourceRef
 from solver.explain.constraints import (
@@ -26,6 +26,7 @@ from solver.explain.constraints import (
     twins_of,
     written_together,
 )
+from solver.explain.factors import LARGEST_BOUND
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import Nearest, levers, nearest
 from solver.explain.wording import shortfall, statement_text
@@ -81,10 +82,11 @@ def diagnose(
     """Decide whether `mapspace` allows a mapping at all, and find out why it does not.
 
     Once `should_stop` returns True, or the time is over, the results so far are returned; once infeasibility
-    is proven, the reasons have at least `LEAST_TIME_S`. Mapspaces with remainders raise a ValueError.
+    is proven, the reasons have at least `LEAST_TIME_S`. With remainders, bounds above `LARGEST_BOUND` are
+    UNKNOWN.
     """
-    if mapspace.factors != PERFECT:
-        raise ValueError("whether anything fits is decided for perfect factors only")
+    if mapspace.factors == ANY and max(mapspace.problem.bounds) > LARGEST_BOUND:
+        return Diagnosis(Verdict.UNKNOWN)
     clock = Clock(time_limit_s, should_stop)
     constraints = constraints_of(mapspace)
     feasibility = Feasibility(mapspace, constraints, clock.stop)
@@ -206,7 +208,12 @@ def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: M
     if len(limits) == len(conflict.constraints) and len(dims) == 1:
         (dim,) = dims
         bound = mapspace.problem.bound[dim]
-        return f"the factors of {dim} that these lines allow cannot multiply to its bound {bound:,}"
+        reach = (
+            "multiply to its bound {:,}"
+            if mapspace.factors == PERFECT
+            else "cover its bound {:,}, or go beyond"
+        )
+        return f"the factors of {dim} that these lines allow cannot {reach.format(bound)}"
     count = len(conflict.constraints)
     return "this cannot be satisfied" if count == 1 else f"these {count} constraints cannot hold together"
 

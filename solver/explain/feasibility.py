@@ -1,7 +1,7 @@
 """Whether constraints can hold together: a CP-SAT model decides, and a mapping is the witness if they can.
 
-Factors are vectors of prime exponents, so that perfect factorization is a set of sums; tiles and meshes
-are products of them. A limit too large to count up to is left out; answers that exceed it are cut off.
+Tiles and meshes are products of the factors of `solver.explain.factors`. A limit too large to count up to is
+left out; answers that exceed it are cut off.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from itertools import pairwise, product
 from typing import assert_never
 
 from model.architecture import Fanout, StorageLevel
+from model.choices import allowed_factors
 from model.cost import Evaluation, evaluate_in
 from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
+from model.extents import ANY, PERFECT, Extents, Factors
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
-from model.numbers import divisors, prime_factors
+from model.numbers import prime_factors
 from model.problem import Dataspace, Problem
 from solver.cpsat import LARGEST_ACTIVITY, CheckedModel, Expression, Literal, ModelError, Settings, Variable
 from solver.cpsat import Answer as Values
@@ -38,69 +40,8 @@ from solver.explain.constraints import (
     Whole,
     constraints_of,
 )
+from solver.explain.factors import AnyFactors, Factor, factor_model
 from solver.result import StopCallback
-
-Exponents = tuple[Variable, ...]
-"""A factor of a bound: the exponent of each prime of the bound, primes ascending."""
-
-
-class Products:
-    """Adds variables to a model that depend on vectors of prime exponents.
-
-    Tables tie a vector to the index of its factor among the divisors of the bound, so that rules are
-    comparisons, and to the factor itself, capped just above the largest value that matters.
-    """
-
-    def __init__(self, checked: CheckedModel, problem: Problem) -> None:
-        self._model = checked.model
-        self._bound = problem.bound
-        self._indices: dict[Exponents, Variable] = {}
-
-    def index(self, exponents: Exponents, dim: str) -> Variable:
-        """Return the index of a factor among the divisors of the bound of `dim`."""
-        if exponents not in self._indices:
-            count = len(divisors(self._bound[dim]))
-            self._indices[exponents] = self._model.new_int_var(0, count - 1, f"i{len(self._indices)}")
-            self._tie(exponents, dim, self._indices[exponents], list(range(count)))
-        return self._indices[exponents]
-
-    def value(self, exponents: Exponents, dim: str, most: int) -> Variable:
-        """Return a factor of `dim`; one above `most` counts as ``most + 1``."""
-        values = [min(divisor, most + 1) for divisor in divisors(self._bound[dim])]
-        value = self._model.new_int_var(1, values[-1], f"v_{dim}")
-        self._tie(exponents, dim, value, values)
-        return value
-
-    def _tie(self, exponents: Exponents, dim: str, variable: Variable, values: Sequence[int]) -> None:
-        """Let `variable` be the entry of `values` that belongs to the divisor with these exponents."""
-        bound = self._bound[dim]
-        primes = [prime for prime, _ in prime_factors(bound)]
-        powers = [dict(prime_factors(divisor)) for divisor in divisors(bound)]
-        rows = [
-            (*(powers_of.get(prime, 0) for prime in primes), value)
-            for powers_of, value in zip(powers, values, strict=True)
-        ]
-        self._model.add_allowed_assignments([*exponents, variable], rows)
-
-    def where(
-        self, conditions: Sequence[Literal], value: Expression, most: int, otherwise: int = 1
-    ) -> Variable:
-        """Return `value`, at most `most`, where all conditions hold, else `otherwise`."""
-        shadow = self._model.new_int_var(min(otherwise, 1), most, "s")
-        self._model.add(shadow == value).only_enforce_if(*conditions)
-        for condition in conditions:
-            self._model.add(shadow == otherwise).only_enforce_if(condition.negated())
-        return shadow
-
-    def product(self, factors: Sequence[Variable], most: int) -> Variable:
-        """Return the product of variables that are each at least 1, and constrain it to `most`."""
-        total = self._model.new_constant(1)
-        for factor in factors:
-            following = self._model.new_int_var(1, most, "p")
-            self._model.add_multiplication_equality(following, [total, factor])
-            total = following
-        return total
-
 
 LARGEST_LIMIT = 1 << 26
 """Words of a capacity, and children along an axis, up to which the model counts exactly."""
@@ -124,10 +65,11 @@ class Encoding:
         self.checked = CheckedModel()
         self.model = self.checked.model
         self.literals: dict[Constraint, Variable] = {}
-        self.products = Products(self.checked, self.problem)
         self._counts: dict[tuple[object, ...], _Count] = {}
-        self.exponents = self._factorizations()
-        self.tiles = [{dim: self._tile(position, dim) for dim in self.dims} for position in self.positions]
+        self._exact = set[Parallelism]()
+        self.of = factor_model(self.checked, mapspace)
+        self.factors = self.of.factors
+        self.tiles = [{dim: self.of.tile(position, dim) for dim in self.dims} for position in self.positions]
         self.along_x = {
             node: {dim: self.model.new_bool_var(f"x{node}_{dim}") for dim in self.problem.dims}
             for node in mapspace.architecture.fanout_indices
@@ -155,29 +97,6 @@ class Encoding:
         return self.problem.dataspaces
 
     # ------------------------------------------------------------ structure
-
-    def _factorizations(self) -> dict[tuple[int, str], Exponents]:
-        """Exponents of each node's factor of each dimension; they add up to those of the bound."""
-        exponents: dict[tuple[int, str], Exponents] = {}
-        for dim in self.dims:
-            primes = prime_factors(self.problem.bound[dim])
-            for node in range(len(self.nodes)):
-                exponents[node, dim] = tuple(
-                    self.model.new_int_var(0, most, f"e{node}_{dim}_{prime}") for prime, most in primes
-                )
-            for place, (_, most) in enumerate(primes):
-                self.model.add(sum(exponents[n, dim][place] for n in range(len(self.nodes))) == most)
-        return exponents
-
-    def _tile(self, position: int, dim: str) -> Exponents:
-        """Exponents of the extent of `dim` in the tile of the storage level at `position`."""
-        extents = []
-        for place, (prime, most) in enumerate(prime_factors(self.problem.bound[dim])):
-            extent = self.model.new_int_var(0, most, f"t{position}_{dim}_{prime}")
-            inside = (self.exponents[node, dim][place] for node in range(position, len(self.nodes)))
-            self.model.add(sum(inside) == extent)
-            extents.append(extent)
-        return tuple(extents)
 
     def _tenants(self) -> list[dict[str, Variable]]:
         """Per level, whether a dataspace takes room there, and the rules on where dataspaces are kept."""
@@ -273,19 +192,21 @@ class Encoding:
         return self.mapspace.spatial[place].uncounted
 
     def _limit_factor(self, constraint: FactorLimit, literal: Variable) -> None:
-        rule, factors = constraint.rule, divisors(self.problem.bound[constraint.rule.dim])
-        allowed = [place for place, divisor in enumerate(factors) if rule.allows(divisor)]
+        rule, dim = constraint.rule, constraint.rule.dim
+        allowed = allowed_factors((rule,), dim, self.problem.bound[dim], self.mapspace.factors)
         if not allowed:
             self.model.add(literal == 0)
-        elif len(factors) > 1:
-            index = self.products.index(self.exponents[constraint.node, rule.dim], rule.dim)
-            self.model.add_linear_constraint(index, allowed[0], allowed[-1]).only_enforce_if(literal)
+        elif dim in self.dims:
+            least, most = (self.of.place(dim, factor) for factor in (allowed[0], allowed[-1]))
+            index = self.of.index(self.factors[constraint.node, dim], dim)
+            self.model.add_linear_constraint(index, least, most).only_enforce_if(literal)
 
     def _store_whole(self, constraint: Whole, literal: Variable) -> None:
         """Let the level keep the dataspace, and no level outside have loops over its dimensions."""
         self.model.add_implication(literal, self.keep[constraint.level][constraint.dataspace])
         for node, dim in product(constraint.outside, (dim for dim in self.dims if dim in constraint.dims)):
-            self.model.add(sum(self.exponents[node, dim]) == 0).only_enforce_if(literal)
+            one = self.of.place(dim, 1)
+            self.model.add(self.of.index(self.factors[node, dim], dim) == one).only_enforce_if(literal)
 
     def _order(self, constraint: SpatialOrder, literal: Variable) -> None:
         """Let the dimensions along X be a prefix of the order."""
@@ -312,9 +233,9 @@ class Encoding:
         counted = self.model.new_bool_var("counted")
         factors = []
         for dim in self.dims:
-            value = self.products.value(self.exponents[node, dim], dim, most)
-            factors.append(self.products.where((self._along(node, dim, axis), counted), value, most))
-        return self.products.product(factors, most), counted
+            value = self.of.value(self.factors[node, dim], dim, most)
+            factors.append(self._where((self._along(node, dim, axis), counted), value, most))
+        return self._product(factors, most), counted
 
     def _along(self, node: int, dim: str, axis: Axis) -> Literal:
         x = self.along_x[node][dim]
@@ -334,13 +255,13 @@ class Encoding:
     def _words(self, level: int, most: int) -> _Count:
         """Words that the tiles in a level take."""
         counted = self.model.new_bool_var("counted")
-        values, where = self._extents(level, most), self.products.where
+        values, where = self._extents(level, most), self._where
         tiles = []
         for space in self._spaces:
             tenant, size = self.tenant[level][space.name], self._size(level, space, most + 1)
             room = max(1, most // size)
             ranks = [where((tenant, counted), rank, room) for rank in _ranks(space, values)]
-            tiles.append(size * where((tenant,), self.products.product(ranks, room), room, otherwise=0))
+            tiles.append(size * where((tenant,), self._product(ranks, room), room, otherwise=0))
         return sum(tiles), counted
 
     def _size(self, level: int, space: Dataspace, most: int) -> int:
@@ -370,10 +291,29 @@ class Encoding:
                 extent = self.model.new_int_var(1, full, f"u_{space.name}")
                 self.model.add(extent <= rank)
                 lowered.append(extent)
-            tile = self.products.product(lowered, 2 * full)
+            tile = self._product(lowered, 2 * full)
             tenant = self.tenant[level][space.name]
-            tiles.append(size * self.products.where((tenant,), tile, 2 * full, otherwise=0))
+            tiles.append(size * self._where((tenant,), tile, 2 * full, otherwise=0))
         return sum(tiles), self.model.new_constant(1)
+
+    def _where(
+        self, conditions: Sequence[Literal], value: Expression, most: int, otherwise: int = 1
+    ) -> Variable:
+        """Return `value`, at most `most`, where all conditions hold, else `otherwise`."""
+        shadow = self.model.new_int_var(min(otherwise, 1), most, "s")
+        self.model.add(shadow == value).only_enforce_if(*conditions)
+        for condition in conditions:
+            self.model.add(shadow == otherwise).only_enforce_if(condition.negated())
+        return shadow
+
+    def _product(self, factors: Sequence[Variable], most: int) -> Variable:
+        """Return the product of variables that are each at least 1, and constrain it to `most`."""
+        total = self.model.new_constant(1)
+        for factor in factors:
+            following = self.model.new_int_var(1, most, "p")
+            self.model.add_multiplication_equality(following, [total, factor])
+            total = following
+        return total
 
     def _shared(self, count: Callable[..., _Count], *of: object) -> _Count:
         """Add a count once, however many constraints limit it."""
@@ -389,15 +329,50 @@ class Encoding:
         return min(self.largest_limit, LARGEST_ACTIVITY // (4 * max(len(self._spaces), 1, *weights)))
 
     def _extents(self, level: int, most: int) -> dict[str, Variable]:
-        return {
-            dim: self.products.value(exponents, dim, most) for dim, exponents in self.tiles[level].items()
-        }
+        return {dim: self.of.value(extent, dim, most) for dim, extent in self.tiles[level].items()}
 
     def _use_units(self, constraint: Parallelism, literal: Variable) -> None:
+        if self.mapspace.factors == ANY:
+            self._use_any_units(constraint, literal)
+            return
+        self._use_perfect_units(constraint, literal)
+
+    def _use_any_units(self, constraint: Parallelism, literal: Variable) -> None:
+        """Ask for as many units as if last tiles used as many as full ones: exact with one fanout."""
+        if constraint.least <= self.largest_limit:
+            fanouts = self.mapspace.architecture.fanout_indices
+            children = (self.factors[node, dim] for node in fanouts for dim in self.dims)
+            some = self._some((factor[0] for factor in children), constraint.least)
+            self.model.add(some >= constraint.least).only_enforce_if(literal)
+
+    def use_units_of_last_tiles(self, constraint: Parallelism) -> bool:
+        """Ask for the units that are ever in use; False if that is asked for already."""
+        of = self.of
+        if (
+            not isinstance(of, AnyFactors)
+            or constraint in self._exact
+            or constraint.least > self.largest_limit
+        ):
+            return False
+        self._exact.add(constraint)
+        some = self._some((of.units(dim) for dim in self.dims), constraint.least)
+        self.model.add(some >= constraint.least).only_enforce_if(self.literals[constraint])
+        return True
+
+    def _some(self, factors: Iterable[Expression], least: int) -> Variable:
+        """Return a product, or less: lowering factors brings any above `least` below twice that."""
+        lowered = []
+        for factor in factors:
+            own = self.model.new_int_var(1, least, "u")
+            self.model.add(own <= factor)
+            lowered.append(own)
+        return self._product(lowered, 2 * least)
+
+    def _use_perfect_units(self, constraint: Parallelism, literal: Variable) -> None:
         """Compare rounded logarithms; this is exact while the scale separates `least` from one less."""
         terms = [
             (exponent, prime)
-            for (node, dim), vector in self.exponents.items()
+            for (node, dim), vector in self.factors.items()
             if isinstance(self.nodes[node], Fanout)
             for exponent, (prime, _) in zip(vector, prime_factors(self.problem.bound[dim]), strict=True)
         ]
@@ -559,12 +534,7 @@ class Feasibility:
             raise ModelError(f"CP-SAT's answer is not a mapping: {error}") from error
 
     def _factor(self, values: Values, position: int, dim: str) -> int:
-        return self._extent(self._encoding.exponents[position, dim], dim, values)
-
-    def _extent(self, exponents: Exponents, dim: str, values: Values) -> int:
-        """Return the factor of `dim` that the exponents have in an answer."""
-        primes = prime_factors(self.mapspace.problem.bound[dim])
-        return math.prod(p ** values.value(e) for (p, _), e in zip(primes, exponents, strict=True))
+        return self._encoding.of.read(self._encoding.factors[position, dim], dim, values)
 
     def _fanout(
         self, values: Values, position: int, live: Sequence[str], factors: dict[str, int]
@@ -590,6 +560,8 @@ class Feasibility:
             case Mesh():
                 escapes = self._fewer_children(constraint, values)
             case Parallelism():
+                if self._encoding.use_units_of_last_tiles(constraint):
+                    return
                 escapes = self._more_units(values)
             case FactorLimit() | SpatialOrder() | Split() | Keeping() | Whole():
                 raise ModelError("CP-SAT's answer breaks a constraint of the model")
@@ -603,14 +575,15 @@ class Feasibility:
         level, encoding = constraint.level, self._encoding
         tenants, tiles = encoding.tenant[level], encoding.tiles[level]
         kept = [name for name, tenant in tenants.items() if values.holds(tenant)]
-        extents = {dim: self._extent(exponents, dim, values) for dim, exponents in tiles.items()}
-        tile = least_oversize(self.mapspace.problem, constraint.storage, constraint.words, kept, extents)
+        extents = {dim: encoding.of.read(extent, dim, values) for dim, extent in tiles.items()}
+        problem, kind = self.mapspace.problem, self.mapspace.factors
+        tile = least_oversize(problem, constraint.storage, constraint.words, kept, extents, kind)
         if tile.words <= constraint.words:
             raise ModelError("CP-SAT's answer and the mapping that it encodes have different tiles")
         leave: list[Literal] = [tenants[name].negated() for name in sorted(tile.kept)]
         shrink = [
-            self._step(exponents, dim, -1, tile.extents[dim])
-            for dim, exponents in tiles.items()
+            self._step(extent, dim, -1, tile.extents[dim])
+            for dim, extent in tiles.items()
             if tile.extents[dim] > 1
         ]
         self._oversize.setdefault(level, []).append((tile, [*leave, *shrink]))
@@ -628,35 +601,36 @@ class Feasibility:
         tenants = self._encoding.tenant[level].values()
         join: list[Literal] = [tenant for tenant in tenants if not values.holds(tenant)]
         tiles = self._encoding.tiles[level].items()
-        return [*join, *(self._beyond(exponents, dim, 1, values) for dim, exponents in tiles)]
+        return [*join, *(self._beyond(extent, dim, 1, values) for dim, extent in tiles)]
 
     def _fewer_children(self, mesh: Mesh, values: Values) -> list[Literal]:
         escapes: list[Literal] = []
         for dim in self._encoding.dims:
             x = self._encoding.along_x[mesh.node][dim]
             if values.holds(x) == (mesh.axis == "x"):
-                exponents = self._encoding.exponents[mesh.node, dim]
-                escapes += [x.negated() if mesh.axis == "x" else x, self._beyond(exponents, dim, -1, values)]
+                factor = self._encoding.factors[mesh.node, dim]
+                escapes += [x.negated() if mesh.axis == "x" else x, self._beyond(factor, dim, -1, values)]
         return escapes
 
     def _more_units(self, values: Values) -> list[Literal]:
-        fanouts = self.mapspace.architecture.fanout_indices
-        exponents = self._encoding.exponents
+        """Other factors: larger ones at a fanout or, if a last tile may use fewer units, any others."""
+        fanouts, encoding = self.mapspace.architecture.fanout_indices, self._encoding
+        uneven = isinstance(encoding.of, AnyFactors) and len(fanouts) > 1
         return [
-            self._beyond(exponents[node, dim], dim, 1, values)
-            for node in fanouts
-            for dim in self._encoding.dims
+            self._beyond(factor, dim, direction, values)
+            for (node, dim), factor in encoding.factors.items()
+            for direction in ((-1, 1) if uneven else (1,))
+            if uneven or node in fanouts
         ]
 
-    def _beyond(self, exponents: Exponents, dim: str, direction: int, values: Values) -> Variable:
+    def _beyond(self, factor: Factor, dim: str, direction: int, values: Values) -> Variable:
         """Return a literal that requires a factor below (-1) or above (1) that of the answer."""
-        return self._step(exponents, dim, direction, self._extent(exponents, dim, values))
+        return self._step(factor, dim, direction, self._encoding.of.read(factor, dim, values))
 
-    def _step(self, exponents: Exponents, dim: str, direction: int, factor: int) -> Variable:
-        """Return a literal that requires a factor below (-1) or above (1) `factor`."""
-        model = self._encoding.model
-        place = divisors(self.mapspace.problem.bound[dim]).index(factor)
-        index = self._encoding.products.index(exponents, dim)
+    def _step(self, factor: Factor, dim: str, direction: int, value: int) -> Variable:
+        """Return a literal that requires a factor below (-1) or above (1) `value`."""
+        model, of = self._encoding.model, self._encoding.of
+        place, index = of.place(dim, value), of.index(factor, dim)
         literal = model.new_bool_var("step")
         beyond = index <= place - 1 if direction < 0 else index >= place + 1
         model.add(beyond).only_enforce_if(literal)
@@ -716,9 +690,17 @@ class Tile:
 
 
 def least_oversize(
-    problem: Problem, storage: StorageLevel, limit: int, kept: Iterable[str], extents: dict[str, int]
+    problem: Problem,
+    storage: StorageLevel,
+    limit: int,
+    kept: Iterable[str],
+    extents: dict[str, int],
+    kind: Factors = PERFECT,
 ) -> Tile:
-    """Return a minimal part of a tile that still exceeds a limit: ruling it out rules out the most."""
+    """Return a minimal part of a tile that still exceeds a limit: ruling it out rules out the most.
+
+    Extents that may be any are lowered by a sixteenth at a time, so that the part is almost minimal.
+    """
     sizes = {name: storage.packing_of(name).size_per_value for name in kept}
     spaces = {name: problem.dataspace(name) for name in sizes}
 
@@ -731,7 +713,7 @@ def least_oversize(
     open_ = [dim for dim, extent in least.items() if extent > 1]
     while open_:
         # Shrink dimensions in turns: a tile of even extents is part of more tiles than a narrow one.
-        smaller = {dim: _below(problem.bound[dim], least[dim]) for dim in open_}
+        smaller = {dim: _below(Extents(problem.bound[dim], kind), least[dim]) for dim in open_}
         open_ = [dim for dim in open_ if words(left, {**least, dim: smaller[dim]}) > limit]
         for dim in open_:
             fits = words(left, {**least, dim: smaller[dim]}) <= limit
@@ -740,7 +722,8 @@ def least_oversize(
     return Tile(frozenset(left), least, words(left, least))
 
 
-def _below(bound: int, extent: int) -> int:
-    """Return the next smaller divisor of a bound."""
-    extents = divisors(bound)
-    return extents[extents.index(extent) - 1]
+def _below(extents: Extents, extent: int) -> int:
+    """Return a smaller extent: the next one of perfect factors."""
+    if extents.kind == ANY:
+        return extent - max(1, extent // 16)
+    return extents.values[extents.values.index(extent) - 1]

@@ -17,9 +17,9 @@ from functools import partial
 from typing import assert_never
 
 from model.architecture import StorageLevel
+from model.extents import ANY
 from model.mapping import FanoutMapping
-from model.mapspace import FactorRule, Mapspace
-from model.numbers import divisors
+from model.mapspace import FactorRule, Mapspace, Relation
 from solver.explain.constraints import (
     Capacity,
     Constraint,
@@ -39,6 +39,9 @@ from solver.explain.constraints import (
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.wording import also_text, change_text, order_text, without_text
 from solver.result import Clock, Lever
+
+MOST_TRIED = 256
+"""Values on either side of a factor that are tried where several nodes share it and any may do."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ def nearest(
     scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
     if scales and not any(_is_held_at_one(feasibility.mapspace, limit) for limit in (constraint, *twins)):
         return _bisect(feasibility, context, scales)
+    if isinstance(constraint, FactorLimit) and feasibility.mapspace.factors == ANY and not twins:
+        return _nearest_factor(feasibility, context, constraint)
     for value in _candidates(feasibility.mapspace, constraint, twins):
         changed = [with_value(each, value) for each in (constraint, *twins)]
         answer = feasibility.decide([*context, *changed])
@@ -115,6 +120,31 @@ def _bisect(feasibility: Feasibility, context: Constraints, scales: Sequence[_Sc
     return Nearest(suffices, witness, exact=True)
 
 
+def _nearest_factor(feasibility: Feasibility, context: Constraints, limit: FactorLimit) -> Nearest | None:
+    """Bisect on either side of a fixed factor that may have any other value."""
+    rule, mapspace = limit.rule, feasibility.mapspace
+    found: list[Nearest] = []
+    for relation, beside, opposite in _SIDES:
+        start = rule.value + beside
+        if not 1 <= start <= mapspace.problem.bound[rule.dim]:
+            continue
+        side = FactorLimit(limit.node, replace(rule, relation=relation, value=start))
+        scale = _scale(FactorLimit(limit.node, replace(rule, relation=opposite)))
+        assert scale is not None  # limits on one side have one
+        suffices = _bisect(feasibility, [*context, side], [scale])
+        if suffices is not None and not _shifts_an_order(mapspace, limit, suffices.value):
+            found.append(suffices)
+    return min(found, key=lambda each: _ratio(each.value, rule.value), default=None)
+
+
+_SIDES: tuple[tuple[Relation, int, Relation], ...] = ((">=", 1, "<="), ("<=", -1, ">="))
+"""Relations to the values above a factor and below it, where they begin, and the opposite relations."""
+
+
+def _ratio(one: int, other: int) -> Fraction:
+    return Fraction(max(one, other), min(one, other))
+
+
 def _scale(constraint: Constraint) -> _Scale | None:
     """Return the scale of a constraint that is monotone in its number, None for any other."""
     at = partial(with_value, constraint)
@@ -152,9 +182,12 @@ def _candidates(mapspace: Mapspace, constraint: Constraint, twins: Sequence[Cons
     match constraint:
         case FactorLimit(_, FactorRule(relation="=") as rule):
             limits = (constraint, *twins)
-            values = [d for d in divisors(mapspace.problem.bound[rule.dim]) if d != rule.value]
+            near = mapspace.extents(rule.dim).values
+            if mapspace.factors == ANY:
+                near = near[max(0, rule.value - MOST_TRIED) : rule.value + MOST_TRIED]
+            values = [d for d in near if d != rule.value]
             values = [d for d in values if not any(_shifts_an_order(mapspace, c, d) for c in limits)]
-            yield from sorted(values, key=lambda v: Fraction(max(v, rule.value), min(v, rule.value)))
+            yield from sorted(values, key=lambda value: _ratio(value, rule.value))
         case Split(node, count):
             fanout = mapspace.architecture.fanout_indices.index(node)
             places = len(mapspace.problem.dims) - len(mapspace.spatial[fanout].uncounted)

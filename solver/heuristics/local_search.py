@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from model.architecture import StorageLevel
 from model.cost.batch import MappingBatch
+from model.cost.batch.mappings import Integers
+from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
-from solver.heuristics.pricing import Pricing
+from solver.heuristics.pricing import BatchPrices, Pricing
 from solver.heuristics.sampling import (
     RandomMoves,
     factor_moves,
     joined,
     keep_moves,
     order_moves,
+    perfect_first,
     valid_starts,
 )
 
@@ -45,30 +49,61 @@ class GreedyDescent:
         start = starts.part(np.array([smallest]))
         done = 0
         while True:
-            _Descent(mapspace, pricing, start).run()
+            for space in _spaces(mapspace, start):
+                start = _Descent(space, pricing, start).run()
             done += 1
             if done == self._descents:
                 return
             start = valid_starts(pricing, random, 1)
 
 
+def _spaces(mapspace: Mapspace, starts: MappingBatch) -> Iterator[Mapspace]:
+    """Yield the mapspaces to descend in: where factors may be any, and starts are perfect, that one first."""
+    if mapspace.factors == ANY and len(_even_rows(mapspace, starts)) == len(starts):
+        yield replace(mapspace, factors=PERFECT)
+    yield mapspace
+
+
+def _even_rows(mapspace: Mapspace, batch: MappingBatch) -> Integers:
+    """Mappings without remainders."""
+    whole = (batch.factors.prod(axis=1) == mapspace.problem.bounds).all(axis=1)
+    return np.flatnonzero(whole)
+
+
+MOST_REORDERED = 48
+"""Mappings with another factor, where it may be any, whose loop orders are changed as well: the best ones."""
+
+MOST_SETTLED = 32
+"""Mappings at the end of a run that are priced exactly where prices are estimates."""
+
+
 class _Descent:
-    """One descent: the mapping where it stands, and its score."""
+    """One descent: the mapping where it stands, and its score, with remainders estimated."""
 
     def __init__(self, mapspace: Mapspace, pricing: Pricing, start: MappingBatch) -> None:
         self._mapspace = mapspace
         self._pricing = pricing
         self._current = start
-        self._score = float(pricing.price_batch(start).scores[0])
+        self._score = float(pricing.estimate_batch(start).scores[0])
 
-    def run(self) -> None:
-        """Pass over all nodes until a pass does not help."""
+    def run(self) -> MappingBatch:
+        """Pass over all nodes until a pass does not help, and return where that ends."""
         before = np.inf
         while self._score < before:
             before = self._score
             for target in reversed(range(len(self._mapspace.architecture.nodes))):
                 self._fill(target)
             self._improve(keep_moves(self._current, 0, self._pricing.rules))
+        if self._mapspace.factors == ANY:
+            around = self._neighbours()
+            self._pricing.settle(around, self._pricing.estimate_batch(around), MOST_SETTLED)
+        return self._current
+
+    def _neighbours(self) -> MappingBatch:
+        """Return the mapping and those with one other factor."""
+        nodes = range(len(self._mapspace.architecture.nodes))
+        moves = (factor_moves(self._current, 0, self._mapspace, node) for node in nodes)
+        return joined([self._current, *moves])
 
     def _fill(self, target: int) -> None:
         """Move factors into the node `target` as long as that helps."""
@@ -77,7 +112,8 @@ class _Descent:
 
     def _improve(self, candidates: MappingBatch) -> bool:
         """Step to the best of `candidates` if it is better."""
-        scores = self._pricing.price_batch(candidates).scores
+        prices = self._pricing.estimate_batch(candidates)
+        scores = prices.scores
         best = int(np.argmin(scores)) if len(scores) else 0
         if not len(scores) or scores[best] >= self._score:
             return False
@@ -86,6 +122,9 @@ class _Descent:
 
     def _moves_to(self, target: int) -> MappingBatch:
         moved = joined([self._current, factor_moves(self._current, 0, self._mapspace, target)])
+        if self._mapspace.factors == ANY and len(moved) > MOST_REORDERED:
+            scores = self._pricing.estimate_batch(moved).scores
+            moved = moved.part(np.argsort(scores, kind="stable")[:MOST_REORDERED])
         return joined([moved, *self._reordered(moved, target)])
 
     def _reordered(self, moved: MappingBatch, target: int) -> Iterator[MappingBatch]:
@@ -103,7 +142,9 @@ class Annealing:
 
     A temperature t accepts a mapping that is ``exp(t)`` times as dear with a chance of 1/e: it compares
     ratios, so that it needs no scale. Each run starts at random valid mappings, so many `chains` side by
-    side, and cools evenly in the logarithm; the first one makes `steps` moves of each.
+    side, and cools evenly in the logarithm; the first one makes `steps` moves of each. Where factors may
+    be any, a run with perfect ones comes first, and goes on with any from where it ends, at a tenth of
+    the heat.
     """
 
     def __init__(
@@ -121,18 +162,32 @@ class Annealing:
     def find_mapping(self, mapspace: Mapspace, pricing: Pricing) -> None:
         """Anneal until the budget is spent; the answer is the best mapping priced."""
         random = np.random.default_rng(pricing.seed)
-        moves = RandomMoves(pricing.rules)
+        moves = [RandomMoves(rules) for rules in perfect_first(pricing.rules)]
         steps = self._steps
         while True:
-            self._run(pricing, random, moves, steps)
+            current = valid_starts(pricing, random, self._chains)
+            even = _even_rows(mapspace, current)
+            hottest = self._hottest
+            if len(moves) > 1 and len(even):
+                current = current.part(np.resize(even, self._chains))
+                current = self._run(pricing, random, moves[0], current, steps, hottest)
+                hottest = max(self._coldest, hottest / 10)
+            self._run(pricing, random, moves[-1], current, steps, hottest)
             steps *= 2
 
-    def _run(self, pricing: Pricing, random: np.random.Generator, moves: RandomMoves, steps: int) -> None:
-        current = valid_starts(pricing, random, self._chains)
-        scores = pricing.price_batch(current).scores
-        for temperature in np.geomspace(self._hottest, self._coldest, steps):
+    def _run(
+        self,
+        pricing: Pricing,
+        random: np.random.Generator,
+        moves: RandomMoves,
+        current: MappingBatch,
+        steps: int,
+        hottest: float,
+    ) -> MappingBatch:
+        scores = pricing.estimate_batch(current).scores
+        for temperature in np.geomspace(hottest, self._coldest, steps):
             proposed = moves.apply(current, random)
-            offered = pricing.price_batch(proposed).scores
+            offered = pricing.estimate_batch(proposed).scores
             least = scores * np.exp(temperature * random.exponential(size=len(scores)))
             accepted = offered <= least
             scores = np.where(accepted, offered, scores)
@@ -142,3 +197,5 @@ class Annealing:
                 np.where(where, proposed.order, current.order),
                 np.where(where, proposed.keep, current.keep),
             )
+        pricing.settle(current, BatchPrices(np.isfinite(scores), scores[:, None]), MOST_SETTLED)
+        return current

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement, pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 
 from model.architecture import StorageLevel
 from model.cost.batch import MappingBatch
 from model.cost.batch.mappings import Booleans, Integers
+from model.extents import ANY, PERFECT
 from model.mapspace import FactorRule, Mapspace, TemporalRules
-from model.numbers import prime_factors
+from model.numbers import divisors, prime_factors
 from model.problem import Problem, Term
 from solver.cpsat import Answer, CheckedModel, Expression, RangeError, Settings, Variable
 from solver.heuristics.interface import MapperError
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.rules import Rules
+from solver.heuristics.sampling import completed, perfect_first
 
 LOG_UNIT = 1 << 11
 """Integer units of one binary logarithm."""
 
 WEIGHT_TOTAL = 1000
 """What the weights of the objective add up to, about."""
+
+SMALL = 32
+"""Factors up to it are all modelled where any are allowed."""
 
 SHARES = 8
 """Parts into which a level is divided among the dataspaces it keeps."""
@@ -46,8 +53,43 @@ def units(value: float) -> int:
     return round(math.log2(value) * LOG_UNIT)
 
 
+class _Axis(NamedTuple):
+    """A prime of a bound, or the whole of a dimension whose factors may be any."""
+
+    dim: int
+    log: int  # of what an exponent of 1 stands for
+    factors: dict[int, int]  # by exponent, ascending
+
+    @property
+    def most(self) -> int:
+        """The largest exponent."""
+        return max(self.factors)
+
+
+def _axes(mapspace: Mapspace) -> Iterator[_Axis]:
+    """Yield the axes of all dimensions: the exponents of a factor are its logarithm where it may be any."""
+    for dim, (name, bound) in enumerate(mapspace.problem.bound.items()):
+        if mapspace.factors == ANY and bound > 1:
+            yield _Axis(dim, 1, {units(factor): factor for factor in _modelled_factors(mapspace, name)})
+        primes = prime_factors(bound) if mapspace.factors == PERFECT else ()
+        for prime, most in primes:
+            yield _Axis(dim, units(prime), {exponent: prime**exponent for exponent in range(most + 1)})
+
+
+def _modelled_factors(mapspace: Mapspace, dim: str) -> list[int]:
+    """Return factors of a dimension: low ones, divisors, those of least extents, and what is asked for."""
+    bound = mapspace.problem.bound[dim]
+    asked = {rule.value for rules in mapspace.factor_rules for rule in rules if rule.dim == dim}
+    sides = {side for fanout in mapspace.architecture.fanouts for side in (fanout.mesh_x, fanout.mesh_y)}
+    found = {*range(1, SMALL + 1), *mapspace.extents(dim).least_factors(1), *divisors(bound), *asked, *sides}
+    return sorted(factor for factor in found if factor <= bound)
+
+
 class LogModel:
     """Exponents of the primes of all factors, and what the levels, meshes and rules say of them.
+
+    Where factors may be any, their logarithms take the place of exponents, and their product may exceed the
+    bound: up to twice.
 
     What is left out: sums of tiles (each dataspace has a share of a level, one of a few, and one of the
     words that are demanded of it), the words that sliding windows share, and orders, except for which
@@ -61,14 +103,10 @@ class LogModel:
         self._mapspace: Mapspace = rules.mapspace
         self._kept = kept
         problem = self._mapspace.problem
-        self._axes = [
-            (dim, prime, most)
-            for dim, bound in enumerate(problem.bounds)
-            for prime, most in prime_factors(bound)
-        ]
-        self._logs = [units(prime) for _, prime, _ in self._axes]
+        self._axes = list(_axes(self._mapspace))
+        self._logs = [axis.log for axis in self._axes]
         self._along = {
-            name: [axis for axis, (dim, _, _) in enumerate(self._axes) if dim == number]
+            name: [place for place, axis in enumerate(self._axes) if axis.dim == number]
             for number, name in enumerate(problem.dims)
         }
         self._relevant = [
@@ -76,8 +114,8 @@ class LogModel:
         ]
         self.exponents = [
             [
-                self.model.new_int_var(0, most, f"e{node}_{axis}")
-                for axis, (_, _, most) in enumerate(self._axes)
+                self.model.new_int_var(0, axis.most, f"e{node}_{place}")
+                for place, axis in enumerate(self._axes)
             ]
             for node in range(len(self._mapspace.architecture.nodes))
         ]
@@ -95,21 +133,24 @@ class LogModel:
         return sum(self.exponents[node][axis] * self._logs[axis] for node in nodes for axis in axes)
 
     def _add_factors(self) -> None:
-        for axis, (_, _, most) in enumerate(self._axes):
-            self.model.add(sum(of_node[axis] for of_node in self.exponents) == most)
+        is_any = self._mapspace.factors == ANY
+        for place, axis in enumerate(self._axes):
+            total = sum(of_node[place] for of_node in self.exponents)
+            # Rounded logarithms of each node are off by half a unit.
+            least = axis.most - len(self.exponents) if is_any else axis.most
+            self.model.add_linear_constraint(total, least, axis.most + LOG_UNIT if is_any else axis.most)
         for (node, rules), (dim, axes) in product(
             enumerate(self._mapspace.factor_rules), self._along.items()
         ):
             of_dim = [rule for rule in rules if rule.dim == dim]
-            if of_dim and axes:
+            if axes and (of_dim or is_any):
                 self._restrict(node, axes, of_dim)
 
     def _restrict(self, node: int, axes: Sequence[int], rules: Sequence[FactorRule]) -> None:
-        primes = [self._axes[axis][1] for axis in axes]
         rows = [
-            row
-            for row in product(*(range(self._axes[axis][2] + 1) for axis in axes))
-            if all(rule.allows(math.prod(p**e for p, e in zip(primes, row, strict=True))) for rule in rules)
+            tuple(exponent for exponent, _ in row)
+            for row in product(*(self._axes[axis].factors.items() for axis in axes))
+            if all(rule.allows(math.prod(factor for _, factor in row)) for rule in rules)
         ]
         self.model.add_allowed_assignments([self.exponents[node][axis] for axis in axes], rows)
 
@@ -120,10 +161,10 @@ class LogModel:
             along_x = [self.model.new_bool_var(f"x{position}_{dim}") for dim in self._mapspace.problem.dims]
             self.model.add_allowed_assignments(along_x, arrangements.along_x.astype(int).tolist())
             columns = []
-            for axis, (dim, _, most) in enumerate(self._axes):
-                column = self.model.new_int_var(0, most, f"columns{position}_{axis}")
-                self.model.add(column == self.exponents[position][axis]).only_enforce_if(along_x[dim])
-                self.model.add(column == 0).only_enforce_if(along_x[dim].negated())
+            for place, axis in enumerate(self._axes):
+                column = self.model.new_int_var(0, axis.most, f"columns{position}_{place}")
+                self.model.add(column == self.exponents[position][place]).only_enforce_if(along_x[axis.dim])
+                self.model.add(column == 0).only_enforce_if(along_x[axis.dim].negated())
                 columns.append(column)
             width = sum(column * log for column, log in zip(columns, self._logs, strict=True))
             fanout = arrangements.fanout
@@ -189,7 +230,7 @@ class LogModel:
         parts = [self._term(inside, term) for term in rank]
         if len(parts) == 1:
             return parts[0]
-        longest = sum(log * most for log, (_, _, most) in zip(self._logs, self._axes, strict=True))
+        longest = sum(self._longest(axis) for axis in self._axes)
         most = longest + sum(units(abs(term.coefficient)) for term in rank) + units(max(1, len(rank)))
         extent = self.model.new_int_var(0, most, "extent")
         by_largest = self.model.new_bool_var("by_largest")
@@ -197,6 +238,10 @@ class LogModel:
         for part in parts:
             self.model.add(extent >= part + units(len(parts))).only_enforce_if(by_largest)
         return extent
+
+    def _longest(self, axis: _Axis) -> int:
+        """Logarithm of the largest product of all factors of an axis."""
+        return axis.log * axis.most + (LOG_UNIT if self._mapspace.factors == ANY else 0)
 
     def _term(self, inside: range, term: Term) -> Expression:
         """Logarithm of no less than the extent along one dimension; strides count once it has one."""
@@ -212,8 +257,10 @@ class LogModel:
     def _add_objective(self, weights: Weights, filled: Sequence[Expression]) -> None:
         architecture = self._mapspace.architecture
         everything = range(len(self._axes))
-        parallel = self._log(architecture.fanout_indices, everything)
-        terms = [-max(1, round(weights.compute * WEIGHT_TOTAL)) * parallel]
+        steps = -self._log(architecture.fanout_indices, everything)
+        if self._mapspace.factors == ANY:  # products differ, so that more children need not mean fewer steps
+            steps = self._log(architecture.storage_indices, everything)
+        terms = [max(1, round(weights.compute * WEIGHT_TOTAL)) * steps]
         if filled and weights.utilization:
             terms.append(-max(1, round(weights.utilization * WEIGHT_TOTAL / len(filled))) * sum(filled))
         prices = self._prices()
@@ -241,7 +288,7 @@ class LogModel:
         positions = self._mapspace.architecture.storage_indices
         idle = [axis for axis in range(len(self._axes)) if axis not in self._relevant[place]]
         loops = self._log([positions[outer]], idle)
-        most = sum(self._logs[axis] * self._axes[axis][2] for axis in idle)
+        most = sum(self._longest(self._axes[place]) for place in idle)
         repeats = self.model.new_int_var(0, most, f"repeats{level}_{place}_{outer}")
         free = self.model.new_bool_var(f"free{level}_{place}_{outer}")
         self.model.add(repeats >= loops).only_enforce_if(free.negated())
@@ -255,9 +302,15 @@ class LogModel:
         """Decode an answer, shape ``(nodes, dims)``."""
         factors = np.ones((len(self.exponents), len(self._mapspace.problem.dims)), dtype=np.int64)
         for node, exponents in enumerate(self.exponents):
-            for (dim, prime, _), exponent in zip(self._axes, exponents, strict=True):
-                factors[node, dim] *= prime ** answer.value(exponent)
-        return factors
+            for axis, exponent in zip(self._axes, exponents, strict=True):
+                factors[node, axis.dim] *= axis.factors[answer.value(exponent)]
+        return self._covering(factors) if self._mapspace.factors == ANY else factors
+
+    def _covering(self, factors: Integers) -> Integers:
+        """Let the outermost loop over each dimension have what the others leave."""
+        storage = list(self._mapspace.architecture.storage_indices)
+        outermost = np.array(storage)[(factors[storage] > 1).argmax(axis=0)]
+        return completed(factors.T, outermost, np.array(self._mapspace.problem.bounds)).T
 
 
 def _price(level: StorageLevel, dataspace: str) -> float:
@@ -298,13 +351,19 @@ COMPUTE_SHARE = {"energy": 0.1, "latency": 0.9, "edp": 0.5}
 
 MOST_KEEP_MASKS = 4096
 
+MOST_SETTLED = 4
+"""Choices of kept dataspaces, the best ones, that are priced exactly where prices are estimates."""
+
+PERFECT_SHARE = 0.25
+"""Share of the time for perfect factors first, where factors may be any."""
+
 
 class LogRelaxation:
     """Minimises a weighted sum of logarithms: filled buffers, cycles, and words moved.
 
     Every level keeps what it may while CP-SAT decides, or what it must if that has no solution; the loops
     that come out are then priced with all choices of kept dataspaces. All solutions on the way to the best
-    one are priced as they are found.
+    one are priced as they are found. Where factors may be any, perfect ones come first.
 
     Parameters
     ----------
@@ -326,19 +385,29 @@ class LogRelaxation:
         """Solve the relaxation, and price its solutions."""
         if not all(len(options) for options in pricing.rules.keep_options):
             raise MapperError("the rules of the mapspace leave no mapping")
+        seconds = min(self._seconds, pricing.seconds_left)
+        solved = False
+        if mapspace.factors == ANY:
+            with suppress(MapperError):
+                solved = self._solved(next(perfect_first(pricing.rules)), pricing, seconds * PERFECT_SHARE)
+        if not self._solved(pricing.rules, pricing, self._seconds) and not solved:
+            raise MapperError("the relaxation has no solution")
+
+    def _solved(self, rules: Rules, pricing: Pricing, seconds: float) -> bool:
+        """Price the solutions with these rules, and return whether there are any."""
         share = COMPUTE_SHARE[pricing.objectives[0]] if self._compute is None else self._compute
         weights = Weights(self._utilization, share, 1 - share)
-        deadline = time.monotonic() + self._seconds
-        choices = math.prod(len(keep_sets) for keep_sets in pricing.rules.keep_options)
+        deadline = time.monotonic() + seconds
+        choices = math.prod(len(keep_sets) for keep_sets in rules.keep_options)
         for chosen in (np.argmax, np.argmin):
             kept = np.stack(
-                [keep_sets[chosen(keep_sets.sum(axis=1))] for keep_sets in pricing.rules.keep_options], axis=1
+                [keep_sets[chosen(keep_sets.sum(axis=1))] for keep_sets in rules.keep_options], axis=1
             )
-            masks = pricing.rules.keep_masks() if choices <= MOST_KEEP_MASKS else kept[None]
-            decoder = _Decoder(mapspace, pricing, masks)
-            if _solve(LogModel(pricing.rules, kept, weights), decoder, pricing, deadline):
-                return
-        raise MapperError("the relaxation has no solution")
+            masks = rules.keep_masks() if choices <= MOST_KEEP_MASKS else kept[None]
+            decoder = _Decoder(rules.mapspace, pricing, masks)
+            if _solve(LogModel(rules, kept, weights), decoder, pricing, deadline):
+                return True
+        return False
 
 
 class _Decoder:
@@ -354,9 +423,10 @@ class _Decoder:
         problem, temporal = self._mapspace.problem, self._mapspace.temporal
         order = [_order(problem, rules, space) for rules, space in zip(temporal, resting, strict=True)]
         rows = len(self._masks)
-        self._pricing.price_batch(
-            MappingBatch(np.tile(factors, (rows, 1, 1)), np.tile(np.array(order), (rows, 1, 1)), self._masks)
+        batch = MappingBatch(
+            np.tile(factors, (rows, 1, 1)), np.tile(np.array(order), (rows, 1, 1)), self._masks
         )
+        self._pricing.settle(batch, self._pricing.estimate_batch(batch), MOST_SETTLED)
 
 
 def _solve(model: LogModel, decoder: _Decoder, pricing: Pricing, deadline: float) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from model.cost import Evaluation, evaluate_in
-from model.cost.batch import BatchEvaluator, MappingBatch, encode
+from model.cost.batch import BatchEvaluation, BatchEvaluator, MappingBatch, encode
 from model.cost.batch.evaluator import CHUNK
 from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
@@ -23,6 +23,9 @@ from solver.result import ContradictionError
 
 FEW = 64
 """Mappings that are priced one by one before the budget is looked at again."""
+
+SOME = 256
+"""The same of mappings that may have remainders: exact prices of some of these take long."""
 
 ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""
@@ -50,6 +53,10 @@ class BatchPrices:
     def scores(self) -> Doubles:
         """Values of the first objective, shape ``(mappings,)``."""
         return self.values[:, 0]
+
+
+_Costs = Callable[[MappingBatch], tuple[Doubles, Doubles]]
+"""Energy and cycles of mappings that break no rule, infinite where they break a limit."""
 
 
 class Pricing:
@@ -92,6 +99,7 @@ class Pricing:
         self.notes: list[str] = []
         self._should_stop = should_stop
         self._evaluator = _evaluator(mapspace)
+        self._least_estimate = np.inf
         if self._evaluator is None:
             self.note("counts exceed 64 bits, so mappings are priced one by one")
         self._start = time.perf_counter()
@@ -141,16 +149,29 @@ class Pricing:
 
     def price_batch(self, batch: MappingBatch) -> BatchPrices:
         """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at."""
-        self._check(batch)
-        allowed = np.zeros(len(batch), dtype=np.bool_)
-        values = np.full((len(batch), len(self.objectives)), np.inf)
-        start = 0
-        while start < len(batch):
-            self.check_budget()
-            rows = slice(start, start + self._next_chunk())
-            allowed[rows], values[rows] = self._chunk(batch.part(rows))
-            start = rows.stop
-        return BatchPrices(allowed, values)
+        together = CHUNK if self.mapspace.factors == PERFECT else SOME
+        return self._in_chunks(batch, self._chunk, FEW if self._evaluator is None else together)
+
+    def estimate_batch(self, batch: MappingBatch) -> BatchPrices:
+        """Price mappings as `price_batch` does, but with remainders about: see `BatchEvaluator.estimate`.
+
+        For mappers that compare many. The one that seems best is priced exactly, if better than all before.
+        """
+        if self.mapspace.factors == PERFECT or self._evaluator is None:
+            return self.price_batch(batch)
+        return self._in_chunks(batch, self._estimated_chunk, CHUNK)
+
+    def settle(self, batch: MappingBatch, prices: BatchPrices, most: int) -> None:
+        """Price the `most` best of mappings exactly whose `prices` are estimates; they count once."""
+        if self.mapspace.factors == PERFECT:
+            return
+        rows = np.flatnonzero(prices.allowed)
+        for row in rows[np.argsort(prices.scores[rows], kind="stable")[:most]]:
+            if self.seconds_left <= 0:
+                raise BudgetSpent
+            one = batch.part(np.array([row]))
+            energy, cycles = self._costs_one_by_one(one)
+            self._consider(one, self._values(energy, cycles)[:, 0], energy, cycles)
 
     def offer(self, mapping: Mapping) -> str | None:
         """Price a mapper's answer, within the budget or not; return what rule or limit it breaks, if any."""
@@ -178,31 +199,70 @@ class Pricing:
         if (np.sort(batch.order, axis=2) != np.arange(len(bounds))).any():
             raise ValueError("an order of loops does not have each dimension once")
 
-    def _next_chunk(self) -> int:
+    def _next_chunk(self, together: int = CHUNK) -> int:
         """Mappings that may be priced before the budget is looked at again."""
-        together = CHUNK if self._evaluator is not None else FEW
         most = self.budget.evaluations
         return together if most is None else min(together, most - self.evaluations)
 
+    def _in_chunks(
+        self,
+        batch: MappingBatch,
+        chunk: Callable[[MappingBatch], tuple[Booleans, Doubles]],
+        together: int,
+    ) -> BatchPrices:
+        """Price mappings in chunks of at most so many; `BudgetSpent` once the budget is spent."""
+        self._check(batch)
+        allowed = np.zeros(len(batch), dtype=np.bool_)
+        values = np.full((len(batch), len(self.objectives)), np.inf)
+        start = 0
+        while start < len(batch):
+            self.check_budget()
+            rows = slice(start, start + self._next_chunk(together))
+            allowed[rows], values[rows] = chunk(batch.part(rows))
+            start = rows.stop
+        return BatchPrices(allowed, values)
+
     def _chunk(self, batch: MappingBatch) -> tuple[Booleans, Doubles]:
-        allowed = self.rules.allows(batch)
-        rows = np.flatnonzero(allowed)
-        energy, cycles = np.full(len(batch), np.inf), np.full(len(batch), np.inf)
-        energy[rows], cycles[rows] = self._costs(batch.part(rows))
+        energy, cycles = self._costs(batch, self._exact_costs)
+        values = self._values(energy, cycles)
         allowed = np.isfinite(energy)
-        self.evaluations += len(batch)
-        self.valid += int(allowed.sum())
-        values = np.stack([objective_value(name, energy, cycles) for name in self.objectives], axis=1)
         if allowed.any():
             self._consider(batch, values[:, 0], energy, cycles)
         return allowed, values
 
-    def _costs(self, batch: MappingBatch) -> tuple[Doubles, Doubles]:
-        """Energy and cycles of mappings that break no rule, infinite where they break a limit."""
+    def _estimated_chunk(self, batch: MappingBatch) -> tuple[Booleans, Doubles]:
+        assert self._evaluator is not None
+        energy, cycles = self._costs(batch, self._batch_costs(self._evaluator.estimate))
+        prices = BatchPrices(np.isfinite(energy), self._values(energy, cycles))
+        least = float(prices.scores.min(initial=np.inf))
+        if least < self._least_estimate:
+            self._least_estimate = least
+            self.settle(batch, prices, 1)
+        return prices.allowed, prices.values
+
+    def _values(self, energy: Doubles, cycles: Doubles) -> Doubles:
+        return np.stack([objective_value(name, energy, cycles) for name in self.objectives], axis=1)
+
+    def _costs(self, batch: MappingBatch, costs: _Costs) -> tuple[Doubles, Doubles]:
+        """Energy and cycles of mappings, infinite where they break a rule or a limit."""
+        rows = np.flatnonzero(self.rules.allows(batch))
+        energy, cycles = np.full(len(batch), np.inf), np.full(len(batch), np.inf)
+        energy[rows], cycles[rows] = costs(batch.part(rows))
+        self.evaluations += len(batch)
+        self.valid += int(np.isfinite(energy).sum())
+        return energy, cycles
+
+    def _exact_costs(self, batch: MappingBatch) -> tuple[Doubles, Doubles]:
         if self._evaluator is None:
             return self._costs_one_by_one(batch)
-        costs = self._evaluator.evaluate(batch)
-        return np.where(costs.valid, costs.energy, np.inf), np.where(costs.valid, costs.cycles, np.inf)
+        return self._batch_costs(self._evaluator.evaluate)(batch)
+
+    def _batch_costs(self, price: Callable[[MappingBatch], BatchEvaluation]) -> _Costs:
+        def costs(batch: MappingBatch) -> tuple[Doubles, Doubles]:
+            found = price(batch)
+            return np.where(found.valid, found.energy, np.inf), np.where(found.valid, found.cycles, np.inf)
+
+        return costs
 
     def _costs_one_by_one(self, batch: MappingBatch) -> tuple[Doubles, Doubles]:
         evaluations = [self._exact(self.rules.mapping(batch, row)) for row in range(len(batch))]

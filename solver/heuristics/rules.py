@@ -89,6 +89,14 @@ class Rules:
             fits &= arrangements.first_fitting(factors[:, position]) >= 0
         return fits
 
+    def _units_in_use(self, batch: MappingBatch) -> Integers:
+        architecture = self.mapspace.architecture
+        if self.mapspace.factors == ANY:
+            nest = UnevenNest.of(self.mapspace.problem, architecture, batch)
+            return nest.instances(len(architecture.nodes))
+        units: Integers = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
+        return units
+
     def _verdicts(self, batch: MappingBatch) -> Iterator[tuple[str, Booleans]]:
         """Yield the rules by name, each with the mappings that keep it."""
         architecture, problem = self.mapspace.architecture, self.mapspace.problem
@@ -107,11 +115,9 @@ class Rules:
             name = f"the levels that may keep {problem.dataspaces[number].name}"
             yield name, np.isin(_codes(batch.keep[:, :, number]), _codes(options))
         yield "the meshes and the split of the fanouts", self.fits_meshes(batch.factors)
-        in_use = np.prod(batch.factors[:, list(architecture.fanout_indices)], axis=(1, 2))
-        if self.mapspace.factors == ANY:
-            in_use = UnevenNest.of(problem, architecture, batch).instances(len(architecture.nodes))
         least = math.ceil(self.mapspace.min_parallelism)
-        yield "the minimum number of arithmetic units in use", in_use >= least
+        if least > 1:
+            yield "the minimum number of arithmetic units in use", self._units_in_use(batch) >= least
         most = self.mapspace.max_temporal_loops
         if most is not None:
             temporal = batch.factors[:, list(architecture.storage_indices)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from model.architecture import Fanout
 from model.cost.batch import MappingBatch
 from model.cost.batch.mappings import Booleans, Doubles, Integers
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace, TemporalRules
 from model.numbers import prime_factors
 from solver.heuristics.interface import MapperError
@@ -141,13 +142,42 @@ MOST_VAIN = 1000
 """Draws after which a search without a budget gives up where none has a mapping that fits."""
 
 
+SMALL_PRIMES = (2, 3)
+"""Steps by which any factor may grow, besides the primes of its bound."""
+
+
 def prime_steps(mapspace: Mapspace) -> tuple[tuple[int, int], ...]:
-    """All pairs of a dimension (by its place) and a prime factor of its bound."""
+    """All pairs of a dimension (by its place) and a prime by which its factors may grow."""
+    more = SMALL_PRIMES if mapspace.factors == ANY else ()
     return tuple(
         (place, prime)
         for place, bound in enumerate(mapspace.problem.bounds)
-        for prime, _ in prime_factors(bound)
+        for prime in dict.fromkeys((*(prime for prime, _ in prime_factors(bound)), *more))
+        if bound > 1
     )
+
+
+def completed(chains: Integers, sources: Integers, bounds: Integers) -> Integers:
+    """Let one loop of each chain take what the others leave of a dimension, rounded up.
+
+    Parameters
+    ----------
+    chains
+        Shape ``(chains, nodes)``: factors of one dimension. Those beyond what is left to them are cut.
+    sources, bounds
+        Shape ``(chains,)``: the node of the loop, and the bound of the dimension.
+    """
+    rows, chains = np.arange(len(chains)), chains.copy()
+    chains[rows, sources] = 1
+    left = bounds
+    for factors in chains.T:
+        left = -(-left // factors)
+    chains[rows, sources] = left
+    left = bounds
+    for node in reversed(range(chains.shape[1])):
+        chains[:, node] = np.minimum(chains[:, node], left)
+        left = -(-left // chains[:, node])
+    return chains
 
 
 def valid_starts(
@@ -161,12 +191,14 @@ def valid_starts(
 ) -> MappingBatch:
     """Draw `count` mappings that are allowed and fit, from ever smaller inner tiles if need be.
 
-    Where such mappings are rare, fewer of them are repeated. BudgetSpent if the budget is spent before;
+    Where factors may be any, those without remainders come first. Where such mappings are rare, fewer
+    of them are repeated. BudgetSpent if the budget is spent before;
     MapperError if the rules leave none for certain, or without a budget none of very many fits.
     """
-    samplers = [Sampler(pricing.rules, inward) for inward in INWARD]
-    if samplers[0].empty:
+    samplers = [Sampler(rules, inward) for rules in perfect_first(pricing.rules) for inward in INWARD]
+    if samplers[-1].empty:
         raise MapperError("the rules of the mapspace leave no mapping")
+    samplers = [sampler for sampler in samplers if not sampler.empty]
     batches: list[MappingBatch] = []
     attempt, total = 0, 0
     while total < count and (total == 0 or attempt < patience):
@@ -175,9 +207,16 @@ def valid_starts(
                 f"none of {most_vain * drawn_together} mappings drawn at random is allowed and fits"
             )
         drawn = samplers[attempt % len(samplers)].draw(random, drawn_together)
-        batches.append(drawn.part(np.flatnonzero(pricing.price_batch(drawn).allowed)[:count]))
+        batches.append(drawn.part(np.flatnonzero(pricing.estimate_batch(drawn).allowed)[:count]))
         attempt, total = attempt + 1, total + len(batches[-1])
     return joined(batches).part(np.resize(np.arange(total), count))
+
+
+def perfect_first(rules: Rules) -> Iterator[Rules]:
+    """Yield the rules with perfect factors only, and those with any factors where they may be any."""
+    if rules.mapspace.factors != PERFECT:
+        yield Rules(replace(rules.mapspace, factors=PERFECT))
+    yield rules
 
 
 def joined(batches: Sequence[MappingBatch]) -> MappingBatch:
@@ -199,7 +238,12 @@ def copies(batch: MappingBatch, row: int, count: int) -> MappingBatch:
 
 
 def factor_moves(batch: MappingBatch, row: int, mapspace: Mapspace, target: int) -> MappingBatch:
-    """Return all ways to move one prime factor of a mapping from another node to the node `target`."""
+    """Return all ways to move one prime factor of a mapping from another node to the node `target`.
+
+    Where factors may be any, all ways to give the node another one of a few; one other node makes up for it.
+    """
+    if mapspace.factors == ANY:
+        return _exchanges(batch, row, mapspace, target)
     factors = batch.factors[row]
     moves = [
         (source, dim, prime)
@@ -212,6 +256,41 @@ def factor_moves(batch: MappingBatch, row: int, mapspace: Mapspace, target: int)
         moved.factors[number, source, dim] //= prime
         moved.factors[number, target, dim] *= prime
     return moved
+
+
+def _exchanges(batch: MappingBatch, row: int, mapspace: Mapspace, target: int) -> MappingBatch:
+    """Return the mappings in which the node `target` has another factor of one dimension."""
+    factors = batch.factors[row]
+    found: dict[tuple[int, ...], None] = {}
+    for dim, bound in enumerate(mapspace.problem.bounds):
+        changes = [
+            (source, value)
+            for source in range(len(factors))
+            if source != target and bound > 1
+            for value in _other_factors(
+                mapspace, target, int(factors[target, dim]), factors[source, dim], bound
+            )
+        ]
+        if not changes:
+            continue
+        sources, values = np.array(changes).T
+        chains = np.repeat(factors[None, :, dim], len(changes), axis=0)
+        chains[:, target] = values
+        rows = completed(chains, sources, np.full(len(changes), bound)).tolist()
+        found.update(((dim, *chain), None) for chain in rows if chain != factors[:, dim].tolist())
+    moved = copies(batch, row, len(found))
+    for number, (dim, *chain) in enumerate(found):
+        moved.factors[number, :, dim] = chain
+    return moved
+
+
+def _other_factors(mapspace: Mapspace, node: int, now: int, given: int, bound: int) -> Sequence[int]:
+    """Factors that a node's loop may have instead, if another loop has the factor `given` so far."""
+    grown = [now + 1, now * given, *(now * prime for place, prime in prime_steps(mapspace))]
+    hardware = mapspace.architecture.nodes[node]
+    grown += [hardware.mesh_x, hardware.mesh_y] if isinstance(hardware, Fanout) else []
+    larger = {factor for factor in grown if now < factor <= bound and given > 1}
+    return sorted(larger | ({now - 1} if now > 1 else set()))
 
 
 def order_moves(batch: MappingBatch, row: int, mapspace: Mapspace, level: int) -> MappingBatch:
@@ -250,6 +329,8 @@ class RandomMoves:
     """Draws a random move for every mapping of a batch; rules are left to the price service."""
 
     def __init__(self, rules: Rules) -> None:
+        self._bounds = np.array(rules.mapspace.problem.bounds)
+        self._any = rules.mapspace.factors == ANY
         self._steps = np.array(prime_steps(rules.mapspace), dtype=np.int64).reshape(-1, 2)
         self._keep_options = rules.keep_options
         self._free_keeps = [space for space, keep_sets in enumerate(rules.keep_options) if len(keep_sets) > 1]
@@ -268,14 +349,28 @@ class RandomMoves:
         return moved
 
     def _move_factors(self, factors: Integers, chosen: Booleans, random: np.random.Generator) -> None:
-        """Move a random prime of a random dimension from one node that has it to any other."""
+        """Move a random prime of a random dimension from one node that has it to any other.
+
+        Where factors may be any, a node without that prime may be chosen as well, and one that grows may grow
+        or shrink by 1 instead.
+        """
         rows = np.flatnonzero(chosen)
         if not len(rows):
             return
         dims, primes = self._steps[random.integers(len(self._steps), size=len(rows))].T
         holding = factors[rows, :, dims] % primes[:, None] == 0
-        sources = np.argmax(np.where(holding, random.random(holding.shape), -1.0), axis=1)
+        keys = np.where(holding, random.random(holding.shape), -1.0)
+        if self._any:
+            keys += random.random(holding.shape) * (factors[rows, :, dims] > 1)
+        sources = np.argmax(keys, axis=1)
         targets = random.integers(holding.shape[1], size=len(rows))
+        if self._any:
+            chains, places = factors[rows, :, dims], np.arange(len(rows))
+            now = chains[places, targets]
+            changed = np.stack([now * primes, now * primes, now + 1, np.maximum(1, now - 1)])
+            chains[places, targets] = changed[random.integers(len(changed), size=len(rows)), places]
+            factors[rows, :, dims] = completed(chains, sources, self._bounds[dims])
+            return
         factors[rows, sources, dims] //= primes
         factors[rows, targets, dims] *= primes
 

@@ -12,6 +12,7 @@ import numpy as np
 from model.choices import allowed_factors
 from model.cost.batch import MappingBatch
 from model.cost.batch.mappings import Booleans, Integers
+from model.extents import PERFECT
 from model.mapspace import Mapspace, TemporalRules
 from model.mapspace_size import mapspace_size
 from solver.heuristics.interface import MapperError
@@ -27,7 +28,8 @@ class RandomSearch:
 
     The stop conditions mean what they mean in Timeloop's mapper, and end the search after exactly the
     mapping that fulfils them; 0 turns them off. They are `victory_condition` valid mappings in a row that are
-    not better than the best before, and `timeout` invalid ones in a row.
+    not better than the best before, and `timeout` invalid ones in a row. Remainders are compared by
+    estimates, and the best of a batch is priced exactly.
     """
 
     def __init__(self, victory_condition: int = 0, timeout: int = 0) -> None:
@@ -42,7 +44,7 @@ class RandomSearch:
         if sampler.empty:
             raise MapperError("the rules of the mapspace leave no mapping")
         random = np.random.default_rng(pricing.seed)
-        idle, invalid = 0, 0
+        idle, invalid, best = 0, 0, np.inf
         while True:
             # No condition can be fulfilled within so few mappings but by the last of them.
             count = min(
@@ -52,9 +54,9 @@ class RandomSearch:
             )
             if count <= 0:
                 return
-            best = np.inf if pricing.best is None else float(pricing.best.values[0])
-            prices = pricing.price_batch(sampler.draw(random, count))
+            prices = pricing.estimate_batch(sampler.draw(random, count))
             idle, invalid = _idle(prices, best, idle), _invalid(prices, invalid)
+            best = min(best, float(prices.scores.min()))
 
 
 def _idle(prices: BatchPrices, best: float, before: int) -> int:
@@ -129,19 +131,22 @@ def _factorizations(mapspace: Mapspace, rules: Rules) -> Iterator[Integers]:
 
 
 def _splits(mapspace: Mapspace, number: int) -> Integers:
-    """Ordered factorizations of one dimension's bound within the rules, shape ``(n, nodes)``."""
+    """Chains of factors of one dimension within the rules, shape ``(n, nodes)``."""
     dim, bound = mapspace.problem.dims[number], mapspace.problem.bounds[number]
     found = np.ones((1, 0), dtype=np.int64)
     rest = np.array([bound], dtype=np.int64)
-    for own in mapspace.factor_rules:
-        factors = allowed_factors(own, dim, bound)
-        rows = [np.flatnonzero(rest % factor == 0) for factor in factors]
+    for own in reversed(mapspace.factor_rules):
+        factors = allowed_factors(own, dim, bound, mapspace.factors)
+        if mapspace.factors == PERFECT:
+            rows = [np.flatnonzero(rest % factor == 0) for factor in factors]
+        else:
+            rows = [np.flatnonzero(rest >= factor) for factor in factors]
         column = np.repeat(np.array(factors, dtype=np.int64), [len(own) for own in rows])
         taken = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
-        found = np.concatenate([found[taken], column[:, None]], axis=1)
-        rest = rest[taken] // column
+        found = np.concatenate([column[:, None], found[taken]], axis=1)
+        rest = -(-rest[taken] // column)
     complete: Integers = found[rest == 1]
-    return complete
+    return complete[np.lexsort(complete.T)]
 
 
 def _fitting(

@@ -49,6 +49,7 @@ def cache_key(mapspace: Mapspace, objectives: tuple[str, ...]) -> str:
         {
             "version": VERSION,
             "objectives": list(objectives),
+            "factors": mapspace.factors,
             "max_temporal_loops": mapspace.max_temporal_loops,  # not canonical: searches do not know it
             "mapspace": canonical(mapspace, lists_sides=False),
         }

@@ -130,6 +130,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "case": comparison.case,
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
+        "factors": mapspace.factors,
         "architecture": mapspace.architecture.name,
         **outcome_document(result),
         **picked(result, "status", "termination"),

@@ -87,6 +87,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
         "kind": "pareto",
         "problem": problem.name,
         "counting": mapspace.counting,
+        "factors": mapspace.factors,
         **picked(front, "status", "termination"),
         "seconds": front.statistics.seconds,
         "units_per_pj": front.units_per_pj,

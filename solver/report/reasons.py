@@ -150,6 +150,7 @@ def explanation_document(
         "kind": "explain",
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
+        "factors": mapspace.factors,
         "status": Status.INFEASIBLE.value if baseline is None else baseline.status.value,
         **picked(baseline, "objective", "objectives"),
         "units": None if baseline is None else UNITS[baseline.objective],

@@ -162,6 +162,7 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
         "kind": "evaluate-sparse",
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
+        "factors": mapspace.factors,
         "valid": evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations)),
         **picked(evaluation, "energy_pj", "cycles", "edp_pj_cycles", "utilization"),

@@ -4,10 +4,11 @@ import math
 from dataclasses import replace
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from model.architecture import Architecture, Compute, Fanout, StorageLevel
+from model.extents import FACTORS
 from model.mapping import FanoutMapping, StorageMapping
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import mapspace_size
@@ -41,11 +42,14 @@ def keeps(mapping):
     return tuple(node.keep for node in mapping.nodes if isinstance(node, StorageMapping))
 
 
-@settings(max_examples=30)
-@given(mapspaces(max_mappings=300))
-def test_factorizations_and_masks_are_those_of_a_complete_enumeration(mapspace):
-    free = boundless(mapspace)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(mapspaces(max_mappings=300), st.sampled_from(FACTORS), st.integers(0, 1))
+def test_factorizations_and_masks_are_those_of_a_complete_enumeration(mapspace, kind, more):
+    first, *others = mapspace.problem.bounds
+    problem = replace(mapspace.problem, bounds=(first + more, *others))
+    free = replace(boundless(mapspace), factors=kind, problem=problem)
     size = mapspace_size(free)
+    assume(size.factorizations * size.keep_masks < 2000)
     mappings = list(enumerate_mappings(free, innermost_orders=False))
     if mappings:
         assert size.factorizations == len({factors(mapping, free.problem.dims) for mapping in mappings})

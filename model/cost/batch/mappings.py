@@ -161,20 +161,13 @@ def _product(factors: Integers) -> Integers:
 
 
 def unroll(problem: Problem, architecture: Architecture, batch: MappingBatch) -> BatchNest:
-    """Lay out the loops of all mappings.
-
-    Raises
-    ------
-    ValueError
-        If the factors of a dimension do not multiply to its bound.
-    """
+    """Lay out the loops of all mappings, the last pass of each being taken for a whole one."""
     size, dims = len(batch), len(problem.dims)
     factors = np.ascontiguousarray(batch.factors.transpose(1, 2, 0))
     order = np.ascontiguousarray(batch.order.transpose(1, 2, 0))
     bounds = np.ones((len(factors) + 1, dims, size), dtype=np.int64)
     np.cumprod(factors[::-1], axis=0, out=bounds[-2::-1])
-    if not (problem.bounds == bounds[0].T).all():
-        raise ValueError("the factors of a dimension do not multiply to its bound")
+    np.minimum(bounds, np.array(problem.bounds)[:, None], out=bounds)
     return BatchNest(architecture, factors, bounds, order, _repeats(architecture, factors, order))
 
 

@@ -137,12 +137,13 @@ class UnevenNest:
         return kinds
 
     def steps(self, position: int) -> Integers:
-        """Steps of the temporal loops above a node, shape ``(mappings,)``."""
-        tiles = [
-            -(-self.kinds(dim, position)[0].iterations // self.bounds[position, dim])
-            for dim in range(len(self.problem.dims))
-        ]
-        steps: Integers = np.prod(tiles, axis=0)
+        """Steps of the temporal loops above a node, shape ``(mappings,)``: those of its first instance."""
+        fanouts = frozenset(self.architecture.fanout_indices)
+        ones: Integers = np.ones(self.factors.shape[2], dtype=np.int64)
+        steps = ones
+        for dim, bound in enumerate(self.problem.bounds):
+            (share,) = self.dealt(dim, [Kind(ones * bound, ones)], -1, position, fanouts)
+            steps = steps * -(-share.iterations // self.bounds[position, dim])
         return steps
 
     def instances(self, position: int) -> Integers:

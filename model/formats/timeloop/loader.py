@@ -99,6 +99,13 @@ class LoadOptions:
         """Whether sparse features are read."""
         return self.model_sparse and not self.ignore_sparse
 
+    def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
+        """Return the kind of factors; `SpecError` for any factors that are to be searched."""
+        if kind == ANY and not self.remainders:
+            hint = "--factors perfect" if span is None else "template `uber`, or --factors perfect"
+            raise SpecError("mapspaces with remainders are not searched yet", span, hint=hint)
+        return kind
+
 
 @dataclass(frozen=True)
 class LoadedSpec:
@@ -273,11 +280,9 @@ def _context(
 def _factors(top: MappingNode, options: LoadOptions) -> Factors:
     """Return which factors loops may have: as the options say, else the template of the mapspace."""
     written = read_template(top)
-    kind = options.factors or (PERFECT if written is None else written[0])
-    if kind == ANY and not options.remainders:
-        span = top.span if written is None else written[1]
-        raise SpecError("mapspaces with remainders are not searched yet", span, hint="template `uber`")
-    return kind
+    if options.factors is not None or written is None:
+        return options.check_factors(options.factors or PERFECT)
+    return options.check_factors(*written)
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:

@@ -4,9 +4,10 @@ The outermost level has SMAUG's loops over tiles: batches, rows, columns, featur
 in; loops over groups lie around them. What is within a tile runs at the innermost scratchpad and on the
 fanouts below.
 
-A mapping has perfect factors. Where a tile does not divide its dimension, or tiles of two tensors disagree,
-the largest divisor that is not larger than any of them is taken: the nearest one that is sure to fit. Each
-such place is reported in a `Rounding`.
+With perfect factors, where a tile does not divide its dimension, or tiles of two tensors disagree, the
+largest divisor that is not larger than any of them is taken: the nearest one that is sure to fit. Each such
+place is reported in a `Rounding`. With any factors the last tile of a dimension may be short, so that only
+the tiles of scratchpads within each other have to divide.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from operator import itemgetter
 
 from model.architecture import Fanout
 from model.choices import allowed_factors
+from model.extents import ANY, PERFECT, Factors, tiles_of
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace, ParallelGroup, SpatialRules
 from model.numbers import divisors
@@ -217,11 +219,14 @@ class Rounding:
 
     dataspace: str
     dim: str
-    bound: int  # that of the dimension, which `used` divides
+    bound: int  # that of the dimension
     wanted: int
     used: int
 
     def __str__(self) -> str:
+        if self.bound % self.used:
+            instead = f"{self.used} of {self.dim} instead of {self.wanted} in a tile"
+            return f"{self.dataspace}: {instead}, as tiles of all tensors share their loops"
         why = f"{self.wanted} does not divide {self.bound}"
         if self.bound % self.wanted == 0:
             why = "tiles of all tensors share their loops"
@@ -246,7 +251,7 @@ def tiling_mapping(
     """Return the nearest mapping to `tiling`, whether the rules of the mapspace allow it or not."""
     wanted = _wanted(tiling)
     bounds = {letter: mapspace.problem.bound[dim] for letter, dim in found.dims.items()}
-    tiles = _nested_tiles(wanted, bounds, found, scratchpads)
+    tiles = _nested_tiles(wanted, bounds, found, scratchpads, mapspace.factors)
     roundings = tuple(_roundings(wanted, tiles, bounds, found, scratchpads))
     nodes = _nodes(tiles, bounds, found, mapspace, scratchpads)
     return TiledMapspace(tiling, Mapping(nodes), roundings)
@@ -272,9 +277,11 @@ def _wanted(tiling: Tiling) -> dict[str, Sizes]:
 
 
 def _nested_tiles(
-    wanted: dict[str, Sizes], bounds: Sizes, found: FoundOperator, scratchpads: Scratchpads
+    wanted: dict[str, Sizes], bounds: Sizes, found: FoundOperator, scratchpads: Scratchpads, kind: Factors
 ) -> dict[int, Sizes]:
     """Return the tile within each scratchpad, outermost first: each divides the one around it.
+
+    With any factors, the first one that is short of a dimension need not divide it.
 
     A scratchpad that stands farther out may keep a larger tile of a dimension that indexes its tensor,
     while those within go through it: so SMAUG keeps inputs when weights alone are cut along channels.
@@ -290,7 +297,13 @@ def _nested_tiles(
             letter: min((sizes[letter] for sizes in held if letter in sizes), default=least[letter])
             for letter in bounds
         }
-        around = {letter: _divisor_up_to(around[letter], limits[letter]) for letter in bounds}
+        whole = {letter for letter, bound in bounds.items() if kind == ANY and around[letter] == bound}
+        around = {
+            letter: min(around[letter], limits[letter])
+            if letter in whole
+            else _divisor_up_to(around[letter], limits[letter])
+            for letter in bounds
+        }
         tiles[level] = around
     return tiles
 
@@ -324,7 +337,7 @@ def _nodes(
     around = [bounds, *tiles.values()]
     within = [*tiles.values(), dict.fromkeys(bounds, 1)]
     temporal = {
-        level: _loops({letter: outer[letter] // inner[letter] for letter in bounds}, found)
+        level: _loops({letter: tiles_of(outer[letter], inner[letter]) for letter in bounds}, found)
         for level, outer, inner in zip((0, *tiles), around, within, strict=True)
     }
     temporal[innermost] = _loops(left, found)
@@ -350,12 +363,12 @@ def _spatial(
         rules = mapspace.spatial[mapspace.architecture.fanout_indices.index(position)]
         fanout = mapspace.architecture.nodes[position]
         assert isinstance(fanout, Fanout)  # positions are those of fanouts
-        loops[position] = tuple(_spatial_loops(fanout, rules, along, left, found))
+        loops[position] = tuple(_spatial_loops(fanout, rules, along, left, found, mapspace))
     return loops
 
 
 def _spatial_loops(
-    fanout: Fanout, rules: SpatialRules, letters: str, left: Sizes, found: FoundOperator
+    fanout: Fanout, rules: SpatialRules, letters: str, left: Sizes, found: FoundOperator, mapspace: Mapspace
 ) -> Iterator[SpatialLoop]:
     """Yield loops that fill a mesh as far as the rules on factors allow: X and Y, or its longer side."""
     sides: list[tuple[Axis, int]] = [("x", fanout.mesh_x), ("y", fanout.mesh_y)]
@@ -364,11 +377,17 @@ def _spatial_loops(
     for letter, (axis, size) in zip(letters, sides, strict=True):
         if letter not in left:
             continue
-        allowed = allowed_factors(rules.factors, found.dims[letter], left[letter])
-        factor = max((factor for factor in allowed if factor <= size), default=1)
+        dim = found.dims[letter]
+        # A tile that is short of its dimension has to be whole, so that its loops have no remainders.
+        kind = mapspace.factors if left[letter] == mapspace.problem.bound[dim] else PERFECT
+        allowed = allowed_factors(rules.factors, dim, left[letter], kind)
+        most = max((factor for factor in allowed if factor <= size), default=1)
+        # Of those that leave as many rounds, the least: it uses no more children than it has to.
+        rounds = tiles_of(left[letter], most)
+        factor = min((factor for factor in allowed if tiles_of(left[letter], factor) == rounds), default=1)
         if factor > 1:
-            left[letter] //= factor
-            yield SpatialLoop(found.dims[letter], factor, axis)
+            left[letter] = rounds
+            yield SpatialLoop(dim, factor, axis)
 
 
 def _loops(factors: Sizes, found: FoundOperator) -> tuple[Loop, ...]:

@@ -120,6 +120,25 @@ def test_arrays_equal_plain_with_remainders(einsum: Callable[[Random], tuple[Dat
         _assert_row(problem, architecture, mapping, found, row)
 
 
+def test_estimates_are_exact_but_for_words_with_remainders() -> None:
+    random = Random(6)
+    problem = Problem("gemm", ("K", "M", "N"), (13, 29, 17), gemm(random))
+    architecture = Architecture("wide", WIDE_LEVELS, Compute("mac", 5))
+    mappings = [random_mapping(random, problem, architecture, ANY) for _ in range(200)]
+    evaluator, batch = BatchEvaluator(problem, architecture), encode(problem, architecture, mappings)
+    exact, estimated = evaluator.evaluate(batch), evaluator.estimate(batch)
+    for name in ("valid", "compute_cycles", "tile_words"):
+        assert (getattr(exact, name) == getattr(estimated, name)).all()
+    ratios = estimated.energy / exact.energy
+    assert 0.85 < np.median(ratios) < 1.05
+    assert np.quantile(np.abs(np.log(ratios)), 0.8) < np.log(1.4)
+    even = [random_mapping(random, problem, architecture, PERFECT) for _ in range(20)]
+    assert (
+        evaluator.estimate(encode(problem, architecture, even)).energy
+        == evaluator.evaluate(encode(problem, architecture, even)).energy
+    ).all()
+
+
 def test_remainders_are_not_counted_by_timeloops_rule() -> None:
     problem, architecture = _small()
     problem = replace(problem, bounds=(5, 4, 4))

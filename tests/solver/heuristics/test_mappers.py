@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from model.architecture import StorageLevel
-from model.cost import evaluate
+from model.cost import evaluate, evaluate_in
+from model.cost.nest import build_nest
+from model.extents import FACTORS
 from model.mapping import Mapping
 from model.mapspace import FactorRule, TemporalRules
 from solver.cpsat import ModelError
@@ -25,7 +27,11 @@ from tests.mapspaces import free_mapspace, matmul
 from tests.rules import allows
 from tests.solver.examples import MAPSPACE
 from tests.solver.planted import WRONG, plant
-from tests.strategies import random_mapspaces
+from tests.strategies import (
+    free_mapspaces_with_remainders,
+    random_mapspaces,
+    random_mapspaces_with_remainders,
+)
 
 EVALUATIONS = 3000
 OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
@@ -67,10 +73,45 @@ def test_mappings_are_allowed_and_never_below_the_optimum(name):
     assert found or name == "smaug"
 
 
+WITH_REMAINDERS = (
+    *random_mapspaces_with_remainders(54, 6, 160),
+    *free_mapspaces_with_remainders(7, 6, 120),
+)
+OPTIMA_FOUND = {"random": 6, "linear-pruned": 8, "greedy": 5, "annealing": 4, "log-relaxation": 3, "smaug": 0}
+"""Of the optima, of which there are 8, 4 of them with remainders, how many each mapper finds at least."""
+
+
+def objective_of(number):
+    return ("energy", "latency", "edp")[number % 3]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_mappings_with_remainders_are_allowed_and_never_below_the_optimum(name):
+    found, uneven = 0, 0
+    for number, mapspace in enumerate(WITH_REMAINDERS):
+        objective = objective_of(number)
+        best = optimum(mapspace, objective)
+        pricing = run(named_mapper(name)(), mapspace, (objective,), evaluations=2500)
+        if pricing.best is None:
+            continue
+        mapping = pricing.best.mapping
+        cost = evaluate_in(mapspace, mapping)
+        assert cost.valid
+        assert allows(mapspace, mapping)
+        assert pricing.best.values == (objective_value(objective, cost.energy, cost.cycles),)
+        assert pricing.best.values[0] >= best[0]
+        found += pricing.best.values[0] == best[0]
+        uneven += bool(build_nest(mapspace.problem, mapspace.architecture, mapping).uneven)
+    assert found >= OPTIMA_FOUND[name]
+    assert uneven or name == "smaug"
+
+
 @pytest.mark.parametrize("create", [RandomSearch, GreedyDescent, Annealing])
-def test_the_answer_depends_on_the_seed_only(create):
+@pytest.mark.parametrize("kind", FACTORS)
+def test_the_answer_depends_on_the_seed_only(create, kind):
+    mapspace = replace(MAPSPACE, factors=kind)
     traces = [
-        [(own.evaluations, own.values, own.mapping) for own in run(create(), MAPSPACE, seed=seed).trace]
+        [(own.evaluations, own.values, own.mapping) for own in run(create(), mapspace, seed=seed).trace]
         for seed in (1, 1, 2)
     ]
     assert traces[0] == traces[1] != traces[2]

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import solver.heuristics.pricing
-from model.cost import evaluate
+from model.cost import evaluate, evaluate_in
 from model.cost.batch import encode
 from model.cost.nest import build_nest
 from model.extents import ANY
 from model.mapping import FanoutMapping, Loop, Mapping, StorageMapping
 from solver.heuristics.interface import Budget, BudgetSpent
 from solver.heuristics.pricing import Pricing
+from solver.heuristics.sampling import Sampler
 from tests.bruteforce import enumerate_mappings, objective_value
 from tests.model.cost.random_mappings import random_mapping
 from tests.solver.examples import EVALUATION, MAPPING, MAPSPACE
@@ -146,6 +147,24 @@ def test_answers_with_remainders_are_refused_where_factors_are_perfect():
             break
     with pytest.raises(ValueError, match="do not multiply"):
         Pricing(MAPSPACE, ("edp",), ENDLESS).offer(mapping)
+
+
+def test_the_best_of_estimates_is_priced_exactly():
+    problem = replace(MAPSPACE.problem, bounds=tuple(bound + 1 for bound in MAPSPACE.problem.bounds))
+    mapspace = replace(MAPSPACE, problem=problem, factors=ANY)
+    pricing = Pricing(mapspace, ("edp",), Budget(None, 3000))
+    batch = Sampler(pricing.rules).draw(np.random.default_rng(1), 800)
+    estimates = pricing.estimate_batch(batch)
+    first = pricing.best
+    assert first.evaluation == evaluate_in(mapspace, first.mapping)
+    exact = pricing.price_batch(batch)
+    assert (exact.allowed == estimates.allowed).all()
+    assert pricing.best.values[0] == exact.scores.min() <= first.values[0]
+    assert pricing.evaluations == 2 * len(batch)
+    pricing.settle(batch, estimates, 5)
+    assert pricing.evaluations == 2 * len(batch)
+    with pytest.raises(BudgetSpent):
+        pricing.estimate_batch(Sampler(pricing.rules).draw(np.random.default_rng(2), 3000))
 
 
 def test_nothing_priced_is_no_error():

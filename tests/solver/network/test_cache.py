@@ -9,6 +9,7 @@ import pytest
 
 from model.architecture import Architecture, Compute, Fanout, StorageLevel
 from model.cascade import Network
+from model.extents import ANY
 from model.mapping import Mapping as LoopNest
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
@@ -30,10 +31,11 @@ def test_what_is_not_the_same_problem_has_another_key(network: Network):
         replace(own, architecture=replace(own.architecture, nodes=(levels[0], larger, *levels[2:]))),
         replace(own, problem=replace(own.problem, bounds=(4, 6, 2))),
         replace(own, max_temporal_loops=3),
+        replace(own, factors=ANY),
         replace(own, keep=(own.keep[0], replace(own.keep[1], keep=frozenset()))),
     ]
     keys = {cache_key(mapspace, ("energy",)) for mapspace in (own, *changed)}
-    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 7
+    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 8
     other = network.layers[3].mapspace
     assert cache_key(by_position(other.problem).mapspace(other), ("energy",)) in keys
 

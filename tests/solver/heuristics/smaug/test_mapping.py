@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Packing, StorageLevel
 from model.cost import evaluate
+from model.extents import ANY, FACTORS, PERFECT
 from model.formats.timeloop import load_timeloop
 from model.mapping import Mapping, SpatialLoop, StorageMapping
 from model.mapspace import KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
@@ -105,9 +106,10 @@ def _priced(mapspace: Mapspace, mapper: SmaugTiling) -> tuple[Mapping, int]:
     st.sampled_from((24, 60, 200, 1000)),
     st.sampled_from((_shared, _separate)),
     st.sampled_from((1, 2, 4)),
+    st.sampled_from(FACTORS),
 )
-def test_mappings_are_allowed_and_every_difference_is_said(problem, words, build, step):
-    mapspace = build(problem, words)
+def test_mappings_are_allowed_and_every_difference_is_said(problem, words, build, step, kind):
+    mapspace = replace(build(problem, words), factors=kind)
     try:
         tiled = SmaugTiling(num_pes=step, num_maccs_per_pe=step).tile(mapspace)
     except MapperError:
@@ -118,10 +120,10 @@ def test_mappings_are_allowed_and_every_difference_is_said(problem, words, build
     said = {(rounding.dataspace, rounding.dim): rounding for rounding in tiled.roundings}
     for rounding in said.values():
         assert rounding.used < rounding.wanted
-        assert rounding.bound % rounding.used == 0
+        assert kind == ANY or rounding.bound % rounding.used == 0
     outputs = tiled.tiling["outputs"].tile
     for dim, rank in (("N", 0), ("K", 3)):
-        if (tensors["outputs"], dim) not in said:
+        if kind == PERFECT and (tensors["outputs"], dim) not in said:
             assert problem.bound[dim] % outputs[rank] == 0
 
 
@@ -180,6 +182,11 @@ def test_the_largest_divisor_that_fits_replaces_a_tile_that_does_not_divide():
         in said
     )
     assert len(said) == 4
+    anyhow = SmaugTiling().tile(replace(mapspace, factors=ANY))
+    outermost, wider = tiled.mapping.nodes[0], anyhow.mapping.nodes[0]
+    assert {loop.dim: loop.bound for loop in outermost.temporal}["P"] == 4
+    assert {loop.dim: loop.bound for loop in wider.temporal}["P"] == 3
+    assert all(rounding.dim != "P" for rounding in anyhow.roundings)
     pricing = Pricing(mapspace, ("energy",), Budget(None))
     assert SmaugTiling().find_mapping(mapspace, pricing) == tiled.mapping
     assert pricing.notes == said
