@@ -19,6 +19,16 @@ def allowed_factors(
     return tuple(factor for factor in factors if all(rule.allows(factor) for rule in of_dim))
 
 
+def factor_range(rules: Iterable[FactorRule], dim: str, bound: int) -> tuple[int, int]:
+    """Return the least and the largest factor that a node's rules allow where loops may have any factors.
+
+    The first exceeds the second if there is none.
+    """
+    own = [rule for rule in rules if rule.dim == dim]
+    least = max([1, *(rule.value for rule in own if rule.relation != "<=")])
+    return least, min([bound, *(rule.value for rule in own if rule.relation != ">=")])
+
+
 @dataclass(frozen=True)
 class SideOrder:
     """The order of a fanout's dimensions: the first `split` lie along X, the others along Y."""
