@@ -7,6 +7,7 @@ the dimension: its share. docs/certificates.md explains the bounds, and why they
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict, namedtuple
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache, reduce
@@ -437,39 +438,35 @@ class Uneven(Problem):
         """Per dimension the place of a number of tiles among all."""
         return [{number: i for i, number in enumerate(own)} for own in self.numbers]
 
-    @cached_property
-    def loops(self):
-        """Per node and dimension the pairs of numbers of tiles that a loop joins, if it may have one."""
-        return [
-            [[(n, left) for n in own for left in leaving(n, factors)] for own, factors in zip(self.numbers, lists)]
-            for lists in self.factors
-        ]
+    def joins(self, p, d, by, inside, outside):
+        """Loops of node `p` over a dimension as pairs of places: by kinds of tiles that may be alone, by places.
 
-    def joins(self, p, d, short, inside, outside):
-        """By place, the places of the numbers of tiles that a loop of node `p` over a dimension leaves.
-
-        Of loops that may leave tiles alone (`short`), that do not, or of all of them (None).
+        A place stands for a number of tiles inside of fanouts that have factors of `by` in all.
         """
-        key = p, d, short, inside, outside
+        key = p, d, by, inside, outside
         if key not in self.joined:
-            found, place = defaultdict(list), self.place[d]
-            for number, left in self.loops[p][d]:
-                if short is None or self.alone(p, d, number, left, inside, outside) == short:
-                    found[place[number]].append(place[left])
+            found, place = {short: defaultdict(list) for short in (None, *range(4))}, {}
+            for i, number in enumerate(self.numbers[d]):
+                place.setdefault(ceiling(number, by), i)
+            for i, number in enumerate(self.numbers[d]):
+                tiles = ceiling(number, by)
+                for left in leaving(tiles, self.factors[p][d]):
+                    for short in (None, self.alone(p, d, tiles, left, inside, outside)):
+                        found[short][i].append(place[left])
             self.joined[key] = found
         return self.joined[key]
 
     def alone(self, p, d, number, left, inside, outside):
-        """Whether a loop that leaves so many tiles of as many may leave one alone in an instance's last round.
+        """Which tiles a loop that leaves so many of as many may leave alone in the last round of an instance.
 
-        `inside` and `outside` say whether fanouts on that side of the node have factors of the dimension.
+        0: none; 1: those of instances with as many tiles as there are rounds; 2: of those with one less; 3:
+        any. `inside` and `outside` say whether fanouts on that side of the node have factors of the dimension.
         """
         if outside:
-            return True
-        if left == 1:
-            return inside and number == 2
+            return 3
         factors = between(number, left, self.factors[p][d])
-        return any((number - 1) % f == 0 or (inside and (number - 2) % f == 0) for f in factors)
+        full = left > 1 and any((number - 1) % f == 0 for f in factors)
+        return full + 2 * (inside and any((number - 2) % f == 0 for f in factors))
 
     def refute(self, query):
         """The cost of a mapping that satisfies the query, None if the mapspace has none."""
@@ -647,7 +644,9 @@ def halves(rows):
 
 
 Charge = namedtuple("Charge", "v asking p price block counted first")
-Point = namedtuple("Point", "i tiles state paid here nest")  # of a nest that is built outwards
+SHARES = (1, 2), (3, 4), (7, 8), (15, 16)  # of words in tiles that may be alone in a last round
+Alone = namedtuple("Alone", "since node share")  # tiles in place since a level, until a loop of a node
+Point = namedtuple("Point", "i cell state paid here nest saved last")  # of a nest that is built outwards
 
 
 def split(number, factors):
@@ -671,7 +670,10 @@ class Tables:
     def __init__(self, space, mask, rows, query):
         self.space, self.spaces, self.mask, self.size = space, space.spaces, mask, len(space.nodes)
         self.low, self.high = ({p: own[i] for i, p in enumerate(space.fans)} for own in (rows.min(0), rows.max(0)))
-        self.start = (None,) * len(mask)
+        self.start, levels = (None,) * len(mask), range(-1, self.size + 1)
+        self.fixed = [all(self.low[p][d] == self.high[p][d] for p in space.fans) for d in space.every]
+        self.single = len(rows) == 1
+        self.by = [[self.fixed_inside(p, d) for d in space.every] for p in levels]
         self.reused = [
             [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
         ]
@@ -687,6 +689,18 @@ class Tables:
     def most(factors, d, nodes):
         """Product of the factors of a dimension in some fanouts."""
         return prod(int(factors[p][d]) for p in nodes)
+
+    def fixed_inside(self, p, d):
+        """Product of the factors of a dimension in the fanouts inside of a node, 1 if choices differ."""
+        return self.most(self.low, d, [q for q in self.space.fans if q > p]) if self.fixed[d] else 1
+
+    def tiles(self, p, cell):
+        """Numbers of tiles just outside of node `p`, or inside if it is a fanout, by those of `cell`.
+
+        Where all choices have the same factors of a dimension, its cells stand for the tiles inside of the
+        fanouts, until a loop comes.
+        """
+        return [ceiling(number, by) for number, by in zip(cell, self.by[p + 1])]
 
     def leak(self):
         """Leakage per cycle at the least."""
@@ -730,57 +744,76 @@ class Tables:
                 found[charge.v, charge.asking].append(charge._replace(price=charge.price // unit))
         return found
 
-    def cost(self, v, asking, n, tiles, lead=None, short=False):
-        """At least the costs of what node `asking` gets of a dataspace if its reuse ends at node `n`.
+    def cost(self, v, asking, *stages):
+        """At least the costs of what node `asking` gets of a dataspace, given loops that move its tile.
 
-        `tiles` cover the dimensions there. The first loop that moves the tile runs over `lead`; `short` says
-        whether some tiles may be alone in a last round, and stay while other loops advance.
+        A stage is a node, a cell, the dimension of a loop there, and which tiles it may leave alone in a last
+        round (see `Uneven.alone`); the first stage is where reuse ends.
         """
         total = 0.0
         for charge in self.prices.get((v, asking), ()):
-            total = total + ceiling(self.words(charge, n, tiles, lead, short), charge.block) * float(charge.price)
+            total = total + ceiling(self.words(charge, stages), charge.block) * float(charge.price)
         return total
 
-    def words(self, charge, n, tiles, lead, short):
-        """At least the words of a charge."""
-        v, asking, p, *_, counted, first = charge
-        space = self.spaces[v]
+    def words(self, charge, stages):
+        """At least the words of a charge.
+
+        Tiles come as often as the loops from the first stage on say; but those that every stage so far has
+        left alone stay until the next one.
+        """
+        space, bounds = self.spaces[charge.v], self.space.bounds
         if not space.dense:
-            return self.loose_words(charge, n, tiles)
-        whole = prod(self.space.bounds[d] for d in space.relevant)
-        again, begun, once = 1, 1, 1
-        for d in (d for d in self.space.every if d not in space.relevant and self.space.bounds[d] > 1):
+            return self.loose_words(charge)
+        whole = prod(bounds[d] for d in space.relevant)
+        parts = [self.repeats(charge, n, cell) for n, cell, *_ in stages]
+        words = whole * parts[0][1]
+        for (often, _), (n, cell, d, short) in zip(reversed(parts), reversed(stages)):
+            gained = np.maximum(whole * often - words, 0)
+            words = words + gained
+            if short:
+                above, below = self.alone(cell, d, n, charge.asking, short)
+                times, rest = np.divmod(gained, below)
+                words = words - times * above - ceiling(rest * above, below)
+        return words
+
+    def repeats(self, charge, n, cell):
+        """How often each word comes at the least if reuse ends at node `n`; and of a tile that is alone.
+
+        Less the times that need not be paid, where the first words of an output are free.
+        """
+        v, asking, p, *_, counted, first = charge
+        again, begun, once, tiles = 1, 1, 1, self.tiles(n, cell)
+        others = [d for d in self.space.every if d not in self.spaces[v].relevant and self.space.bounds[d] > 1]
+        for d in others:
             apart = self.most(self.high, d, [q for q in self.low if q < n and q not in counted])
-            inside = [self.low[q][d] for q in sorted(counted) if q > n]
-            number = split(ceiling(tiles[d], apart), inside)
-            least = split(1, [self.low[q][d] for q in sorted(counted) if n < q < p])
+            blocks, inside = ceiling(tiles[d], apart), [self.low[q][d] for q in sorted(counted) if q > n]
+            number, once = split(blocks, inside), once * split(1, inside)
             if first:
+                least = split(1, [self.low[q][d] for q in sorted(counted) if n < q < p])
                 outside = self.most(self.high, d, [q for q in self.low if q < min(n, p)])
-                blocks = ceiling(tiles[d], apart)
-                sure = (blocks > 1) & (blocks > outside)
                 most = outside * self.most(self.low, d, [q for q in self.low if n < q < p])
+                sure = (blocks > 1) & (blocks > outside)
                 number, most = np.where(sure, number, least), np.where(sure, most, least)
                 begun = begun * most
-            again, once = again * number, once * split(1, inside)
-        if not short:
-            return whole * np.maximum(again - begun, 0) if first else whole * again
-        above, below = self.alone(tiles[lead], lead, n, asking)
-        gained = whole * np.maximum(again - (begun if first else once), 0)
-        full, rest = np.divmod(gained, below)
-        left = gained - full * above - ceiling(rest * above, below)
-        return left if first else left + whole * once
+            again = again * number
+        return (np.maximum(again - begun, 0), 0) if first else (again, once)
 
-    def alone(self, tiles, d, n, asking):
+    def alone(self, cell, d, n, asking, short):
         """At most the share, as a fraction, of a dimension in tiles that are alone in a last round."""
+        tiles, number = (self.tiles(p, cell)[d] for p in (n, asking))
         outside = self.most(self.high, d, [q for q in self.low if q < n])
         inside = self.most(self.high, d, [q for q in self.low if n < q < asking])
         if outside > 1:
             return np.minimum(outside, np.maximum(tiles - 1, 1)), np.maximum(tiles - 1, 1)
         if inside == 1:
             return 1 + 0 * tiles, tiles
+        if self.fixed[d]:
+            full = number - (tiles - 1) * inside  # instances that have a tile in the last round
+            some = full if short == 1 else inside - full if short == 2 else np.maximum(full, inside - full)
+            return np.minimum(some, np.maximum(number - 1, 1)), np.maximum(number - 1, 1)
         return np.where(tiles > 2, 1, inside - 1), np.where(tiles > 2, tiles - 1, inside)
 
-    def loose_words(self, charge, n, tiles):
+    def loose_words(self, charge):
         """At least the words of a charge where words of tiles overlap, or have holes."""
         v, asking, p, *_, counted, first = charge
         space = self.spaces[v]
@@ -799,14 +832,13 @@ class Tables:
         """Fill the tables, one inside of each node, outermost first."""
         space, charges = self.space, [*self.charges()]
         self.prices = self.scale(charges)
-        tiles = np.ix_(*(np.array(own, dtype=np.int64) for own in space.numbers))
-        outer = reduce(np.multiply, tiles)
-        nothing = np.full(outer.shape, inf)
-        entries = nothing.size * self.size * prod(len(levels) + 1 for levels in self.reused)
+        self.cell = np.ix_(*(np.array(own, dtype=np.int64) for own in space.numbers))
+        outer = reduce(np.multiply, self.tiles(-1, self.cell))
+        entries = outer.size * self.size * prod(len(levels) + 1 for levels in self.reused)
         need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
-        self.tiles, self.tables, self.costs = tiles, {}, {}
+        self.tables, self.costs = {}, {}
         self.end = np.where(outer == 1, 0.0, inf)
-        self.paid = float(sum(self.cost(v, self.size, self.size, space.bounds) for v in range(len(self.mask))))
+        self.paid = float(sum(self.cost(v, self.size, (self.size, space.bounds, None, 0)) for v in range(len(self.mask))))
         least = self.table(self.size - 1, self.start)[(0,) * len(space.bounds)]
         self.open = bool(least + self.paid <= self.limit)
 
@@ -819,11 +851,11 @@ class Tables:
     def filled(self, p, state):
         """The same, made anew."""
         if p < 0:
-            since = [(v, c, since) for v, since in enumerate(state) if since is not None for c in self.reused[v]]
-            return self.end + sum(self.cost(v, c, p, self.tiles) for v, c, since in since if c <= since)
+            since = [(v, c, since) for v, since in enumerate(state) if type(since) is int for c in self.reused[v]]
+            return self.end + sum(self.cost(v, c, (p, self.cell, None, 0)) for v, c, since in since if c <= since)
         if p in self.space.stores:
             if p not in self.costs:
-                self.costs[p] = self.boundary(p, self.tiles)
+                self.costs[p] = np.broadcast_to(self.boundary(p, self.cell), self.end.shape)
             return self.costs[p] + self.table(p - 1, self.crossed(state, p))
         if p in self.low:
             return self.unrolled(p, self.table(p - 1, state))
@@ -831,25 +863,31 @@ class Tables:
 
     def crossed(self, state, p):
         """The state outside of level `p`: what it keeps is in place from there on."""
-        return tuple(p if c is None and p in levels else c for c, levels in zip(state, self.reused))
+        return tuple(p if type(c) is not int and p in levels else c for c, levels in zip(state, self.reused))
 
-    def boundary(self, p, tiles):
+    def boundary(self, p, cell):
         """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
         held = [v for v, kept in enumerate(self.mask) if p in kept]
-        bounds, (least, most) = self.space.bounds, self.space.sizes[p]
-        small = [ceiling(n, number) for n, number in zip(bounds, tiles)]
+        bounds, (least, most), tiles = self.space.bounds, self.space.sizes[p], self.tiles(p, cell)
+        small = [
+            np.minimum(n, by * ceiling(n, number)) for n, number, by in zip(bounds, cell, self.by[p + 1])
+        ]
         large = [np.where(number > 1, (n - 1) // np.maximum(number - 1, 1), n) for n, number in zip(bounds, tiles)]
         low, high = (
             sum(self.spaces[v].tile(extent) * self.space.at[p][v]["size"] for v in held) for extent in (small, large)
         )
         once = [v for v in held if p != self.mask[v][0] and p not in self.reused[v]]
-        cost = sum(self.cost(v, p, p, tiles) for v in once)
+        cost = sum(self.cost(v, p, (p, cell, None, 0)) for v in once)
         return cost + np.where((low <= most) & (high >= least), 0.0, inf)
 
     def unrolled(self, p, table):
         """The table inside of a fanout: the least over all factors of the choices."""
         for d in self.space.every:
             low, high, along = int(self.low[p][d]), int(self.high[p][d]), np.moveaxis(table, d, 0)
+            if self.fixed[d]:
+                idle = self.tiles(p, self.cell)[d] < low
+                table = np.where(idle, inf, table) if idle.any() else table
+                continue
             found, place = np.full(along.shape, inf), self.space.place[d]
             for i, number in enumerate(self.space.numbers[d]):
                 lefts = [number] if low == 1 else []
@@ -863,12 +901,13 @@ class Tables:
         """The table inside of a node of temporal loops, by which loop moves a tile first."""
         held = [v for v, since in enumerate(state) if since is not None]
         best, moving = self.table(p - 1, state), set().union(*(self.spaces[v].relevant for v in held))
-        loops = [d for d in self.space.every if self.space.loops[p][d]]
-        for d in (d for d in loops if d in moving):
-            for short in (False, True):
-                after = self.after(p, self.moved(state, d), d, short)
-                if after is not None:
-                    best = np.minimum(best, self.due(state, p, d, self.tiles, short, self.costs) + after)
+        loops = [d for d in self.space.every if len(self.space.factors[p][d]) and self.space.factors[p][d][-1] > 1]
+        for d, short in product((d for d in loops if d in moving), range(4)):
+            if self.joins(p, d)[short]:
+                due = sum((self.ended(v, since, p, d, short) for v, since in self.moved(state, d)), 0.0)
+                for where, after in self.states(state, p, d, short):
+                    cost = due + self.after(p, after, d, short)
+                    best = np.minimum(best, cost if where is None else np.where(where, cost, inf))
         for d in (d for d in loops if d not in moving):
             best = np.minimum(best, self.spread(best, p, d, None))
         return best
@@ -877,23 +916,67 @@ class Tables:
         """What costs at the least, at every point before a loop of node `p` over `d`, come after it."""
         key = p, state, d, short
         if key not in self.costs:
-            some = self.space.joins(p, d, short, *self.unrolled_around(p, d))
-            self.costs[key] = self.spread(self.table(p, state), p, d, short) if some else None
+            self.costs[key] = self.spread(self.table(p, state), p, d, short)
         return self.costs[key]
 
     def moved(self, state, d):
-        """The state after a loop over a dimension."""
-        return tuple(None if d in space.relevant else c for c, space in zip(state, self.spaces))
+        """Dataspaces with tiles, in place or alone, that a loop over a dimension moves; and since when."""
+        pairs = enumerate(state)
+        return [(v, since) for v, since in pairs if since is not None and d in self.spaces[v].relevant]
 
-    def due(self, state, p, d, tiles, short, costs):
-        """Costs of the tiles whose reuse ends with a loop of node `p` over a dimension."""
-        total = 0.0
-        for v in (v for v, since in enumerate(state) if since is not None and d in self.spaces[v].relevant):
-            for c in (c for c in self.reused[v] if p < c <= state[v]):
-                key = v, c, p, d, short
-                if key not in costs:
-                    costs[key] = self.cost(v, c, p, tiles, d, short)
-                total = total + costs[key]
+    def states(self, state, p, d, short):
+        """The states after a loop of node `p` over a dimension, each with the places where it is so.
+
+        Where many tiles may be alone in a last round, they count as in place until the next loop moves them.
+        """
+        after = [None if d in space.relevant else c for c, space in zip(state, self.spaces)]
+        moved = [(v, c) for v, c in self.moved(state, d) if type(c) is int and self.spaces[v].dense]
+        if not short or not self.single or not moved:
+            return [(None, tuple(after))]
+        kinds, code, found = [self.kinds(v, since, p, d, short) for v, since in moved], 0, []
+        for kind in kinds:
+            code = code * (len(SHARES) + 1) + kind
+        for value in np.unique(code):
+            rest = int(value)
+            for v, since in reversed(moved):
+                rest, kind = divmod(rest, len(SHARES) + 1)
+                after[v] = Alone(since, p, kind - 1) if kind else None
+            found.append((np.broadcast_to(code == value, self.end.shape), tuple(after)))
+        return found
+
+    def kinds(self, v, since, p, d, short):
+        """How many of `SHARES` the share of tiles that may be alone reaches at the least."""
+        key = "kinds", v, since, p, d, short
+        if key not in self.costs:
+            parts = [self.alone(self.cell, d, p, c, short) for c in self.reused[v] if p < c <= since]
+            ranks = [sum(above * n >= m * below for m, n in SHARES) for above, below in parts]
+            self.costs[key] = reduce(np.minimum, ranks)
+        return self.costs[key]
+
+    def ended(self, v, since, p, d, short):
+        """Costs of the tiles of one dataspace, in place since a level, whose reuse ends so."""
+        key = v, since, p, d, short
+        if key not in self.costs:
+            if type(since) is int:
+                levels = [c for c in self.reused[v] if p < c <= since]
+                total = sum((self.cost(v, c, (p, self.cell, d, short)) for c in levels), 0.0)
+            else:
+                levels = [c for c in self.reused[v] if since.node < c <= since.since]
+                total = sum((self.resumed(v, c, SHARES[since.share], (p, self.cell, d, short)) for c in levels), 0.0)
+            self.costs[key] = np.broadcast_to(total, self.end.shape)
+        return self.costs[key]
+
+    def resumed(self, v, asking, share, stage):
+        """At least the costs of tiles, a share of all, that were alone until a loop moves them."""
+        total, (n, cell, d, short), whole = 0.0, stage, prod(self.space.bounds[d] for d in self.spaces[v].relevant)
+        for charge in self.prices.get((v, asking), ()):
+            often, once = self.repeats(charge, n, cell)
+            words = whole * np.maximum(often - once, 0) * share[0] // share[1]
+            if short:
+                above, below = self.alone(cell, d, n, asking, short)
+                times, rest = np.divmod(words, below)
+                words = words - times * above - ceiling(rest * above, below)
+            total = total + words // charge.block * float(charge.price)
         return total
 
     def unrolled_around(self, p, d):
@@ -901,17 +984,21 @@ class Tables:
         wide = [q for q in self.low if self.high[q][d] > 1]
         return any(q > p for q in wide), any(q < p for q in wide)
 
+    def joins(self, p, d):
+        """The loops of node `p` over a dimension as pairs of places, see `Uneven.joins`."""
+        return self.space.joins(p, d, self.by[p + 1][d], *self.unrolled_around(p, d))
+
     def spread(self, table, p, d, short):
         """For every entry the least of those that a loop of node `p` over `d` leads to."""
         along, found = np.moveaxis(table, d, 0), np.full(np.moveaxis(table, d, 0).shape, inf)
-        for i, lefts in self.space.joins(p, d, short, *self.unrolled_around(p, d)).items():
+        for i, lefts in self.joins(p, d)[short].items():
             found[i] = along[lefts].min(axis=0)
         return np.moveaxis(found, 0, d)
 
     def search(self, query):
         """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits."""
-        budget, seen = MOST_NESTS, {}
-        stack = [Point(self.size - 1, self.space.bounds, self.start, self.paid, {}, ())]
+        budget = MOST_NESTS
+        stack = [Point(self.size - 1, self.space.bounds, self.start, self.paid, {}, (), (), -1)]
         while stack:
             at = stack.pop()
             if at.i < 0:
@@ -919,8 +1006,8 @@ class Tables:
                 if found:
                     return found
                 continue
-            cell = tuple(map(dict.get, self.space.place, at.tiles))
-            if at.paid + self.table(at.i, at.state)[cell] > self.limit:
+            place = tuple(map(dict.get, self.space.place, at.cell))
+            if at.paid + self.table(at.i, at.state)[place] > self.limit:
                 continue
             budget -= 1
             need(budget, "too many nests are left open by the bounds", CannotCheckError)
@@ -929,33 +1016,64 @@ class Tables:
 
     def grown(self, at):
         """Yield the points that may come next: outside of the node, or after one more loop of it."""
-        p, factors = at.i, self.space.factors[at.i]
+        p, factors, tiles = at.i, self.space.factors[at.i], self.tiles(at.i, at.cell)
+        place = tuple(map(dict.get, self.space.place, at.cell))
         if p in self.space.stores:
-            cell = tuple(np.array([n]) for n in at.tiles)
-            paid = at.paid + float(np.max(self.boundary(p, cell)))
+            paid = at.paid + float(self.costs[p][place])
             yield at._replace(i=p - 1, state=self.crossed(at.state, p), paid=paid)
             return
         if p in self.low:
             loops = {d: int(n) for d, n in enumerate(self.low[p]) if n > 1}
-            if all(n <= at.tiles[d] for d, n in loops.items()):
-                tiles = tuple(ceiling(n, loops.get(d, 1)) for d, n in enumerate(at.tiles))
-                nest = (*at.nest, *((p, d, at.tiles[d], n) for d, n in loops.items()))
-                yield at._replace(i=p - 1, tiles=tiles, nest=nest)
+            if all(n <= tiles[d] for d, n in loops.items()):
+                nest = (*at.nest, *((p, d, tiles[d], n) for d, n in loops.items()))
+                yield at._replace(i=p - 1, nest=nest)
             return
         if all(d in at.here or 1 in factors[d] for d in self.space.every):
-            yield at._replace(i=p - 1, here={})
-        for d in (d for d in self.space.every if d not in at.here and at.tiles[d] > 1):
-            cell = [np.array([n]) for n in at.tiles]
-            for left in leaving(at.tiles[d], factors[d]):
-                short = self.space.alone(p, d, at.tiles[d], left, *self.unrolled_around(p, d))
-                paid = at.paid + float(np.max(self.due(at.state, p, d, cell, short, {})))
-                tiles = (*at.tiles[:d], left, *at.tiles[d + 1 :])
-                nest = (*at.nest, (p, d, at.tiles[d], left))
-                yield Point(p, tiles, self.moved(at.state, d), paid, {**at.here, d: left}, nest)
+            yield at._replace(i=p - 1, here={}, last=-1)
+        free = self.any_order(at)
+        around = [self.unrolled_around(p, d) for d in self.space.every]
+        for d in (d for d in self.space.every[at.last + 1 :] if d not in at.here and tiles[d] > 1):
+            by = self.by[p + 1][d]
+            for left in leaving(tiles[d], factors[d]):
+                short = self.space.alone(p, d, tiles[d], left, *around[d])
+                most = self.space.numbers[d][bisect_left(self.space.numbers[d], -left, key=lambda n: -ceiling(n, by))]
+                state = next(own for where, own in self.states(at.state, p, d, short) if where is None or where[place])
+                ended = [pair for pair in self.moved(at.state, d) if type(pair[1]) is int]
+                after = (*at.cell[:d], most, *at.cell[d + 1 :])
+                due = at.paid + sum(float(self.ended(*own, p, d, short)[place]) for own in ended)
+                if due + self.table(p, state)[tuple(map(dict.get, self.space.place, after))] > self.limit:
+                    continue
+                saved, paid = self.savings(at, p, d, short)
+                nest, last = (*at.nest, (p, d, tiles[d], left)), d if free else -1
+                yield Point(p, after, state, due + paid, {**at.here, d: left}, nest, saved, last)
+
+    def any_order(self, at):
+        """Whether the cost does not depend on the order of the loops to come at the node."""
+        kept = any(levels[-1] > at.i for levels in self.mask)
+        dense = all(space.dense for space in self.spaces)
+        return not at.saved and not any(at.state) and (dense or not kept)
+
+    def savings(self, at, p, d, short):
+        """Tiles that a loop of node `p` over a dimension may leave in place later, and what it takes back.
+
+        A tile that is alone in a last round stays while loops over other dimensions advance, until a loop
+        moves it that does not leave it alone as well. From there outwards it comes as often as all others.
+        """
+        paid, saved, stage = 0.0, [], (p, at.cell, d, short)
+        for own in at.saved:
+            if d not in self.spaces[own[0]].relevant:
+                saved.append(own)
+                continue
+            paid += float(self.cost(*own, stage)) - float(self.cost(*own))
+            saved += [(*own, stage)] if short else []
+        if short:
+            moved = [pair for pair in self.moved(at.state, d) if type(pair[1]) is int]
+            saved += [(v, c, stage) for v, since in moved for c in self.reused[v] if p < c <= since]
+        return tuple(saved), paid
 
     def settle(self, at, query):
         """The cost of the mapping that satisfies the query, of all whose loops leave these numbers of tiles."""
-        if set(at.tiles) != {1}:
+        if set(self.tiles(-1, at.cell)) != {1}:
             return None
         choices = []
         for p, d, number, left in at.nest:
