@@ -7,7 +7,7 @@ the dimension: its share. docs/certificates.md explains the bounds, and why they
 """
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, namedtuple
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache, reduce
@@ -471,14 +471,15 @@ class Uneven(Problem):
     def refute(self, query):
         """The cost of a mapping that satisfies the query, None if the mapspace has none."""
         for mask in product(*(space.keep for space in self.spaces)):
-            stack = [self.spatial] if len(self.spatial) else []
+            stack, known = [self.spatial] if len(self.spatial) else [], {}
             while stack:
-                rows = stack.pop()
-                tables = Tables(self, mask, rows, query)
-                if not tables.open:
+                tables = Tables(self, mask, stack.pop(), query, known)
+                if not len(tables.left):
                     continue
-                if len(rows) > 1:
-                    stack += halves(rows)
+                if len(tables.left) > 1:
+                    stack += halves(tables.left)
+                elif not tables.single:
+                    stack.append(tables.left)
                 elif found := tables.search(query):
                     return found
         return None
@@ -667,28 +668,71 @@ class Tables:
     hold for every extent that has as many tiles.
     """
 
-    def __init__(self, space, mask, rows, query):
+    def __init__(self, space, mask, rows, query, known):
         self.space, self.spaces, self.mask, self.size = space, space.spaces, mask, len(space.nodes)
         self.low, self.high = ({p: own[i] for i, p in enumerate(space.fans)} for own in (rows.min(0), rows.max(0)))
         self.start, levels = (None,) * len(mask), range(-1, self.size + 1)
         self.fixed = [all(self.low[p][d] == self.high[p][d] for p in space.fans) for d in space.every]
-        self.single = len(rows) == 1
+        self.single, self.known, self.keys = len(rows) == 1, known, {}
+        powers = [1 << i for i in range(31)]
+        self.few, self.many = (
+            {
+                p: own[p] if self.single else [powers[bisect(powers, int(n)) - 1 if bisect is bisect_right else bisect(powers, int(n))] for n in own[p]]
+                for p in own
+            }
+            for own, bisect in ((self.low, bisect_right), (self.high, bisect_left))
+        )
         self.by = [[self.fixed_inside(p, d) for d in space.every] for p in levels]
         self.reused = [
             [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
         ]
-        units = prod(ceiling(n, self.most(self.high, d, space.fans)) for d, n in enumerate(space.bounds))
-        cycles = units + space.latency
+        used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds))
+        limits = [self.energy(int(steps), query) for steps in used]
+        self.limit, self.left = max(limits), rows[:0]
+        if self.limit >= 0:
+            self.fill(rows, limits)
+
+    def energy(self, steps, query):
+        """The most energy of accesses that a mapping with so many steps at least may have; negative for none."""
+        cycles = steps + self.space.latency
         limit = min(query.energy, query.edp // cycles) if cycles <= query.latency else -1
-        self.limit = limit - space.arithmetic - units * self.leak() if limit < inf else inf
-        self.open = self.limit >= 0
-        if self.open:
-            self.fill()
+        return limit - self.space.arithmetic - steps * self.leak() if limit < inf else inf
 
     @staticmethod
     def most(factors, d, nodes):
         """Product of the factors of a dimension in some fanouts."""
         return prod(int(factors[p][d]) for p in nodes)
+
+    def direct(self, rows):
+        """Per choice, at the least, the costs of what the arithmetic asks for."""
+        factors, total = dict(zip(self.space.fans, np.moveaxis(rows, 1, 0))), 0.0
+        charges = [charge for (_, asking), own in self.prices.items() if asking == self.size for charge in own]
+        for v, _, p, price, block, counted, first in charges:
+            apart = prod((n for q, n in factors.items() if q not in counted), start=np.ones((len(rows), len(self.space.bounds)), dtype=np.int64))
+            words = self.spread_out(v, apart, prod((n for q, n in factors.items() if q < p), start=1), first)
+            total = total + ceiling(words, block) * float(price)
+        return total + np.zeros(len(rows))
+
+    def spread_out(self, v, apart, outside, first):
+        """Per choice, at the least, words of a dataspace that the arithmetic asks for; less the first ones.
+
+        `apart` has the factors, per choice and dimension, of fanouts whose children share accesses, `outside`
+        those of the fanouts around the level that is asked.
+        """
+        space, bounds = self.spaces[v], np.array(self.space.bounds)
+        blocks, others = ceiling(bounds, apart), [d for d in self.space.every if d not in self.spaces[v].relevant]
+        if space.dense:
+            begun, whole = outside + 0 * blocks, prod(self.space.bounds[d] for d in space.relevant)
+            sure = (blocks > 1) & (blocks > begun)
+            again, begun = (np.where(sure, n, 1)[:, others].prod(axis=1) for n in (blocks, begun))
+            return whole * (again - begun if first else blocks[:, others].prod(axis=1))
+        if first:
+            return 0 * blocks[:, 0]
+        words = blocks[:, others].prod(axis=1)
+        for dims, _ in (group for group in space.groups if group[1]):
+            shared = apart[:, list(dims)]
+            words = words * ceiling(prod(self.space.bounds[d] for d in dims), shared.prod(axis=1) // shared.max(axis=1))
+        return words
 
     def fixed_inside(self, p, d):
         """Product of the factors of a dimension in the fanouts inside of a node, 1 if choices differ."""
@@ -711,15 +755,15 @@ class Tables:
             total += self.space.nodes[p]["leak"] * used
         return total
 
-    def charges(self):
+    def charges(self, rows):
         """What accesses cost: per node that asks, and per level that is accessed."""
         for v, kept in enumerate(self.mask):
             for p, asking in self.space.sources(v, kept):
                 doc, rw = self.space.at[p][v], self.spaces[v].rw
                 above = [q for q in self.space.fans if q < p]
                 apart = [q for q in self.space.fans if p < q < asking and not self.space.multicast(q, v)]
-                used = prod(self.most(self.high, d, above) for d in self.space.every)
-                share = min(Fraction(1), Fraction(self.space.nodes[p]["most_paying"], used))
+                used = rows[:, [q < p for q in self.space.fans]].prod(axis=(1, 2)).max()
+                share = min(Fraction(1), Fraction(self.space.nodes[p]["most_paying"], int(used)))
                 first = rw and not doc["passes_on"] and not doc["first_write_reads"]
                 served = (v, asking, p), (doc["block"], [*above, *apart])
                 kinds = [(served, "read", first)]
@@ -737,7 +781,7 @@ class Tables:
         unit = math.gcd(*(charge.price for charge in charges)) or 1
         while self.limit < inf and self.limit // unit >= EXACT:
             unit *= 2
-        self.limit = self.limit // unit if self.limit < inf else inf
+        self.limit, self.unit = self.limit // unit if self.limit < inf else inf, unit
         found = defaultdict(list)
         for charge in charges:
             if charge.price // unit:
@@ -763,7 +807,7 @@ class Tables:
         """
         space, bounds = self.spaces[charge.v], self.space.bounds
         if not space.dense:
-            return self.loose_words(charge)
+            return 0 if charge.first else space.least
         whole = prod(bounds[d] for d in space.relevant)
         parts = [self.repeats(charge, n, cell) for n, cell, *_ in stages]
         words = whole * parts[0][1]
@@ -786,12 +830,12 @@ class Tables:
         others = [d for d in self.space.every if d not in self.spaces[v].relevant and self.space.bounds[d] > 1]
         for d in others:
             apart = self.most(self.high, d, [q for q in self.low if q < n and q not in counted])
-            blocks, inside = ceiling(tiles[d], apart), [self.low[q][d] for q in sorted(counted) if q > n]
+            blocks, inside = ceiling(tiles[d], apart), [self.few[q][d] for q in sorted(counted) if q > n]
             number, once = split(blocks, inside), once * split(1, inside)
             if first:
-                least = split(1, [self.low[q][d] for q in sorted(counted) if n < q < p])
+                least = split(1, [self.few[q][d] for q in sorted(counted) if n < q < p])
                 outside = self.most(self.high, d, [q for q in self.low if q < min(n, p)])
-                most = outside * self.most(self.low, d, [q for q in self.low if n < q < p])
+                most = outside * self.most(self.few, d, [q for q in self.low if n < q < p])
                 sure = (blocks > 1) & (blocks > outside)
                 number, most = np.where(sure, number, least), np.where(sure, most, least)
                 begun = begun * most
@@ -802,7 +846,7 @@ class Tables:
         """At most the share, as a fraction, of a dimension in tiles that are alone in a last round."""
         tiles, number = (self.tiles(p, cell)[d] for p in (n, asking))
         outside = self.most(self.high, d, [q for q in self.low if q < n])
-        inside = self.most(self.high, d, [q for q in self.low if n < q < asking])
+        inside = self.most(self.many, d, [q for q in self.low if n < q < asking])
         if outside > 1:
             return np.minimum(outside, np.maximum(tiles - 1, 1)), np.maximum(tiles - 1, 1)
         if inside == 1:
@@ -813,40 +857,47 @@ class Tables:
             return np.minimum(some, np.maximum(number - 1, 1)), np.maximum(number - 1, 1)
         return np.where(tiles > 2, 1, inside - 1), np.where(tiles > 2, tiles - 1, inside)
 
-    def loose_words(self, charge):
-        """At least the words of a charge where words of tiles overlap, or have holes."""
-        v, asking, p, *_, counted, first = charge
-        space = self.spaces[v]
-        if first:
-            return 0
-        if asking < self.size:
-            return space.least
-        words = 1
-        for dims, ranks in space.groups:
-            shared = [self.most(self.high, d, [q for q in self.low if q not in counted]) for d in dims]
-            same = prod(shared) // max(shared) if ranks else shared[0]
-            words *= ceiling(prod(self.space.bounds[d] for d in dims), same)
-        return words
-
-    def fill(self):
-        """Fill the tables, one inside of each node, outermost first."""
-        space, charges = self.space, [*self.charges()]
+    def fill(self, rows, limits):
+        """Find the choices that may have a cost within their limits."""
+        space, charges = self.space, [*self.charges(rows)]
         self.prices = self.scale(charges)
         self.cell = np.ix_(*(np.array(own, dtype=np.int64) for own in space.numbers))
         outer = reduce(np.multiply, self.tiles(-1, self.cell))
         entries = outer.size * self.size * prod(len(levels) + 1 for levels in self.reused)
         need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
-        self.tables, self.costs = {}, {}
+        self.price_list = tuple(charge.price for own in self.prices.values() for charge in own)
         self.end = np.where(outer == 1, 0.0, inf)
-        self.paid = float(sum(self.cost(v, self.size, (self.size, space.bounds, None, 0)) for v in range(len(self.mask))))
-        least = self.table(self.size - 1, self.start)[(0,) * len(space.bounds)]
-        self.open = bool(least + self.paid <= self.limit)
+        least, direct = self.table(self.size - 1, self.start)[(0,) * len(space.bounds)], self.direct(rows)
+        limits = np.array([limit // self.unit if limit < inf else inf for limit in limits], dtype=float)
+        self.left, self.paid = rows[least + direct <= limits], float(direct.min())
+
+    def key(self, p, state=()):
+        """All that tables outside of node `p` depend on, but for what is the same for all choices."""
+        if (p, state) not in self.keys:
+            outer, every = [q for q in self.low if q < p], self.space.every
+            own = [self.price_list, self.single, *self.fixed, *chain(*self.by[: p + 2])]
+            own += [int(n) for q in outer for n in (*self.low[q], *self.high[q])]
+            own += [self.unrolled_around(p, d)[0] for d in every]
+            for space, since in zip(self.spaces, state):
+                last = since.since if type(since) is Alone else since
+                for q in (q for q in self.low if last is not None and p < q < last):
+                    own += [int((self.many if d in space.relevant else self.few)[q][d]) for d in every]
+            self.keys[p, state] = tuple(own)
+        return self.keys[p, state]
+
+    def once(self, key, count, *arguments):
+        """What `count` returns, which depends on nothing but the `key`."""
+        if key not in self.known:
+            self.known[key] = count(*arguments)
+        return self.known[key]
 
     def table(self, p, state):
         """The table inside of a node, for tiles that are in place there; outside of all for node -1."""
-        if (p, state) not in self.tables:
-            self.tables[p, state] = self.filled(p, state)
-        return self.tables[p, state]
+        return self.once(("table", p, state, self.key(p, state)), self.filled, p, state)
+
+    def left_for(self, p):
+        """Costs of leaving a level, see `boundary`."""
+        return self.once(("level", p, self.key(p)), self.boundary, p, self.cell)
 
     def filled(self, p, state):
         """The same, made anew."""
@@ -854,9 +905,7 @@ class Tables:
             since = [(v, c, since) for v, since in enumerate(state) if type(since) is int for c in self.reused[v]]
             return self.end + sum(self.cost(v, c, (p, self.cell, None, 0)) for v, c, since in since if c <= since)
         if p in self.space.stores:
-            if p not in self.costs:
-                self.costs[p] = np.broadcast_to(self.boundary(p, self.cell), self.end.shape)
-            return self.costs[p] + self.table(p - 1, self.crossed(state, p))
+            return self.left_for(p) + self.table(p - 1, self.crossed(state, p))
         if p in self.low:
             return self.unrolled(p, self.table(p - 1, state))
         return self.looped(p, state)
@@ -878,7 +927,7 @@ class Tables:
         )
         once = [v for v in held if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.cost(v, p, (p, cell, None, 0)) for v in once)
-        return cost + np.where((low <= most) & (high >= least), 0.0, inf)
+        return np.broadcast_to(cost + np.where((low <= most) & (high >= least), 0.0, inf), self.end.shape)
 
     def unrolled(self, p, table):
         """The table inside of a fanout: the least over all factors of the choices."""
@@ -914,10 +963,8 @@ class Tables:
 
     def after(self, p, state, d, short):
         """What costs at the least, at every point before a loop of node `p` over `d`, come after it."""
-        key = p, state, d, short
-        if key not in self.costs:
-            self.costs[key] = self.spread(self.table(p, state), p, d, short)
-        return self.costs[key]
+        key = "after", p, state, d, short, self.key(p, state)
+        return self.once(key, lambda: self.spread(self.table(p, state), p, d, short))
 
     def moved(self, state, d):
         """Dataspaces with tiles, in place or alone, that a loop over a dimension moves; and since when."""
@@ -929,6 +976,11 @@ class Tables:
 
         Where many tiles may be alone in a last round, they count as in place until the next loop moves them.
         """
+        key = "states", p, d, short, state, self.key(p, state)
+        return self.once(key, self.states_after, state, p, d, short)
+
+    def states_after(self, state, p, d, short):
+        """The same, found anew."""
         after = [None if d in space.relevant else c for c, space in zip(state, self.spaces)]
         moved = [(v, c) for v, c in self.moved(state, d) if type(c) is int and self.spaces[v].dense]
         if not short or not self.single or not moved:
@@ -946,25 +998,23 @@ class Tables:
 
     def kinds(self, v, since, p, d, short):
         """How many of `SHARES` the share of tiles that may be alone reaches at the least."""
-        key = "kinds", v, since, p, d, short
-        if key not in self.costs:
-            parts = [self.alone(self.cell, d, p, c, short) for c in self.reused[v] if p < c <= since]
-            ranks = [sum(above * n >= m * below for m, n in SHARES) for above, below in parts]
-            self.costs[key] = reduce(np.minimum, ranks)
-        return self.costs[key]
+        parts = [self.alone(self.cell, d, p, c, short) for c in self.reused[v] if p < c <= since]
+        return reduce(np.minimum, [sum(above * n >= m * below for m, n in SHARES) for above, below in parts])
 
     def ended(self, v, since, p, d, short):
         """Costs of the tiles of one dataspace, in place since a level, whose reuse ends so."""
-        key = v, since, p, d, short
-        if key not in self.costs:
-            if type(since) is int:
-                levels = [c for c in self.reused[v] if p < c <= since]
-                total = sum((self.cost(v, c, (p, self.cell, d, short)) for c in levels), 0.0)
-            else:
-                levels = [c for c in self.reused[v] if since.node < c <= since.since]
-                total = sum((self.resumed(v, c, SHARES[since.share], (p, self.cell, d, short)) for c in levels), 0.0)
-            self.costs[key] = np.broadcast_to(total, self.end.shape)
-        return self.costs[key]
+        state = *(None,) * v, since
+        return self.once(("ended", v, p, d, short, since, self.key(p, state)), self.ends, v, since, p, d, short)
+
+    def ends(self, v, since, p, d, short):
+        """The same, reckoned anew."""
+        stage = p, self.cell, d, short
+        if type(since) is int:
+            total = sum((self.cost(v, c, stage) for c in self.reused[v] if p < c <= since), 0.0)
+        else:
+            levels = [c for c in self.reused[v] if since.node < c <= since.since]
+            total = sum((self.resumed(v, c, SHARES[since.share], stage) for c in levels), 0.0)
+        return np.broadcast_to(total, self.end.shape)
 
     def resumed(self, v, asking, share, stage):
         """At least the costs of tiles, a share of all, that were alone until a loop moves them."""
@@ -1019,7 +1069,7 @@ class Tables:
         p, factors, tiles = at.i, self.space.factors[at.i], self.tiles(at.i, at.cell)
         place = tuple(map(dict.get, self.space.place, at.cell))
         if p in self.space.stores:
-            paid = at.paid + float(self.costs[p][place])
+            paid = at.paid + float(self.left_for(p)[place])
             yield at._replace(i=p - 1, state=self.crossed(at.state, p), paid=paid)
             return
         if p in self.low:
