@@ -471,17 +471,18 @@ class Uneven(Problem):
     def refute(self, query):
         """The cost of a mapping that satisfies the query, None if the mapspace has none."""
         for mask in product(*(space.keep for space in self.spaces)):
-            stack, known = [self.spatial] if len(self.spatial) else [], {}
+            stack, known = [(self.spatial, False)] if len(self.spatial) else [], {}
             while stack:
-                tables = Tables(self, mask, stack.pop(), query, known)
-                if not len(tables.left):
-                    continue
-                if len(tables.left) > 1:
-                    stack += halves(tables.left)
-                elif not tables.single:
-                    stack.append(tables.left)
-                elif found := tables.search(query):
-                    return found
+                rows, deep = stack.pop()
+                tables = Tables(self, mask, rows, query, known, deep)
+                if deep and len(tables.left):
+                    found = tables.search(query)
+                    if found:
+                        return found
+                elif len(tables.left):
+                    single = len(tables.left) == 1
+                    parts = [tables.left] if single else halves(tables.left)
+                    stack += [(part, single and tables.single) for part in parts]
         return None
 
     def multicast(self, p, v):
@@ -668,12 +669,12 @@ class Tables:
     hold for every extent that has as many tiles.
     """
 
-    def __init__(self, space, mask, rows, query, known):
+    def __init__(self, space, mask, rows, query, known, deep):
         self.space, self.spaces, self.mask, self.size = space, space.spaces, mask, len(space.nodes)
         self.low, self.high = ({p: own[i] for i, p in enumerate(space.fans)} for own in (rows.min(0), rows.max(0)))
         self.start, levels = (None,) * len(mask), range(-1, self.size + 1)
         self.fixed = [all(self.low[p][d] == self.high[p][d] for p in space.fans) for d in space.every]
-        self.single, self.known, self.keys = len(rows) == 1, known, {}
+        self.single, self.deep, self.known, self.keys = len(rows) == 1, deep, known, {}
         powers = [1 << i for i in range(31)]
         self.few, self.many = (
             {
@@ -687,16 +688,17 @@ class Tables:
             [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
         ]
         used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds))
-        limits = [self.energy(int(steps), query) for steps in used]
+        leak = self.leak()
+        limits = [self.energy(int(steps), leak, query) for steps in used]
         self.limit, self.left = max(limits), rows[:0]
         if self.limit >= 0:
             self.fill(rows, limits)
 
-    def energy(self, steps, query):
+    def energy(self, steps, leak, query):
         """The most energy of accesses that a mapping with so many steps at least may have; negative for none."""
         cycles = steps + self.space.latency
         limit = min(query.energy, query.edp // cycles) if cycles <= query.latency else -1
-        return limit - self.space.arithmetic - steps * self.leak() if limit < inf else inf
+        return limit - self.space.arithmetic - steps * leak if limit < inf else inf
 
     @staticmethod
     def most(factors, d, nodes):
@@ -875,7 +877,7 @@ class Tables:
         """All that tables outside of node `p` depend on, but for what is the same for all choices."""
         if (p, state) not in self.keys:
             outer, every = [q for q in self.low if q < p], self.space.every
-            own = [self.price_list, self.single, *self.fixed, *chain(*self.by[: p + 2])]
+            own = [self.price_list, self.deep, *self.fixed, *chain(*self.by[: p + 2])]
             own += [int(n) for q in outer for n in (*self.low[q], *self.high[q])]
             own += [self.unrolled_around(p, d)[0] for d in every]
             for space, since in zip(self.spaces, state):
@@ -949,16 +951,16 @@ class Tables:
     def looped(self, p, state):
         """The table inside of a node of temporal loops, by which loop moves a tile first."""
         held = [v for v, since in enumerate(state) if since is not None]
-        best, moving = self.table(p - 1, state), set().union(*(self.spaces[v].relevant for v in held))
+        best, moving = self.table(p - 1, state).copy(), set().union(*(self.spaces[v].relevant for v in held))
         loops = [d for d in self.space.every if len(self.space.factors[p][d]) and self.space.factors[p][d][-1] > 1]
         for d, short in product((d for d in loops if d in moving), range(4)):
             if self.joins(p, d)[short]:
                 due = sum((self.ended(v, since, p, d, short) for v, since in self.moved(state, d)), 0.0)
                 for where, after in self.states(state, p, d, short):
                     cost = due + self.after(p, after, d, short)
-                    best = np.minimum(best, cost if where is None else np.where(where, cost, inf))
+                    np.minimum(best, cost, out=best, where=True if where is None else where)
         for d in (d for d in loops if d not in moving):
-            best = np.minimum(best, self.spread(best, p, d, None))
+            np.minimum(best, self.spread(best, p, d, None), out=best)
         return best
 
     def after(self, p, state, d, short):
@@ -983,7 +985,7 @@ class Tables:
         """The same, found anew."""
         after = [None if d in space.relevant else c for c, space in zip(state, self.spaces)]
         moved = [(v, c) for v, c in self.moved(state, d) if type(c) is int and self.spaces[v].dense]
-        if not short or not self.single or not moved:
+        if not short or not self.deep or not moved:
             return [(None, tuple(after))]
         kinds, code, found = [self.kinds(v, since, p, d, short) for v, since in moved], 0, []
         for kind in kinds:
