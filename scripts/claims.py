@@ -6,7 +6,7 @@ from math import inf, prod
 
 EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
 SLACK = 1e-9  # relative; doubles, here and in the definition of cycles, err far less
-MOST_DIMS, MOST_BOUND = 20, 1 << 30
+MOST_DIMS, MOST_BOUND, MOST_STATES = 20, 1 << 30, 1 << 21
 MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 21, 1 << 20, 1 << 18, 1 << 28
 MOST_PARTS, MOST_NUMBERS = 1 << 12, 1 << 26  # nodes, dataspaces and ranks; entries of an array of choices
 MOST_ENTRIES, MOST_NESTS = 1 << 28, 1 << 20  # of the tables of a choice; nests that one walk visits

@@ -29,7 +29,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
 
-from claims import (  # noqa: E402
+from claims import (
     EXACT,
     MOST_CHILDREN,
     MOST_CHOICES,
@@ -39,6 +39,7 @@ from claims import (  # noqa: E402
     MOST_NUMBERS,
     MOST_PAIRS,
     MOST_PLACES,
+    MOST_STATES,
     SLACK,
     CannotCheckError,
     InvalidError,
@@ -48,9 +49,9 @@ from claims import (  # noqa: E402
     natural,
     need,
 )
-from remainders import Uneven  # noqa: E402
+from remainder_bounds import refute as refute_uneven
+from remainders import Uneven
 
-MOST_STATES = 1 << 21
 MOST_BYTES = 1 << 26  # of a file
 
 
@@ -804,7 +805,7 @@ def mapspace(problem):
 def refute(space, query):
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     if isinstance(space, Uneven):
-        return space.refute(query)
+        return refute_uneven(space, query)
     choices = floored(space, query)
     costs = (decide(query, *cycles, measures, space, *choice) for cycles, measures, choice in choices)
     return next(filter(None, costs), None)

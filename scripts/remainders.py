@@ -7,23 +7,20 @@ the dimension: its share. docs/certificates.md explains the bounds, and why they
 """
 
 import math
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, namedtuple
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import chain, pairwise, product
 from math import inf, prod
 
 import numpy as np
 from claims import (
-    EXACT,
     MOST_CHILDREN,
     MOST_CHOICES,
-    MOST_ENTRIES,
     MOST_MASKS,
-    MOST_NESTS,
     MOST_NUMBERS,
     MOST_PLACES,
+    MOST_STATES,
     CannotCheckError,
     Problem,
     need,
@@ -44,14 +41,14 @@ def share(count, loop, digit):
 
 
 def dealt(shares, loop):
-    """Shares of the children of instances with these `shares`, a `Counter`; those without any are not in use."""
+    """Shares of the children of instances with these `shares`, a `Counter`; idle ones are left out."""
     found = Counter()
     for count, instances in shares.items():
         full = count // loop.stride % loop.factor
-        for digit, times in ((0, full), (full, 1), (full + 1, loop.factor - full - 1)):
-            if times > 0 and (own := share(count, loop, digit)):
-                found[own] += times * instances
-    return found
+        digits = (0, full), (full, 1), (full + 1, loop.factor - full - 1)
+        for own, number in ((share(count, loop, digit), number) for digit, number in digits):
+            found[own] += number * instances
+    return Counter({own: number for own, number in found.items() if own and number})
 
 
 def position(tile, loops):
@@ -227,7 +224,7 @@ class Nest:
 
     def sums(self, v, group, p, q, shares, when):
         """Words of a group's tiles in some steps, and those that are there already."""
-        dims, ranks = group
+        dims = group[0]
         kinds = [self.kind(d, q, when) for d in dims]
         key = v, dims, p, q, *(tuple(shares[d].items()) for d in dims), *kinds
         if key not in self.known:
@@ -243,20 +240,10 @@ class Nest:
         dims, ranks = group
         lists = []
         for d, kind, loops in zip(dims, kinds, between):
-            own = shares[d]
-            for loop in loops:
-                if ranks or not self.space.multicast(loop.node, v):
-                    own = dealt(own, loop)
-                else:  # the first child takes part in all that others do
-                    own = sum((Counter({share(n, loop, 0): m}) for n, m in own.items()), Counter())
+            own = reduce(lambda found, loop: self.below(v, ranks, found, loop), loops, shares[d])
             around, extent = self.above(d, q), self.extents[q][d]
-            lists.append(
-                [
-                    (step, number * instances)
-                    for count, instances in own.items()
-                    for step, number in steps_of(count, extent, around, kind)
-                ]
-            )
+            steps = ((steps_of(count, extent, around, kind), number) for count, number in own.items())
+            lists.append([(step, times * number) for found, number in steps for step, times in found])
         if not ranks:
             number = sum(number for _, number in lists[0])
             return number, number
@@ -266,6 +253,13 @@ class Nest:
             new, held = brought(ranks, dims, [0] * len(dims), [step for step, _ in chosen])
             whole, kept = whole + number * words_of(new), kept + (number * words_of(held) if held else 0)
         return whole, kept
+
+    def below(self, v, ranks, shares, loop):
+        """The shares of children along a dimension, as far as they cause accesses of their own."""
+        if ranks or not self.space.multicast(loop.node, v):
+            return dealt(shares, loop)
+        # The first child takes part in all that others do.
+        return sum((Counter({share(count, loop, 0): number}) for count, number in shares.items()), Counter())
 
     def sums_meeting(self, v, group, q, shares, kinds, between):
         """The same where children may have equal tiles, child by child."""
@@ -318,7 +312,7 @@ class Nest:
                 yield number * instances, busy
 
     def touched(self, v, p, q, counts):
-        """Distinct words that tiles of node `q` ever take under one instance of `p` with so many iterations."""
+        """Distinct words that tiles of node `q` ever take under an instance of `p` with these `counts`."""
         return prod(
             self.covered(v, group, p, q, tuple(counts[d] for d in group[0]))
             for group in self.space.spaces[v].groups
@@ -417,9 +411,13 @@ class Uneven(Problem):
         given = [pair for lists in self.lists if lists is not None for pair in lists]
         need(all(len(pair) == 2 for pair in given), "factors lie between two numbers")
         self.factors = [
-            one if lists is None else [range(least, min(most, n) + 1) for (least, most), n in zip(lists, self.bounds)]
+            one
+            if lists is None
+            else [range(least, min(most, n) + 1) for (least, most), n in zip(lists, self.bounds)]
             for lists in self.lists
         ]
+        states = prod(map(len, self.numbers))
+        need(states < MOST_STATES, "the problem is too large", CannotCheckError)
         self.spaces = [Tensor(space, self.bounds) for space in doc["dataspaces"]]
         self.bounded(self.spaces)
         for p in self.stores:
@@ -439,51 +437,35 @@ class Uneven(Problem):
         return [{number: i for i, number in enumerate(own)} for own in self.numbers]
 
     def joins(self, p, d, by, inside, outside):
-        """Loops of node `p` over a dimension as pairs of places: by kinds of tiles that may be alone, by places.
+        """Loops of node `p` over a dimension: the places they lead to, by kinds of tiles alone and by place.
 
         A place stands for a number of tiles inside of fanouts that have factors of `by` in all.
         """
         key = p, d, by, inside, outside
-        if key not in self.joined:
-            found, place = {short: defaultdict(list) for short in (None, *range(4))}, {}
-            for i, number in enumerate(self.numbers[d]):
-                place.setdefault(ceiling(number, by), i)
-            for i, number in enumerate(self.numbers[d]):
-                tiles = ceiling(number, by)
-                for left in leaving(tiles, self.factors[p][d]):
-                    for short in (None, self.alone(p, d, tiles, left, inside, outside)):
-                        found[short][i].append(place[left])
-            self.joined[key] = found
-        return self.joined[key]
+        if key in self.joined:
+            return self.joined[key]
+        found, place = {short: defaultdict(list) for short in (None, *range(4))}, {}
+        tiles = [ceiling(number, by) for number in self.numbers[d]]
+        for i, number in enumerate(tiles):
+            place.setdefault(number, i)
+        pairs = ((i, n, left) for i, n in enumerate(tiles) for left in leaving(n, self.factors[p][d]))
+        for i, number, left in pairs:
+            found[None][i].append(place[left])
+            found[self.alone(p, d, number, left, inside, outside)][i].append(place[left])
+        self.joined[key] = found
+        return found
 
     def alone(self, p, d, number, left, inside, outside):
         """Which tiles a loop that leaves so many of as many may leave alone in the last round of an instance.
 
-        0: none; 1: those of instances with as many tiles as there are rounds; 2: of those with one less; 3:
-        any. `inside` and `outside` say whether fanouts on that side of the node have factors of the dimension.
+        0: none; 1: those of instances with as many tiles as there are rounds; 2: of those with one less;
+        3: any. `inside` and `outside` say whether fanouts on that side have factors of the dimension.
         """
         if outside:
             return 3
         factors = between(number, left, self.factors[p][d])
         full = left > 1 and any((number - 1) % f == 0 for f in factors)
         return full + 2 * (inside and any((number - 2) % f == 0 for f in factors))
-
-    def refute(self, query):
-        """The cost of a mapping that satisfies the query, None if the mapspace has none."""
-        for mask in product(*(space.keep for space in self.spaces)):
-            stack, known = [(self.spatial, False)] if len(self.spatial) else [], {}
-            while stack:
-                rows, deep = stack.pop()
-                tables = Tables(self, mask, rows, query, known, deep)
-                if deep and len(tables.left):
-                    found = tables.search(query)
-                    if found:
-                        return found
-                elif len(tables.left):
-                    single = len(tables.left) == 1
-                    parts = [tables.left] if single else halves(tables.left)
-                    stack += [(part, single and tables.single) for part in parts]
-        return None
 
     def multicast(self, p, v):
         """Whether the children of a fanout share accesses to a dataspace."""
@@ -598,7 +580,7 @@ class Uneven(Problem):
         return sum(paid(parts, doc["most_paying"]) for parts in spent.values()), busy
 
     def summed(self, nest, p, held):
-        """Whether energies of a level follow from the words of all instances together, and cycles need none."""
+        """Whether the words of all instances together say what a level costs."""
         blocks = {self.at[p][v]["block"] for v in held} <= {1}
         free = not any(self.nodes[p]["bandwidths"].values())
         return blocks and free and nest.instances(p) <= self.nodes[p]["most_paying"]
@@ -633,509 +615,3 @@ def paid(parts, most):
         own = min(instances, most)
         total, most = total + own * energy, most - own
     return total
-
-
-def halves(rows):
-    """Two parts of choices, by the factor that differs most."""
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    i, d = np.unravel_index(np.argmax(high / low), low.shape)
-    column = rows[:, i, d]
-    middle = np.median(column)
-    middle = middle if middle < high[i, d] else high[i, d] - 1
-    return [rows[column <= middle], rows[column > middle]]
-
-
-Charge = namedtuple("Charge", "v asking p price block counted first")
-SHARES = (1, 2), (3, 4), (7, 8), (15, 16)  # of words in tiles that may be alone in a last round
-Alone = namedtuple("Alone", "since node share")  # tiles in place since a level, until a loop of a node
-Point = namedtuple("Point", "i cell state paid here nest saved last")  # of a nest that is built outwards
-
-
-def split(number, factors):
-    """At least the instances in use: `number` blocks, dealt out by spatial loops within a block, outer first.
-
-    All blocks but the last one are full; a single one is the whole dimension, and fills a loop.
-    """
-    for factor in factors:
-        number = np.where(number == 1, factor, (number - 1) * factor + 1)
-    return number
-
-
-class Tables:
-    """The least costs of all that lies outside of each point of a nest, for some choices of spatial factors.
-
-    A point of a nest is known by the numbers of tiles that cover the dimensions there, and since which level
-    each tile has been in place (None: no longer). Words cost where the reuse of their tile ends. All bounds
-    hold for every extent that has as many tiles.
-    """
-
-    def __init__(self, space, mask, rows, query, known, deep):
-        self.space, self.spaces, self.mask, self.size = space, space.spaces, mask, len(space.nodes)
-        self.low, self.high = ({p: own[i] for i, p in enumerate(space.fans)} for own in (rows.min(0), rows.max(0)))
-        self.start, levels = (None,) * len(mask), range(-1, self.size + 1)
-        self.fixed = [all(self.low[p][d] == self.high[p][d] for p in space.fans) for d in space.every]
-        self.single, self.deep, self.known, self.keys = len(rows) == 1, deep, known, {}
-        powers = [1 << i for i in range(31)]
-        self.few, self.many = (
-            {
-                p: own[p] if self.single else [powers[bisect(powers, int(n)) - 1 if bisect is bisect_right else bisect(powers, int(n))] for n in own[p]]
-                for p in own
-            }
-            for own, bisect in ((self.low, bisect_right), (self.high, bisect_left))
-        )
-        self.by = [[self.fixed_inside(p, d) for d in space.every] for p in levels]
-        self.reused = [
-            [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
-        ]
-        used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds))
-        leak = self.leak()
-        limits = [self.energy(int(steps), leak, query) for steps in used]
-        self.limit, self.left = max(limits), rows[:0]
-        if self.limit >= 0:
-            self.fill(rows, limits)
-
-    def energy(self, steps, leak, query):
-        """The most energy of accesses that a mapping with so many steps at least may have; negative for none."""
-        cycles = steps + self.space.latency
-        limit = min(query.energy, query.edp // cycles) if cycles <= query.latency else -1
-        return limit - self.space.arithmetic - steps * leak if limit < inf else inf
-
-    @staticmethod
-    def most(factors, d, nodes):
-        """Product of the factors of a dimension in some fanouts."""
-        return prod(int(factors[p][d]) for p in nodes)
-
-    def direct(self, rows):
-        """Per choice, at the least, the costs of what the arithmetic asks for."""
-        factors, total = dict(zip(self.space.fans, np.moveaxis(rows, 1, 0))), 0.0
-        charges = [charge for (_, asking), own in self.prices.items() if asking == self.size for charge in own]
-        for v, _, p, price, block, counted, first in charges:
-            apart = prod((n for q, n in factors.items() if q not in counted), start=np.ones((len(rows), len(self.space.bounds)), dtype=np.int64))
-            words = self.spread_out(v, apart, prod((n for q, n in factors.items() if q < p), start=1), first)
-            total = total + ceiling(words, block) * float(price)
-        return total + np.zeros(len(rows))
-
-    def spread_out(self, v, apart, outside, first):
-        """Per choice, at the least, words of a dataspace that the arithmetic asks for; less the first ones.
-
-        `apart` has the factors, per choice and dimension, of fanouts whose children share accesses, `outside`
-        those of the fanouts around the level that is asked.
-        """
-        space, bounds = self.spaces[v], np.array(self.space.bounds)
-        blocks, others = ceiling(bounds, apart), [d for d in self.space.every if d not in self.spaces[v].relevant]
-        if space.dense:
-            begun, whole = outside + 0 * blocks, prod(self.space.bounds[d] for d in space.relevant)
-            sure = (blocks > 1) & (blocks > begun)
-            again, begun = (np.where(sure, n, 1)[:, others].prod(axis=1) for n in (blocks, begun))
-            return whole * (again - begun if first else blocks[:, others].prod(axis=1))
-        if first:
-            return 0 * blocks[:, 0]
-        words = blocks[:, others].prod(axis=1)
-        for dims, _ in (group for group in space.groups if group[1]):
-            shared = apart[:, list(dims)]
-            words = words * ceiling(prod(self.space.bounds[d] for d in dims), shared.prod(axis=1) // shared.max(axis=1))
-        return words
-
-    def fixed_inside(self, p, d):
-        """Product of the factors of a dimension in the fanouts inside of a node, 1 if choices differ."""
-        return self.most(self.low, d, [q for q in self.space.fans if q > p]) if self.fixed[d] else 1
-
-    def tiles(self, p, cell):
-        """Numbers of tiles just outside of node `p`, or inside if it is a fanout, by those of `cell`.
-
-        Where all choices have the same factors of a dimension, its cells stand for the tiles inside of the
-        fanouts, until a loop comes.
-        """
-        return [ceiling(number, by) for number, by in zip(cell, self.by[p + 1])]
-
-    def leak(self):
-        """Leakage per cycle at the least."""
-        total = 0
-        for p in self.space.stores:
-            gates = self.space.nodes[p]["leak_fanouts"]
-            used = prod(int(split(1, [self.low[q][d] for q in gates])) for d in self.space.every)
-            total += self.space.nodes[p]["leak"] * used
-        return total
-
-    def charges(self, rows):
-        """What accesses cost: per node that asks, and per level that is accessed."""
-        for v, kept in enumerate(self.mask):
-            for p, asking in self.space.sources(v, kept):
-                doc, rw = self.space.at[p][v], self.spaces[v].rw
-                above = [q for q in self.space.fans if q < p]
-                apart = [q for q in self.space.fans if p < q < asking and not self.space.multicast(q, v)]
-                used = rows[:, [q < p for q in self.space.fans]].prod(axis=(1, 2)).max()
-                share = min(Fraction(1), Fraction(self.space.nodes[p]["most_paying"], int(used)))
-                first = rw and not doc["passes_on"] and not doc["first_write_reads"]
-                served = (v, asking, p), (doc["block"], [*above, *apart])
-                kinds = [(served, "read", first)]
-                kinds += [(served, "update", False)] if rw else []
-                if p > kept[0]:
-                    passed = rw and doc["passes_on"]
-                    kinds.append((served if passed else ((v, p, p), (doc["block"], above)), "fill", first))
-                for (who, how), action, fresh in kinds:
-                    price = math.floor(doc[action] * share)
-                    if price:
-                        yield Charge(*who, price, *how, fresh)
-
-    def scale(self, charges):
-        """Prices in a unit that keeps sums of doubles exact, by node that asks; and the limit in that unit."""
-        unit = math.gcd(*(charge.price for charge in charges)) or 1
-        while self.limit < inf and self.limit // unit >= EXACT:
-            unit *= 2
-        self.limit, self.unit = self.limit // unit if self.limit < inf else inf, unit
-        found = defaultdict(list)
-        for charge in charges:
-            if charge.price // unit:
-                found[charge.v, charge.asking].append(charge._replace(price=charge.price // unit))
-        return found
-
-    def cost(self, v, asking, *stages):
-        """At least the costs of what node `asking` gets of a dataspace, given loops that move its tile.
-
-        A stage is a node, a cell, the dimension of a loop there, and which tiles it may leave alone in a last
-        round (see `Uneven.alone`); the first stage is where reuse ends.
-        """
-        total = 0.0
-        for charge in self.prices.get((v, asking), ()):
-            total = total + ceiling(self.words(charge, stages), charge.block) * float(charge.price)
-        return total
-
-    def words(self, charge, stages):
-        """At least the words of a charge.
-
-        Tiles come as often as the loops from the first stage on say; but those that every stage so far has
-        left alone stay until the next one.
-        """
-        space, bounds = self.spaces[charge.v], self.space.bounds
-        if not space.dense:
-            return 0 if charge.first else space.least
-        whole = prod(bounds[d] for d in space.relevant)
-        parts = [self.repeats(charge, n, cell) for n, cell, *_ in stages]
-        words = whole * parts[0][1]
-        for (often, _), (n, cell, d, short) in zip(reversed(parts), reversed(stages)):
-            gained = np.maximum(whole * often - words, 0)
-            words = words + gained
-            if short:
-                above, below = self.alone(cell, d, n, charge.asking, short)
-                times, rest = np.divmod(gained, below)
-                words = words - times * above - ceiling(rest * above, below)
-        return words
-
-    def repeats(self, charge, n, cell):
-        """How often each word comes at the least if reuse ends at node `n`; and of a tile that is alone.
-
-        Less the times that need not be paid, where the first words of an output are free.
-        """
-        v, asking, p, *_, counted, first = charge
-        again, begun, once, tiles = 1, 1, 1, self.tiles(n, cell)
-        others = [d for d in self.space.every if d not in self.spaces[v].relevant and self.space.bounds[d] > 1]
-        for d in others:
-            apart = self.most(self.high, d, [q for q in self.low if q < n and q not in counted])
-            blocks, inside = ceiling(tiles[d], apart), [self.few[q][d] for q in sorted(counted) if q > n]
-            number, once = split(blocks, inside), once * split(1, inside)
-            if first:
-                least = split(1, [self.few[q][d] for q in sorted(counted) if n < q < p])
-                outside = self.most(self.high, d, [q for q in self.low if q < min(n, p)])
-                most = outside * self.most(self.few, d, [q for q in self.low if n < q < p])
-                sure = (blocks > 1) & (blocks > outside)
-                number, most = np.where(sure, number, least), np.where(sure, most, least)
-                begun = begun * most
-            again = again * number
-        return (np.maximum(again - begun, 0), 0) if first else (again, once)
-
-    def alone(self, cell, d, n, asking, short):
-        """At most the share, as a fraction, of a dimension in tiles that are alone in a last round."""
-        tiles, number = (self.tiles(p, cell)[d] for p in (n, asking))
-        outside = self.most(self.high, d, [q for q in self.low if q < n])
-        inside = self.most(self.many, d, [q for q in self.low if n < q < asking])
-        if outside > 1:
-            return np.minimum(outside, np.maximum(tiles - 1, 1)), np.maximum(tiles - 1, 1)
-        if inside == 1:
-            return 1 + 0 * tiles, tiles
-        if self.fixed[d]:
-            full = number - (tiles - 1) * inside  # instances that have a tile in the last round
-            some = full if short == 1 else inside - full if short == 2 else np.maximum(full, inside - full)
-            return np.minimum(some, np.maximum(number - 1, 1)), np.maximum(number - 1, 1)
-        return np.where(tiles > 2, 1, inside - 1), np.where(tiles > 2, tiles - 1, inside)
-
-    def fill(self, rows, limits):
-        """Find the choices that may have a cost within their limits."""
-        space, charges = self.space, [*self.charges(rows)]
-        self.prices = self.scale(charges)
-        self.cell = np.ix_(*(np.array(own, dtype=np.int64) for own in space.numbers))
-        outer = reduce(np.multiply, self.tiles(-1, self.cell))
-        entries = outer.size * self.size * prod(len(levels) + 1 for levels in self.reused)
-        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
-        self.price_list = tuple(charge.price for own in self.prices.values() for charge in own)
-        self.end = np.where(outer == 1, 0.0, inf)
-        least, direct = self.table(self.size - 1, self.start)[(0,) * len(space.bounds)], self.direct(rows)
-        limits = np.array([limit // self.unit if limit < inf else inf for limit in limits], dtype=float)
-        self.left, self.paid = rows[least + direct <= limits], float(direct.min())
-
-    def key(self, p, state=()):
-        """All that tables outside of node `p` depend on, but for what is the same for all choices."""
-        if (p, state) not in self.keys:
-            outer, every = [q for q in self.low if q < p], self.space.every
-            own = [self.price_list, self.deep, *self.fixed, *chain(*self.by[: p + 2])]
-            own += [int(n) for q in outer for n in (*self.low[q], *self.high[q])]
-            own += [self.unrolled_around(p, d)[0] for d in every]
-            for space, since in zip(self.spaces, state):
-                last = since.since if type(since) is Alone else since
-                for q in (q for q in self.low if last is not None and p < q < last):
-                    own += [int((self.many if d in space.relevant else self.few)[q][d]) for d in every]
-            self.keys[p, state] = tuple(own)
-        return self.keys[p, state]
-
-    def once(self, key, count, *arguments):
-        """What `count` returns, which depends on nothing but the `key`."""
-        if key not in self.known:
-            self.known[key] = count(*arguments)
-        return self.known[key]
-
-    def table(self, p, state):
-        """The table inside of a node, for tiles that are in place there; outside of all for node -1."""
-        return self.once(("table", p, state, self.key(p, state)), self.filled, p, state)
-
-    def left_for(self, p):
-        """Costs of leaving a level, see `boundary`."""
-        return self.once(("level", p, self.key(p)), self.boundary, p, self.cell)
-
-    def filled(self, p, state):
-        """The same, made anew."""
-        if p < 0:
-            since = [(v, c, since) for v, since in enumerate(state) if type(since) is int for c in self.reused[v]]
-            return self.end + sum(self.cost(v, c, (p, self.cell, None, 0)) for v, c, since in since if c <= since)
-        if p in self.space.stores:
-            return self.left_for(p) + self.table(p - 1, self.crossed(state, p))
-        if p in self.low:
-            return self.unrolled(p, self.table(p - 1, state))
-        return self.looped(p, state)
-
-    def crossed(self, state, p):
-        """The state outside of level `p`: what it keeps is in place from there on."""
-        return tuple(p if type(c) is not int and p in levels else c for c, levels in zip(state, self.reused))
-
-    def boundary(self, p, cell):
-        """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
-        held = [v for v, kept in enumerate(self.mask) if p in kept]
-        bounds, (least, most), tiles = self.space.bounds, self.space.sizes[p], self.tiles(p, cell)
-        small = [
-            np.minimum(n, by * ceiling(n, number)) for n, number, by in zip(bounds, cell, self.by[p + 1])
-        ]
-        large = [np.where(number > 1, (n - 1) // np.maximum(number - 1, 1), n) for n, number in zip(bounds, tiles)]
-        low, high = (
-            sum(self.spaces[v].tile(extent) * self.space.at[p][v]["size"] for v in held) for extent in (small, large)
-        )
-        once = [v for v in held if p != self.mask[v][0] and p not in self.reused[v]]
-        cost = sum(self.cost(v, p, (p, cell, None, 0)) for v in once)
-        return np.broadcast_to(cost + np.where((low <= most) & (high >= least), 0.0, inf), self.end.shape)
-
-    def unrolled(self, p, table):
-        """The table inside of a fanout: the least over all factors of the choices."""
-        for d in self.space.every:
-            low, high, along = int(self.low[p][d]), int(self.high[p][d]), np.moveaxis(table, d, 0)
-            if self.fixed[d]:
-                idle = self.tiles(p, self.cell)[d] < low
-                table = np.where(idle, inf, table) if idle.any() else table
-                continue
-            found, place = np.full(along.shape, inf), self.space.place[d]
-            for i, number in enumerate(self.space.numbers[d]):
-                lefts = [number] if low == 1 else []
-                lefts += leaving(number, range(low, high + 1))
-                if lefts:
-                    found[i] = along[[place[left] for left in lefts]].min(axis=0)
-            table = np.moveaxis(found, 0, d)
-        return table
-
-    def looped(self, p, state):
-        """The table inside of a node of temporal loops, by which loop moves a tile first."""
-        held = [v for v, since in enumerate(state) if since is not None]
-        best, moving = self.table(p - 1, state).copy(), set().union(*(self.spaces[v].relevant for v in held))
-        loops = [d for d in self.space.every if len(self.space.factors[p][d]) and self.space.factors[p][d][-1] > 1]
-        for d, short in product((d for d in loops if d in moving), range(4)):
-            if self.joins(p, d)[short]:
-                due = sum((self.ended(v, since, p, d, short) for v, since in self.moved(state, d)), 0.0)
-                for where, after in self.states(state, p, d, short):
-                    cost = due + self.after(p, after, d, short)
-                    np.minimum(best, cost, out=best, where=True if where is None else where)
-        for d in (d for d in loops if d not in moving):
-            np.minimum(best, self.spread(best, p, d, None), out=best)
-        return best
-
-    def after(self, p, state, d, short):
-        """What costs at the least, at every point before a loop of node `p` over `d`, come after it."""
-        key = "after", p, state, d, short, self.key(p, state)
-        return self.once(key, lambda: self.spread(self.table(p, state), p, d, short))
-
-    def moved(self, state, d):
-        """Dataspaces with tiles, in place or alone, that a loop over a dimension moves; and since when."""
-        pairs = enumerate(state)
-        return [(v, since) for v, since in pairs if since is not None and d in self.spaces[v].relevant]
-
-    def states(self, state, p, d, short):
-        """The states after a loop of node `p` over a dimension, each with the places where it is so.
-
-        Where many tiles may be alone in a last round, they count as in place until the next loop moves them.
-        """
-        key = "states", p, d, short, state, self.key(p, state)
-        return self.once(key, self.states_after, state, p, d, short)
-
-    def states_after(self, state, p, d, short):
-        """The same, found anew."""
-        after = [None if d in space.relevant else c for c, space in zip(state, self.spaces)]
-        moved = [(v, c) for v, c in self.moved(state, d) if type(c) is int and self.spaces[v].dense]
-        if not short or not self.deep or not moved:
-            return [(None, tuple(after))]
-        kinds, code, found = [self.kinds(v, since, p, d, short) for v, since in moved], 0, []
-        for kind in kinds:
-            code = code * (len(SHARES) + 1) + kind
-        for value in np.unique(code):
-            rest = int(value)
-            for v, since in reversed(moved):
-                rest, kind = divmod(rest, len(SHARES) + 1)
-                after[v] = Alone(since, p, kind - 1) if kind else None
-            found.append((np.broadcast_to(code == value, self.end.shape), tuple(after)))
-        return found
-
-    def kinds(self, v, since, p, d, short):
-        """How many of `SHARES` the share of tiles that may be alone reaches at the least."""
-        parts = [self.alone(self.cell, d, p, c, short) for c in self.reused[v] if p < c <= since]
-        return reduce(np.minimum, [sum(above * n >= m * below for m, n in SHARES) for above, below in parts])
-
-    def ended(self, v, since, p, d, short):
-        """Costs of the tiles of one dataspace, in place since a level, whose reuse ends so."""
-        state = *(None,) * v, since
-        return self.once(("ended", v, p, d, short, since, self.key(p, state)), self.ends, v, since, p, d, short)
-
-    def ends(self, v, since, p, d, short):
-        """The same, reckoned anew."""
-        stage = p, self.cell, d, short
-        if type(since) is int:
-            total = sum((self.cost(v, c, stage) for c in self.reused[v] if p < c <= since), 0.0)
-        else:
-            levels = [c for c in self.reused[v] if since.node < c <= since.since]
-            total = sum((self.resumed(v, c, SHARES[since.share], stage) for c in levels), 0.0)
-        return np.broadcast_to(total, self.end.shape)
-
-    def resumed(self, v, asking, share, stage):
-        """At least the costs of tiles, a share of all, that were alone until a loop moves them."""
-        total, (n, cell, d, short), whole = 0.0, stage, prod(self.space.bounds[d] for d in self.spaces[v].relevant)
-        for charge in self.prices.get((v, asking), ()):
-            often, once = self.repeats(charge, n, cell)
-            words = whole * np.maximum(often - once, 0) * share[0] // share[1]
-            if short:
-                above, below = self.alone(cell, d, n, asking, short)
-                times, rest = np.divmod(words, below)
-                words = words - times * above - ceiling(rest * above, below)
-            total = total + words // charge.block * float(charge.price)
-        return total
-
-    def unrolled_around(self, p, d):
-        """Whether fanouts inside of a node, and outside of it, may have factors of a dimension."""
-        wide = [q for q in self.low if self.high[q][d] > 1]
-        return any(q > p for q in wide), any(q < p for q in wide)
-
-    def joins(self, p, d):
-        """The loops of node `p` over a dimension as pairs of places, see `Uneven.joins`."""
-        return self.space.joins(p, d, self.by[p + 1][d], *self.unrolled_around(p, d))
-
-    def spread(self, table, p, d, short):
-        """For every entry the least of those that a loop of node `p` over `d` leads to."""
-        along, found = np.moveaxis(table, d, 0), np.full(np.moveaxis(table, d, 0).shape, inf)
-        for i, lefts in self.joins(p, d)[short].items():
-            found[i] = along[lefts].min(axis=0)
-        return np.moveaxis(found, 0, d)
-
-    def search(self, query):
-        """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits."""
-        budget = MOST_NESTS
-        stack = [Point(self.size - 1, self.space.bounds, self.start, self.paid, {}, (), (), -1)]
-        while stack:
-            at = stack.pop()
-            if at.i < 0:
-                found = self.settle(at, query)
-                if found:
-                    return found
-                continue
-            place = tuple(map(dict.get, self.space.place, at.cell))
-            if at.paid + self.table(at.i, at.state)[place] > self.limit:
-                continue
-            budget -= 1
-            need(budget, "too many nests are left open by the bounds", CannotCheckError)
-            stack += self.grown(at)
-        return None
-
-    def grown(self, at):
-        """Yield the points that may come next: outside of the node, or after one more loop of it."""
-        p, factors, tiles = at.i, self.space.factors[at.i], self.tiles(at.i, at.cell)
-        place = tuple(map(dict.get, self.space.place, at.cell))
-        if p in self.space.stores:
-            paid = at.paid + float(self.left_for(p)[place])
-            yield at._replace(i=p - 1, state=self.crossed(at.state, p), paid=paid)
-            return
-        if p in self.low:
-            loops = {d: int(n) for d, n in enumerate(self.low[p]) if n > 1}
-            if all(n <= tiles[d] for d, n in loops.items()):
-                nest = (*at.nest, *((p, d, tiles[d], n) for d, n in loops.items()))
-                yield at._replace(i=p - 1, nest=nest)
-            return
-        if all(d in at.here or 1 in factors[d] for d in self.space.every):
-            yield at._replace(i=p - 1, here={}, last=-1)
-        free = self.any_order(at)
-        around = [self.unrolled_around(p, d) for d in self.space.every]
-        for d in (d for d in self.space.every[at.last + 1 :] if d not in at.here and tiles[d] > 1):
-            by = self.by[p + 1][d]
-            for left in leaving(tiles[d], factors[d]):
-                short = self.space.alone(p, d, tiles[d], left, *around[d])
-                most = self.space.numbers[d][bisect_left(self.space.numbers[d], -left, key=lambda n: -ceiling(n, by))]
-                state = next(own for where, own in self.states(at.state, p, d, short) if where is None or where[place])
-                ended = [pair for pair in self.moved(at.state, d) if type(pair[1]) is int]
-                after = (*at.cell[:d], most, *at.cell[d + 1 :])
-                due = at.paid + sum(float(self.ended(*own, p, d, short)[place]) for own in ended)
-                if due + self.table(p, state)[tuple(map(dict.get, self.space.place, after))] > self.limit:
-                    continue
-                saved, paid = self.savings(at, p, d, short)
-                nest, last = (*at.nest, (p, d, tiles[d], left)), d if free else -1
-                yield Point(p, after, state, due + paid, {**at.here, d: left}, nest, saved, last)
-
-    def any_order(self, at):
-        """Whether the cost does not depend on the order of the loops to come at the node."""
-        kept = any(levels[-1] > at.i for levels in self.mask)
-        dense = all(space.dense for space in self.spaces)
-        return not at.saved and not any(at.state) and (dense or not kept)
-
-    def savings(self, at, p, d, short):
-        """Tiles that a loop of node `p` over a dimension may leave in place later, and what it takes back.
-
-        A tile that is alone in a last round stays while loops over other dimensions advance, until a loop
-        moves it that does not leave it alone as well. From there outwards it comes as often as all others.
-        """
-        paid, saved, stage = 0.0, [], (p, at.cell, d, short)
-        for own in at.saved:
-            if d not in self.spaces[own[0]].relevant:
-                saved.append(own)
-                continue
-            paid += float(self.cost(*own, stage)) - float(self.cost(*own))
-            saved += [(*own, stage)] if short else []
-        if short:
-            moved = [pair for pair in self.moved(at.state, d) if type(pair[1]) is int]
-            saved += [(v, c, stage) for v, since in moved for c in self.reused[v] if p < c <= since]
-        return tuple(saved), paid
-
-    def settle(self, at, query):
-        """The cost of the mapping that satisfies the query, of all whose loops leave these numbers of tiles."""
-        if set(self.tiles(-1, at.cell)) != {1}:
-            return None
-        choices = []
-        for p, d, number, left in at.nest:
-            unrolled = p in self.low
-            choices.append([left] if unrolled else between(number, left, self.space.factors[p][d]))
-        for chosen in product(*choices):
-            loops = [{} for _ in self.space.nodes]
-            for (p, d, *_), factor in zip(at.nest, chosen):
-                loops[p][d] = factor
-            cost = self.space.price(loops, self.mask)
-            if cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
-                return cost
-        return None
