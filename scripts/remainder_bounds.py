@@ -150,7 +150,7 @@ class Tables:
             ceiling(bounds, apart),
             [d for d in self.space.every if d not in self.spaces[v].relevant],
         )
-        if space.dense:
+        if space.plain:
             begun, whole = outside + 0 * blocks, prod(self.space.bounds[d] for d in space.relevant)
             sure = (blocks > 1) & (blocks > begun)
             again, begun = (np.where(sure, n, 1)[:, others].prod(axis=1) for n in (blocks, begun))
@@ -236,10 +236,10 @@ class Tables:
         Tiles come as often as the loops from the first stage on say; but those that every stage so far has
         left alone stay until the next one.
         """
-        space, bounds = self.spaces[charge.v], self.space.bounds
-        if not space.dense:
+        space = self.spaces[charge.v]
+        if not space.plain:
             return 0 if charge.first else space.least
-        whole = prod(bounds[d] for d in space.relevant)
+        whole = self.whole(charge, *stages[0][:2])
         parts = [self.repeats(charge, n, cell) for n, cell, *_ in stages]
         words = whole * parts[0][1]
         for (often, _), (n, cell, d, short) in zip(reversed(parts), reversed(stages)):
@@ -249,6 +249,15 @@ class Tables:
                 above, below = self.alone(cell, d, n, charge.asking, short)
                 times, rest = np.divmod(gained, below)
                 words = words - times * above - ceiling(rest * above, below)
+        return words
+
+    def whole(self, charge, n, cell):
+        """At least the words of all tiles of node `charge.asking` together, which have holes if they stride."""
+        words, tiles = 1, self.tiles(charge.asking, cell)
+        for ((d, c),) in self.spaces[charge.v].ranks:
+            bound, inside = self.space.bounds[d], [q for q in self.low if n < q < charge.asking]
+            most = tiles[d] if self.fixed[d] else np.minimum(tiles[d] * self.most(self.many, d, inside), bound)
+            words = words * (abs(c) * bound - (abs(c) - 1) * most)
         return words
 
     def repeats(self, charge, n, cell):
@@ -428,7 +437,7 @@ class Tables:
     def states_after(self, state, p, d, short):
         """The same, found anew."""
         after = [None if d in space.relevant else c for c, space in zip(state, self.spaces)]
-        moved = [(v, c) for v, c in self.moved(state, d) if type(c) is int and self.spaces[v].dense]
+        moved = [(v, c) for v, c in self.moved(state, d) if type(c) is int and self.spaces[v].plain]
         if not short or not self.deep or not moved:
             return [(None, tuple(after))]
         kinds, code, found = [self.kinds(v, since, p, d, short) for v, since in moved], 0, []
@@ -513,7 +522,7 @@ class Tables:
 
     def open(self, at):
         """Whether the bounds leave a point open."""
-        return at.i < 0 or at.paid + self.table(at.i, at.state)[self.place(at.cell)] <= self.limit
+        return at.paid + self.table(at.i, at.state)[self.place(at.cell)] <= self.limit
 
     def place(self, cell):
         """The place of numbers of tiles in tables."""
@@ -561,8 +570,8 @@ class Tables:
     def any_order(self, at):
         """Whether the cost does not depend on the order of the loops to come at the node."""
         kept = any(levels[-1] > at.i for levels in self.mask)
-        dense = all(space.dense for space in self.spaces)
-        return not at.saved and not any(at.state) and (dense or not kept)
+        plain = all(space.plain for space in self.spaces)
+        return not at.saved and not any(at.state) and (plain or not kept)
 
     def savings(self, at, p, d, short):
         """Tiles that a loop of node `p` over a dimension may leave in place later, and what it takes back.

@@ -114,8 +114,7 @@ class Tensor:
             joined = tuple(chain(*(dims for dims, _ in met))), (*chain(*(own for _, own in met)), rank)
             groups = [*(group for group in groups if group not in met), joined]
         self.groups = groups
-        self.dense = all(len(rank) == 1 and abs(rank[0][1]) == 1 for rank in self.ranks)
-        self.dense = self.dense and len(self.relevant) == len(self.ranks)
+        self.plain = {*map(len, self.ranks)} <= {1} and len(self.relevant) == len(self.ranks)
         self.least = prod(self.distinct(ranks, bounds) for dims, ranks in groups if ranks)
         times = Counter(d for rank in self.ranks for d, _ in rank)
         steps = [1 + abs(c) for rank in self.ranks for _, c in rank]

@@ -103,10 +103,7 @@ def node_places(mapspace: Mapspace) -> list[int]:
     """Return the position of each node of the architecture in the canonical problem."""
     temporal = iter(mapspace.temporal)
     nodes = mapspace.architecture.nodes
-    sizes = (
-        1 if isinstance(node, Fanout) else 1 + len(_stages(mapspace, next(temporal)))
-        for node in nodes
-    )
+    sizes = (1 if isinstance(node, Fanout) else 1 + len(_stages(mapspace, next(temporal))) for node in nodes)
     return list(accumulate(sizes, initial=0))[:-1]
 
 
