@@ -13,7 +13,7 @@ from math import inf, prod
 
 import numpy as np
 from claims import EXACT, MOST_ENTRIES, MOST_NESTS, MOST_NUMBERS, CannotCheckError, need
-from remainders import between, ceiling, leaving
+from remainders import Nest, between, ceiling, leaving
 
 
 def refute(space, query):
@@ -107,17 +107,17 @@ class Tables:
             [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
         ]
         used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds))
-        leak = self.leak()
-        limits = [self.energy(int(steps), leak, query) for steps in used]
+        self.leaks = self.leak()
+        limits = [self.energy(int(steps), query) for steps in used]
         self.limit, self.left = max(limits), rows[:0]
         if self.limit >= 0:
             self.fill(rows, limits)
 
-    def energy(self, steps, leak, query):
+    def energy(self, steps, query):
         """The most energy of accesses that a mapping with so many steps may have; negative for none."""
         cycles = steps + self.space.latency
         limit = min(query.energy, query.edp // cycles) if cycles <= query.latency else -1
-        return limit - self.space.arithmetic - steps * leak if limit < inf else inf
+        return limit - self.space.arithmetic - steps * self.leaks if limit < inf else inf
 
     @staticmethod
     def most(factors, d, nodes):
@@ -252,11 +252,13 @@ class Tables:
         return words
 
     def whole(self, charge, n, cell):
-        """At least the words of all tiles of node `charge.asking` together, which have holes if they stride."""
+        """At least the words of all tiles that come; those of strided dimensions have holes."""
         words, tiles = 1, self.tiles(charge.asking, cell)
         for ((d, c),) in self.spaces[charge.v].ranks:
             bound, inside = self.space.bounds[d], [q for q in self.low if n < q < charge.asking]
-            most = tiles[d] if self.fixed[d] else np.minimum(tiles[d] * self.most(self.many, d, inside), bound)
+            most = (
+                tiles[d] if self.fixed[d] else np.minimum(tiles[d] * self.most(self.many, d, inside), bound)
+            )
             words = words * (abs(c) * bound - (abs(c) - 1) * most)
         return words
 
@@ -311,7 +313,8 @@ class Tables:
         self.end = np.where(outer == 1, 0.0, inf)
         least, direct = self.table(self.size - 1, self.start)[(0,) * len(space.bounds)], self.direct(rows)
         limits = np.array([limit // self.unit if limit < inf else inf for limit in limits], dtype=float)
-        self.left, self.paid = rows[least + direct <= limits], float(direct.min())
+        self.paid, within = float(direct.min()), (least + direct <= limits) & (least < inf)
+        self.left = rows[within]
 
     def key(self, p, state=()):
         """All that tables just inside of node `p` depend on, but for what is the same for all choices."""
@@ -522,7 +525,8 @@ class Tables:
 
     def open(self, at):
         """Whether the bounds leave a point open."""
-        return at.paid + self.table(at.i, at.state)[self.place(at.cell)] <= self.limit
+        total = at.paid + self.table(at.i, at.state)[self.place(at.cell)]
+        return total < inf and total <= self.limit
 
     def place(self, cell):
         """The place of numbers of tiles in tables."""
@@ -591,11 +595,16 @@ class Tables:
             saved += [(v, c, stage) for v, since in moved for c in self.reused[v] if p < c <= since]
         return tuple(saved), paid
 
+    def within(self, steps, spent, query):
+        """Whether a mapping with so many steps, and so much energy of accesses, may satisfy a query."""
+        energy, cycles = spent + self.space.arithmetic + steps * self.leaks, steps + self.space.latency
+        return energy <= query.energy and cycles <= query.latency and energy * cycles <= query.edp
+
     def settle(self, at, query):
         """The cost of a mapping that satisfies the query, of those whose loops leave these numbers."""
         if set(self.tiles(-1, at.cell)) != {1}:
             return None
-        choices = []
+        choices, sure = [], int(at.paid + self.table(-1, at.state)[self.place(at.cell)]) * self.unit
         for p, d, number, left in at.nest:
             unrolled = p in self.low
             choices.append([left] if unrolled else between(number, left, self.space.factors[p][d]))
@@ -603,6 +612,8 @@ class Tables:
             loops = [{} for _ in self.space.nodes]
             for (p, d, *_), factor in zip(at.nest, chosen):
                 loops[p][d] = factor
+            if not self.within(Nest(self.space, loops).steps(), sure, query):
+                continue
             cost = self.space.price(loops, self.mask)
             if cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
                 return cost
