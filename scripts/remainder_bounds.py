@@ -334,9 +334,13 @@ class Tables:
 
     def once(self, key, count, *arguments):
         """What `count` returns, which depends on nothing but the `key`."""
-        if key not in self.known:
-            self.known[key] = count(*arguments)
-        return self.known[key]
+        if key in self.known:
+            return self.known[key]
+        found = count(*arguments)
+        if len(self.known) * self.end.size > MOST_ENTRIES:
+            self.known.clear()
+        self.known[key] = found
+        return found
 
     def table(self, p, state):
         """The table inside of a node, for tiles that are in place there; outside of all for node -1."""
