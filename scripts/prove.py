@@ -27,65 +27,32 @@ from pathlib import Path
 
 import numpy as np
 
-EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
-SLACK = 1e-9  # relative; doubles, here and in the definition of cycles, err far less
-MOST_DIMS, MOST_BOUND, MOST_STATES = 20, 1 << 30, 1 << 21
-MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 21, 1 << 20, 1 << 18, 1 << 28
-MOST_PARTS, MOST_NUMBERS = 1 << 12, 1 << 26  # nodes, dataspaces and ranks; entries of an array of choices
-MOST_ENTRIES, MOST_NESTS = 1 << 28, 1 << 20  # of the tables of a choice; nests that one walk visits
-MOST_BYTES = 1 << 26  # of a file
-MOST_PLACES = 1 << 22  # of a tile, where they are listed to count distinct words
-NAMES = {"name", "kind", "dims", "objective", "ranks", "counting"}
-WHOLE = {"storage": ("least_size", "most_size", "most_paying", "leak"), "spatial": ("mesh_x", "mesh_y")}
-HELD, TRUTHS = (
-    ("size", "block", "read", "fill", "update"),
-    ("temporal_reuse", "first_write_reads", "passes_on"),
+sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
+
+from claims import (
+    EXACT,
+    MOST_CHILDREN,
+    MOST_CHOICES,
+    MOST_ENTRIES,
+    MOST_MASKS,
+    MOST_NESTS,
+    MOST_NUMBERS,
+    MOST_PAIRS,
+    MOST_PLACES,
+    MOST_STATES,
+    SLACK,
+    CannotCheckError,
+    InvalidError,
+    Problem,
+    Query,
+    UnreadableError,
+    natural,
+    need,
 )
-TOTALS = ("compute_energy", "network_latency", "least_units")
+from remainder_bounds import refute as refute_uneven
+from remainders import Uneven
 
-
-class InvalidError(Exception):
-    """A claim that does not hold."""
-
-
-class UnreadableError(Exception):
-    """A file that is no certificate."""
-
-
-class CannotCheckError(Exception):
-    """More work than this program takes on."""
-
-
-def need(condition, claim, error=InvalidError):
-    """Raise `error` unless `condition` holds."""
-    if not condition:
-        raise error(claim)
-
-
-def natural(value):
-    """Whether a JSON value has no other numbers than natural ones; names and ranks are left out."""
-    if isinstance(value, dict):
-        return all(natural(entry) for key, entry in value.items() if key not in NAMES)
-    if isinstance(value, list):
-        return all(map(natural, value))
-    return value is None or isinstance(value, bool) or (type(value) is int and value >= 0)
-
-
-def formed(node, count):
-    """Whether a node has whole numbers, truth values and fractions where it should; `count` dataspaces."""
-    lists, held, truths = node.get("factors", []), node.get("dataspaces", []), node.get("multicast", [])
-    if node["kind"] == "storage":
-        truths = [space[key] for space in held for key in TRUTHS]
-        widths = [node["bandwidths"][key] for key in ("read", "write", "shared")]
-        pairs = [*filter(None, widths), *(space["bandwidth_scale"] for space in held)]
-        fits = len(held) == count and all(len(pair) == 2 for pair in pairs)
-        lists = [*pairs, node["leak_fanouts"], *([space[key] for key in HELD] for space in held)]
-    elif node["kind"] == "spatial":
-        fits, lists = len(truths) == count, [*lists, *node["along_x"]]
-    else:
-        fits = not held and not truths
-    numbers = [*(node[key] for key in WHOLE.get(node["kind"], ())), *chain(*lists)]
-    return fits and {*map(type, numbers)} <= {int} and {*map(type, truths)} <= {bool}
+MOST_BYTES = 1 << 26  # of a file
 
 
 @cache
@@ -410,57 +377,21 @@ class Executed(Dataspace):
 RULES = {"exact": Executed, "timeloop": Timeloop}
 
 
-class Space:
-    """A mapspace: its rules, its choices of spatial factors, exact costs, and floors under them.
-
-    Dimensions, dataspaces and nodes are numbers; node 0 is the outermost.
-    """
+class Space(Problem):
+    """A mapspace of perfect factors: its choices of spatial factors, exact costs, and floors under them."""
 
     def __init__(self, doc):
         need(doc["counting"] in [*RULES], "words are counted by a known rule")
-        self.bounds, self.nodes, self.every = doc["bounds"], doc["nodes"], range(len(doc["bounds"]))
-        kinds, one = [node["kind"] for node in self.nodes], [[1]] * len(self.bounds)
-        pairs = zip(self.nodes, kinds)
-        self.factors = [one if kind == "storage" else node["factors"] for node, kind in pairs]
-        ranks = [rank for space in doc["dataspaces"] for rank in space["ranks"]]
-        whole = all(type(c) is int and d in self.every for d, c in chain(*ranks))
-        whole = whole and natural(doc) and all(map(all, [self.bounds, *chain(*self.factors)]))
-        need(whole, "numbers are non-negative integers")
-        need(all(len(dict(rank)) == len(rank) for rank in ranks), "no rank names a dimension twice")
-        need({*map(len, self.factors)} == {len(one)}, "nodes have factors for each dimension")
+        super().__init__(doc)
+        one = [[1]] * len(self.bounds)
+        self.factors = [one if lists is None else lists for lists in self.lists]
         pairs = [pair for own in chain(*self.factors) for pair in pairwise(own)]
         need(all(small < large for small, large in pairs), "factors are in ascending order")
-        small = len(ranks) + len(self.nodes) + len(doc["dataspaces"]) <= MOST_PARTS
-        small = small and all(abs(c) < EXACT for _, c in chain(*ranks))
-        small = small and len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
-        small = small and prod(len(divisors(n)) for n in self.bounds) < MOST_STATES
-        need(small, "the problem is too large", CannotCheckError)
-        self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
-        self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
-        need(
-            0 in self.stores and {*kinds} <= {"storage", "temporal", "spatial"}, "all nodes have a known kind"
-        )
-        formal = all(formed(node, len(doc["dataspaces"])) for node in self.nodes)
-        numbers = [*self.bounds, *(doc[key] for key in TOTALS)]
-        truths = {type(space["read_write"]) for space in doc["dataspaces"]}
-        need(formal and {*map(type, numbers)} <= {int} and truths <= {bool}, "all values have the right type")
-        need(len(doc["dims"]) == len(self.bounds), "each dimension has a name")
+        states = prod(len(divisors(n)) for n in self.bounds)
+        need(states < MOST_STATES, "the problem is too large", CannotCheckError)
         self.exact = doc["counting"] == "exact"
         self.spaces = [RULES[doc["counting"]](space, self.bounds) for space in doc["dataspaces"]]
-        sets = [kept for space in self.spaces for kept in space.keep]
-        need(
-            all(kept and [p for p in self.stores if p in kept] == [*kept] for kept in sets),
-            "keep sets name storage levels in order",
-        )
-        self.at = {p: self.nodes[p]["dataspaces"] for p in self.stores}
-        self.sizes = {p: (self.nodes[p]["least_size"], self.nodes[p]["most_size"]) for p in self.stores}
-        self.computes, self.latency = prod(self.bounds), doc["network_latency"]
-        self.arithmetic = self.computes * doc["compute_energy"]
-        pairs = [pair for docs in self.at.values() for pair in zip(self.spaces, docs)]
-        most = [space.most * max(1, doc["size"]) for space, doc in pairs]
-        small = prod(len(space.keep) for space in self.spaces) <= MOST_MASKS
-        small = small and len(self.spaces) * max([self.computes, self.latency, *most]) < EXACT
-        need(small, "the problem is too large", CannotCheckError)
+        self.bounded(self.spaces)
         self.spatial = self.choices(doc["least_units"])
         self.steps = self.computes // self.spatial.prod(axis=(1, 2))
 
@@ -614,7 +545,6 @@ class Space:
         return total
 
 
-Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
 Point = namedtuple("Point", "i left state paid ended nest loops")  # of a nest that is built outwards
 Ended = namedtuple("Ended", "tile extent stride since")  # a tile whose reuse ended at a place in the nest
 
@@ -859,15 +789,23 @@ def decide(query, low, high, measures, *choice):
     return lower or decide(query, middle + 1, high, measures, *choice)
 
 
-FORMAT = "tilewright certificate 5"
+FORMAT = "tilewright certificate 6"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
 ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
 
 
+def mapspace(problem):
+    """The mapspace of a canonical problem: its loops have perfect factors, or any."""
+    need(problem["factors"] in ("perfect", "any"), "loops have factors of a known kind")
+    return Space(problem) if problem["factors"] == "perfect" else Uneven(problem)
+
+
 def refute(space, query):
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
+    if isinstance(space, Uneven):
+        return refute_uneven(space, query)
     choices = floored(space, query)
     costs = (decide(query, *cycles, measures, space, *choice) for cycles, measures, choice in choices)
     return next(filter(None, costs), None)
@@ -917,12 +855,12 @@ def check(doc):
     need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
     need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
-    space, units = Space(doc["problem"]), doc["problem"]["units_per_pj"]
+    space, units = mapspace(doc["problem"]), doc["problem"]["units_per_pj"]
     need(type(units) is int and units > 0, "energies have a unit")
     status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
     need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
-    need(doc["spatial_choices"] == len(space.steps), "all choices are covered")
+    need(doc["spatial_choices"] == len(space.spatial), "all choices are covered")
     covered(doc, status, names)
     if status == "INFEASIBLE":
         need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
@@ -1031,7 +969,6 @@ def main():
     options = parser.parse_args()
     found = set()
     if options.suite:
-        sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
         from prove_suite import run_suite  # noqa: PLC0415 (rich is for tables only)
 
         found = run_suite(options.only, lambda path: verdict(path, options.time_limit))

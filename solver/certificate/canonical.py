@@ -11,10 +11,11 @@ from fractions import Fraction
 from itertools import accumulate, dropwhile
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.choices import SideOrder, allowed_factors, keep_sets
+from model.choices import SideOrder, allowed_factors, factor_range, keep_sets
 from model.cost.counting import tile_words
 from model.cost.prices import network_latency
 from model.cost.traffic import kept_positions
+from model.extents import PERFECT
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem
@@ -54,12 +55,13 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
     nodes: list[Json] = []
     for position, node in enumerate(architecture.nodes):
         if isinstance(node, Fanout):
-            nodes.append(_spatial(problem, node, next(spatial), lists_sides))
+            nodes.append(_spatial(mapspace, node, next(spatial), lists_sides))
             continue
         nodes.append(_storage(problem, architecture, position, places))
-        nodes += [_temporal(node, stage) for stage in _stages(problem, next(temporal))]
+        nodes += [_temporal(node, stage) for stage in _stages(mapspace, next(temporal))]
     return {
         "counting": mapspace.counting,
+        "factors": mapspace.factors,
         "dims": list(problem.dims),
         "bounds": list(problem.bounds),
         "dataspaces": [_dataspace(mapspace, space, places) for space in problem.dataspaces],
@@ -91,7 +93,7 @@ def canonical_mapping(mapspace: Mapspace, mapping: Mapping) -> Json:
             loops.append(_loops(problem, entry.spatial))
             continue
         node_loops = _loops(problem, entry.temporal)
-        stages = _stages(problem, next(temporal))
+        stages = _stages(mapspace, next(temporal))
         loops += [[], *([loop for loop in node_loops if max(stage[loop[0]]) > 1] for stage in stages)]
     kept = (kept_positions(mapspace.architecture, mapping, space.name) for space in problem.dataspaces)
     return {"loops": loops, "keep": [[places[position] for position in positions] for positions in kept]}
@@ -101,10 +103,7 @@ def node_places(mapspace: Mapspace) -> list[int]:
     """Return the position of each node of the architecture in the canonical problem."""
     temporal = iter(mapspace.temporal)
     nodes = mapspace.architecture.nodes
-    sizes = (
-        1 if isinstance(node, Fanout) else 1 + len(_stages(mapspace.problem, next(temporal)))
-        for node in nodes
-    )
+    sizes = (1 if isinstance(node, Fanout) else 1 + len(_stages(mapspace, next(temporal))) for node in nodes)
     return list(accumulate(sizes, initial=0))[:-1]
 
 
@@ -177,51 +176,56 @@ def _temporal(level: StorageLevel, stage: list[list[int]]) -> Json:
     return {"kind": "temporal", "name": level.name, "factors": stage}
 
 
-def _stages(problem: Problem, rules: TemporalRules) -> list[list[list[int]]]:
+def _stages(mapspace: Mapspace, rules: TemporalRules) -> list[list[list[int]]]:
     """Return the factors allowed to each dimension in groups of loops, outermost first.
 
     Within a group, loops may have any order. A dimension has a factor other than 1 in one group at the most.
     """
-    between = [dim for dim in problem.dims if dim not in (*rules.inner, *rules.outer)]
+    dims, none = mapspace.problem.dims, [1] if mapspace.factors == PERFECT else [1, 1]
+    between = [dim for dim in dims if dim not in (*rules.inner, *rules.outer)]
     stages = [*([dim] for dim in reversed(rules.outer)), between, *([dim] for dim in reversed(rules.inner))]
-    factors = dict(zip(problem.dims, _factors(problem, rules.factors), strict=True))
-    listed = [[factors[dim] if dim in stage else [1] for dim in problem.dims] for stage in stages]
-    return [stage for stage in listed if any(factors != [1] for factors in stage)]
+    factors = dict(zip(dims, _factors(mapspace, rules.factors), strict=True))
+    listed = [[factors[dim] if dim in stage else none for dim in dims] for stage in stages]
+    return [stage for stage in listed if any(factors != none for factors in stage)]
 
 
-def _spatial(problem: Problem, fanout: Fanout, rules: SpatialRules, lists_sides: bool) -> Json:
+def _spatial(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules, lists_sides: bool) -> Json:
     return {
         "kind": "spatial",
         "name": fanout.name,
         "mesh_x": fanout.mesh_x,
         "mesh_y": fanout.mesh_y,
-        "multicast": [space.name not in fanout.no_multicast for space in problem.dataspaces],
-        "factors": _factors(problem, rules.factors),
-        "along_x": _along_x(problem, rules, lists_sides),
+        "multicast": [space.name not in fanout.no_multicast for space in mapspace.problem.dataspaces],
+        "factors": _factors(mapspace, rules.factors),
+        "along_x": _along_x(mapspace, rules, lists_sides),
     }
 
 
-def _along_x(problem: Problem, rules: SpatialRules, lists_sides: bool) -> list[list[int]] | Json:
+def _along_x(mapspace: Mapspace, rules: SpatialRules, lists_sides: bool) -> list[list[int]] | Json:
     """Return the sets of dimensions, out of those that may have a factor, that may lie along X.
 
     The order of the dimensions is inner, between, outer; the first ones, as many as the split says, lie
     along X, the others along Y. Without a split any number does. Where the sets are too many to list them,
     the order itself is the answer, unless `lists_sides`.
     """
-    allowed = _factors(problem, rules.factors)
-    live = {dim for dim, factors in zip(problem.dims, allowed, strict=True) if max(factors, default=1) > 1}
-    order = SideOrder.of(rules, problem.dims)
+    dims = mapspace.problem.dims
+    allowed = _factors(mapspace, rules.factors)
+    live = {dim for dim, factors in zip(dims, allowed, strict=True) if max(factors, default=1) > 1}
+    order = SideOrder.of(rules, dims)
     if len(order.free(live)) > MOST_FREE:
         if lists_sides:
             raise CertificateError(f"more than {MOST_FREE} dimensions may lie along either side of a fanout")
         return asdict(order)
-    along_x = {tuple(_numbers(problem, dims)) for dims in order.sets_along_x(live)}
+    along_x = {tuple(_numbers(mapspace.problem, names)) for names in order.sets_along_x(live)}
     return [list(numbers) for numbers in sorted(along_x)]
 
 
-def _factors(problem: Problem, rules: Sequence[FactorRule]) -> list[list[int]]:
-    """Return the factors that each dimension may have."""
-    return [list(allowed_factors(rules, dim, bound)) for dim, bound in problem.bound.items()]
+def _factors(mapspace: Mapspace, rules: Sequence[FactorRule]) -> list[list[int]]:
+    """Return the factors that each dimension may have: all of them, or the least and the most of any."""
+    bounds = mapspace.problem.bound.items()
+    if mapspace.factors == PERFECT:
+        return [list(allowed_factors(rules, dim, bound)) for dim, bound in bounds]
+    return [list(factor_range(rules, dim, bound)) for dim, bound in bounds]
 
 
 def _numbers(problem: Problem, dims: Iterable[str]) -> list[int]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import operator
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
-from itertools import product
+from itertools import product, takewhile
+from operator import ge
 
 from model.architecture import Fanout
 from model.choices import SideOrder, allowed_factors
 from model.cost import Evaluation
+from model.extents import ANY, tiles_of
+from model.extents import Factors as FactorKind
 from model.mapspace import Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from solver.certificate.canonical import (
@@ -27,7 +30,7 @@ from solver.certificate.canonical import (
 )
 from solver.result import Evidence, Result, Status
 
-FORMAT = "tilewright certificate 5"
+FORMAT = "tilewright certificate 6"
 
 Factors = tuple[int, ...]
 """A factor per dimension, in the problem's order."""
@@ -114,43 +117,42 @@ def count_spatial_choices(mapspace: Mapspace) -> int:
 
     Arrangements along X and Y that differ are one choice; none uses fewer units than the mapspace asks for.
     """
-    dims, bounds = mapspace.problem.dims, mapspace.problem.bounds
-    # Choices that leave the same bounds to the fanouts inside of them go on alike.
-    count: dict[Factors, int] = {bounds: 1}
-    for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True):
-        order = SideOrder.of(rules, dims)
-        fitting = [
-            vector for vector in _factors(dims, bounds, fanout, rules) if _fits(dims, fanout, order, vector)
-        ]
-        count = _divided(count, fitting)
-    computes = math.prod(bounds)
-    return sum(
-        number for left, number in count.items() if computes // math.prod(left) >= mapspace.min_parallelism
-    )
+    bounds = mapspace.problem.bounds
+    # Choices that leave the same bounds to the fanouts outside of them, and use as many units, go on alike.
+    count: Counter[tuple[Factors, int]] = Counter({(bounds, 1): 1})
+    pairs = list(zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True))
+    for fanout, rules in reversed(pairs):
+        fitting = _fitting(mapspace, fanout, rules)
+        count = _left(mapspace.factors, count, fitting)
+    return sum(number for (_, units), number in count.items() if units >= mapspace.min_parallelism)
 
 
-def _divided(count: Mapping[Factors, int], factors: Iterable[Factors]) -> Counter[Factors]:
-    """Count what is left after one more fanout, whose factors have to divide what was left before."""
-    divided: Counter[Factors] = Counter()
-    for left, vector in product(count, factors):
-        if not any(map(operator.mod, left, vector)):
-            divided[tuple(map(operator.floordiv, left, vector))] += count[left]
-    return divided
+def _left(
+    kind: FactorKind, count: Counter[tuple[Factors, int]], fitting: Iterable[Factors]
+) -> Counter[tuple[Factors, int]]:
+    """Count what is left after one more fanout, whose factors have to be some of what was left before."""
+    found: Counter[tuple[Factors, int]] = Counter()
+    for (left, units), vector in product(count, fitting):
+        pairs = list(zip(left, vector, strict=True))
+        fits = all(own <= rest if kind == ANY else rest % own == 0 for rest, own in pairs)
+        if fits:
+            outside = tuple(tiles_of(rest, own) for rest, own in pairs)
+            found[outside, units * math.prod(vector)] += count[left, units]
+    return found
 
 
-def _factors(
-    dims: Sequence[str], bounds: Sequence[int], fanout: Fanout, rules: SpatialRules
-) -> list[Factors]:
+def _fitting(mapspace: Mapspace, fanout: Fanout, rules: SpatialRules) -> list[Factors]:
+    """Factors of one fanout that its rules allow and that fit its mesh."""
+    dims, order = mapspace.problem.dims, SideOrder.of(rules, mapspace.problem.dims)
     vectors: list[Factors] = [()]
-    for dim, bound in zip(dims, bounds, strict=True):
-        allowed = allowed_factors(rules.factors, dim, bound)
+    for dim, bound in mapspace.problem.bound.items():
+        allowed = allowed_factors(rules.factors, dim, bound, mapspace.factors)
         vectors = [
             (*vector, factor)
             for vector in vectors
-            for factor in allowed
-            if math.prod(vector) * factor <= fanout.size
+            for factor in takewhile(partial(ge, fanout.size // math.prod(vector)), allowed)
         ]
-    return vectors
+    return [vector for vector in vectors if _fits(dims, fanout, order, vector)]
 
 
 def _fits(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: Factors) -> bool:

@@ -7,6 +7,7 @@ from solver.cli.certify import checker_path
 from tests.solver.certificate.checker import SCRIPTS
 
 CHECKER = SCRIPTS / "prove.py"
+PARTS = [CHECKER, *(SCRIPTS / f"{name}.py" for name in ("claims", "remainders", "remainder_bounds"))]
 
 
 def imported(path):
@@ -20,12 +21,15 @@ def imported(path):
 
 
 def test_it_stands_alone():
-    assert set(imported(CHECKER)) - set(sys.stdlib_module_names) == {"numpy", "prove_suite"}
-    assert not set(imported(CHECKER)) & {"importlib", "runpy", "subprocess"}
-    text = CHECKER.read_text()
-    for call in ("__import__", "exec(", "eval("):
-        assert call not in text
+    own = {path.stem for path in PARTS}
+    names = set().union(*(imported(path) for path in PARTS))
+    assert names - set(sys.stdlib_module_names) - own == {"numpy", "prove_suite"}
+    assert not names & {"importlib", "runpy", "subprocess"}
+    for path in PARTS:
+        for call in ("__import__", "exec(", "eval("):
+            assert call not in path.read_text()
 
 
 def test_the_package_carries_it():
-    assert checker_path().read_text() == CHECKER.read_text()
+    for path in PARTS:
+        assert (checker_path().parent / path.name).read_text() == path.read_text()

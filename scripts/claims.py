@@ -1,0 +1,119 @@
+"""What certificates claim, as their checker reads it: the problem, queries, and the verdicts on claims."""
+
+from collections import namedtuple
+from itertools import chain
+from math import inf, prod
+
+EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
+SLACK = 1e-9  # relative; doubles, here and in the definition of cycles, err far less
+MOST_DIMS, MOST_BOUND, MOST_STATES = 20, 1 << 30, 1 << 21
+MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 21, 1 << 20, 1 << 18, 1 << 28
+MOST_PARTS, MOST_NUMBERS = 1 << 12, 1 << 26  # nodes, dataspaces and ranks; entries of an array of choices
+MOST_ENTRIES, MOST_NESTS = 1 << 28, 1 << 20  # of the tables of a choice; nests that one walk visits
+MOST_PLACES = 1 << 22  # of a tile, where they are listed to count distinct words
+NAMES = {"name", "kind", "dims", "objective", "ranks", "counting", "factors"}
+WHOLE = {"storage": ("least_size", "most_size", "most_paying", "leak"), "spatial": ("mesh_x", "mesh_y")}
+HELD, TRUTHS = (
+    ("size", "block", "read", "fill", "update"),
+    ("temporal_reuse", "first_write_reads", "passes_on"),
+)
+TOTALS = ("compute_energy", "network_latency", "least_units")
+
+Query = namedtuple("Query", "energy latency edp", defaults=(inf,) * 3)  # asks for a mapping within all
+
+
+class InvalidError(Exception):
+    """A claim that does not hold."""
+
+
+class UnreadableError(Exception):
+    """A file that is no certificate."""
+
+
+class CannotCheckError(Exception):
+    """More work than this program takes on."""
+
+
+def need(condition, claim, error=InvalidError):
+    """Raise `error` unless `condition` holds."""
+    if not condition:
+        raise error(claim)
+
+
+def natural(value):
+    """Whether a JSON value has no other numbers than natural ones; names and ranks are left out."""
+    if isinstance(value, dict):
+        return all(natural(entry) for key, entry in value.items() if key not in NAMES)
+    if isinstance(value, list):
+        return all(map(natural, value))
+    return value is None or isinstance(value, bool) or (type(value) is int and value >= 0)
+
+
+def formed(node, count):
+    """Whether a node has whole numbers, truth values and fractions where it should; `count` dataspaces."""
+    lists, held, truths = node.get("factors", []), node.get("dataspaces", []), node.get("multicast", [])
+    if node["kind"] == "storage":
+        truths = [space[key] for space in held for key in TRUTHS]
+        widths = [node["bandwidths"][key] for key in ("read", "write", "shared")]
+        pairs = [*filter(None, widths), *(space["bandwidth_scale"] for space in held)]
+        fits = len(held) == count and all(len(pair) == 2 for pair in pairs)
+        lists = [*pairs, node["leak_fanouts"], *([space[key] for key in HELD] for space in held)]
+    elif node["kind"] == "spatial":
+        fits, lists = len(truths) == count, [*lists, *node["along_x"]]
+    else:
+        fits = not held and not truths
+    numbers = [*(node[key] for key in WHOLE.get(node["kind"], ())), *chain(*lists)]
+    return fits and {*map(type, numbers)} <= {int} and {*map(type, truths)} <= {bool}
+
+
+class Problem:
+    """The canonical problem of a certificate, well formed; dimensions, dataspaces and nodes are numbers.
+
+    Node 0 is the outermost. `lists` holds what the document says of the factors of each node, dimension by
+    dimension; storage levels have no loops of their own.
+    """
+
+    def __init__(self, doc):
+        self.bounds, self.nodes, self.every = doc["bounds"], doc["nodes"], range(len(doc["bounds"]))
+        kinds = [node["kind"] for node in self.nodes]
+        pairs = zip(self.nodes, kinds)
+        self.lists = [None if kind == "storage" else node["factors"] for node, kind in pairs]
+        given = [lists for lists in self.lists if lists is not None]
+        ranks = [rank for space in doc["dataspaces"] for rank in space["ranks"]]
+        whole = all(type(c) is int and d in self.every for d, c in chain(*ranks))
+        whole = whole and natural(doc) and natural(given) and all(map(all, [self.bounds, *chain(*given)]))
+        need(whole, "numbers are non-negative integers")
+        need(all(len(dict(rank)) == len(rank) for rank in ranks), "no rank names a dimension twice")
+        need({*map(len, given)} <= {len(self.bounds)}, "nodes have factors for each dimension")
+        small = len(ranks) + len(self.nodes) + len(doc["dataspaces"]) <= MOST_PARTS
+        small = small and all(abs(c) < EXACT for _, c in chain(*ranks))
+        small = small and len(self.bounds) <= MOST_DIMS and max(self.bounds) < MOST_BOUND
+        need(small, "the problem is too large", CannotCheckError)
+        self.stores = [p for p, kind in enumerate(kinds) if kind == "storage"]
+        self.fans = [p for p, kind in enumerate(kinds) if kind == "spatial"]
+        need(
+            0 in self.stores and {*kinds} <= {"storage", "temporal", "spatial"}, "all nodes have a known kind"
+        )
+        formal = all(formed(node, len(doc["dataspaces"])) for node in self.nodes)
+        numbers = [*self.bounds, *(doc[key] for key in TOTALS)]
+        truths = {type(space["read_write"]) for space in doc["dataspaces"]}
+        need(formal and {*map(type, numbers)} <= {int} and truths <= {bool}, "all values have the right type")
+        need(len(doc["dims"]) == len(self.bounds), "each dimension has a name")
+        sets = [tuple(kept) for space in doc["dataspaces"] for kept in space["keep"]]
+        need(
+            all(kept and [p for p in self.stores if p in kept] == [*kept] for kept in sets),
+            "keep sets name storage levels in order",
+        )
+        self.at = {p: self.nodes[p]["dataspaces"] for p in self.stores}
+        self.sizes = {p: (self.nodes[p]["least_size"], self.nodes[p]["most_size"]) for p in self.stores}
+        self.computes, self.latency = prod(self.bounds), doc["network_latency"]
+        self.arithmetic = self.computes * doc["compute_energy"]
+        masks = prod(len(space["keep"]) for space in doc["dataspaces"]) <= MOST_MASKS
+        need(masks, "the problem is too large", CannotCheckError)
+
+    def bounded(self, spaces):
+        """Check that no count can leave the numbers that doubles hold exactly."""
+        pairs = [pair for docs in self.at.values() for pair in zip(spaces, docs)]
+        most = [space.most * max(1, doc["size"]) for space, doc in pairs]
+        small = len(spaces) * max([self.computes, self.latency, *most]) < EXACT
+        need(small, "the problem is too large", CannotCheckError)

@@ -1,0 +1,624 @@
+"""The checker's bounds on mappings with remainders, and its walk through what they leave open.
+
+docs/certificates.md explains why they hold.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, namedtuple
+from fractions import Fraction
+from functools import reduce
+from itertools import chain, product
+from math import inf, prod
+
+import numpy as np
+from claims import EXACT, MOST_ENTRIES, MOST_NESTS, MOST_NUMBERS, CannotCheckError, need
+from remainders import Nest, between, ceiling, leaving
+
+
+def refute(space, query):
+    """The cost of a mapping that satisfies the query, None if the mapspace has none."""
+    for mask in product(*(own.keep for own in space.spaces)):
+        found = refute_kept(space, mask, query)
+        if found:
+            return found
+    return None
+
+
+def refute_kept(space, mask, query):
+    """The same of one choice of levels that keep the dataspaces.
+
+    Choices of spatial factors are split until bounds exclude all of them, or one is left; and one by one
+    walked through if a second look, which follows tiles that are alone in short rounds, does not exclude it.
+    """
+    stack, known = [(space.spatial, False)] if len(space.spatial) else [], {}
+    while stack:
+        rows, deep = stack.pop()
+        if len(known) * prod(map(len, space.numbers)) > MOST_NUMBERS:
+            known.clear()
+        tables = Tables(space, mask, rows, query, known, deep)
+        left = tables.left
+        if len(left) > 1:
+            stack += [(part, False) for part in halves(left)]
+        elif len(left) and not deep:
+            stack.append((left, tables.single))
+        elif len(left) and (found := tables.search(query)):
+            return found
+    return None
+
+
+def halves(rows):
+    """Two parts of choices, by the factor that differs most."""
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    i, d = np.unravel_index(np.argmax(high / low), low.shape)
+    column = rows[:, i, d]
+    middle = np.median(column)
+    middle = middle if middle < high[i, d] else high[i, d] - 1
+    return [rows[column <= middle], rows[column > middle]]
+
+
+Charge = namedtuple("Charge", "v asking p price block counted first")
+SHARES = (1, 2), (3, 4), (7, 8), (15, 16)  # of words in tiles that may be alone in a last round
+Alone = namedtuple("Alone", "since node share")  # tiles in place since a level, until a loop of a node
+Point = namedtuple("Point", "i cell state paid here nest saved last")  # of a nest that is built outwards
+
+
+def split(number, factors):
+    """At least the instances in use: `number` blocks, dealt out by spatial loops within a block, outer first.
+
+    All blocks but the last one are full; a single one is the whole dimension, and fills a loop.
+    """
+    for factor in factors:
+        number = np.where(number == 1, factor, (number - 1) * factor + 1)
+    return number
+
+
+class Tables:
+    """The least costs of all that lies outside of each point of a nest, for some choices of spatial factors.
+
+    A point of a nest is known by the numbers of tiles that cover the dimensions there, and since which level
+    each tile has been in place (None: no longer). Words cost where the reuse of their tile ends. All bounds
+    hold for every extent that has as many tiles.
+    """
+
+    def __init__(self, space, mask, rows, query, known, deep):
+        self.space, self.spaces, self.mask, self.size = space, space.spaces, mask, len(space.nodes)
+        self.low, self.high = (
+            {p: own[i] for i, p in enumerate(space.fans)} for own in (rows.min(0), rows.max(0))
+        )
+        self.start, levels = (None,) * len(mask), range(-1, self.size + 1)
+        self.fixed = [all(self.low[p][d] == self.high[p][d] for p in space.fans) for d in space.every]
+        self.single, self.deep, self.known, self.keys = len(rows) == 1, deep, known, {}
+        powers = [1 << i for i in range(31)]
+        self.few, self.many = (
+            {
+                p: own[p]
+                if self.single
+                else [
+                    powers[bisect(powers, int(n)) - 1 if bisect is bisect_right else bisect(powers, int(n))]
+                    for n in own[p]
+                ]
+                for p in own
+            }
+            for own, bisect in ((self.low, bisect_right), (self.high, bisect_left))
+        )
+        self.by = [[self.fixed_inside(p, d) for d in space.every] for p in levels]
+        self.reused = [
+            [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
+        ]
+        used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds))
+        self.leaks = self.leak()
+        limits = [self.energy(int(steps), query) for steps in used]
+        self.limit, self.left = max(limits), rows[:0]
+        if self.limit >= 0:
+            self.fill(rows, limits)
+
+    def energy(self, steps, query):
+        """The most energy of accesses that a mapping with so many steps may have; negative for none."""
+        cycles = steps + self.space.latency
+        limit = min(query.energy, query.edp // cycles) if cycles <= query.latency else -1
+        return limit - self.space.arithmetic - steps * self.leaks if limit < inf else inf
+
+    @staticmethod
+    def most(factors, d, nodes):
+        """Product of the factors of a dimension in some fanouts."""
+        return prod(int(factors[p][d]) for p in nodes)
+
+    def direct(self, rows):
+        """Per choice, at the least, the costs of what the arithmetic asks for."""
+        factors, total = dict(zip(self.space.fans, np.moveaxis(rows, 1, 0))), 0.0
+        charges = [
+            charge for (_, asking), own in self.prices.items() if asking == self.size for charge in own
+        ]
+        for v, _, p, price, block, counted, first in charges:
+            apart = prod(
+                (n for q, n in factors.items() if q not in counted),
+                start=np.ones((len(rows), len(self.space.bounds)), dtype=np.int64),
+            )
+            words = self.spread_out(v, apart, prod((n for q, n in factors.items() if q < p), start=1), first)
+            total = total + ceiling(words, block) * float(price)
+        return total + np.zeros(len(rows))
+
+    def spread_out(self, v, apart, outside, first):
+        """Per choice, at the least, words of a dataspace that the arithmetic asks for; less the first ones.
+
+        `apart` has the factors, per choice and dimension, of fanouts whose children share accesses, `outside`
+        those of the fanouts around the level that is asked.
+        """
+        space, bounds = self.spaces[v], np.array(self.space.bounds)
+        blocks, others = (
+            ceiling(bounds, apart),
+            [d for d in self.space.every if d not in self.spaces[v].relevant],
+        )
+        if space.plain:
+            begun, whole = outside + 0 * blocks, prod(self.space.bounds[d] for d in space.relevant)
+            sure = (blocks > 1) & (blocks > begun)
+            again, begun = (np.where(sure, n, 1)[:, others].prod(axis=1) for n in (blocks, begun))
+            return whole * (again - begun if first else blocks[:, others].prod(axis=1))
+        if first:
+            return 0 * blocks[:, 0]
+        words = blocks[:, others].prod(axis=1)
+        for dims, _ in (group for group in space.groups if group[1]):
+            shared = apart[:, list(dims)]
+            words = words * ceiling(
+                prod(self.space.bounds[d] for d in dims), shared.prod(axis=1) // shared.max(axis=1)
+            )
+        return words
+
+    def fixed_inside(self, p, d):
+        """Product of the factors of a dimension in the fanouts inside of a node, 1 if choices differ."""
+        return self.most(self.low, d, [q for q in self.space.fans if q > p]) if self.fixed[d] else 1
+
+    def tiles(self, p, cell):
+        """Numbers of tiles just outside of node `p`, or inside if it is a fanout, by those of `cell`.
+
+        Where all choices have the same factors of a dimension, its cells stand for the tiles inside of the
+        fanouts, until a loop comes.
+        """
+        return [ceiling(number, by) for number, by in zip(cell, self.by[p + 1])]
+
+    def leak(self):
+        """Leakage per cycle at the least."""
+        total = 0
+        for p in self.space.stores:
+            gates = self.space.nodes[p]["leak_fanouts"]
+            used = prod(int(split(1, [self.low[q][d] for q in gates])) for d in self.space.every)
+            total += self.space.nodes[p]["leak"] * used
+        return total
+
+    def charges(self, rows):
+        """What accesses cost: per node that asks, and per level that is accessed."""
+        pairs = [(v, *pair) for v, kept in enumerate(self.mask) for pair in self.space.sources(v, kept)]
+        return chain(*(self.charges_at(rows, *pair) for pair in pairs))
+
+    def charges_at(self, rows, v, p, asking):
+        """The same of one dataspace at one level."""
+        doc, rw = self.space.at[p][v], self.spaces[v].rw
+        above = [q for q in self.space.fans if q < p]
+        apart = [q for q in self.space.fans if p < q < asking and not self.space.multicast(q, v)]
+        used = rows[:, [q < p for q in self.space.fans]].prod(axis=(1, 2)).max()
+        share = min(Fraction(1), Fraction(self.space.nodes[p]["most_paying"], int(used)))
+        passed = rw and doc["passes_on"]
+        first = rw and not passed and not doc["first_write_reads"]
+        served, got = ((v, asking, p), [*above, *apart]), ((v, p, p), above)
+        kinds = [(served, "read", first)]
+        kinds += [(served, "update", False)] if rw else []
+        kinds += [(served if passed else got, "fill", first)] if p > self.mask[v][0] else []
+        for (who, counted), action, fresh in kinds:
+            yield Charge(*who, math.floor(doc[action] * share), doc["block"], counted, fresh)
+
+    def scale(self, charges):
+        """Prices by node that asks, in a unit that keeps sums of doubles exact, as the limit is then."""
+        unit = math.gcd(*(charge.price for charge in charges)) or 1
+        while self.limit < inf and self.limit // unit >= EXACT:
+            unit *= 2
+        self.limit, self.unit = self.limit // unit if self.limit < inf else inf, unit
+        found = defaultdict(list)
+        for charge in charges:
+            if charge.price // unit:
+                found[charge.v, charge.asking].append(charge._replace(price=charge.price // unit))
+        return found
+
+    def cost(self, v, asking, *stages):
+        """At least the costs of what node `asking` gets of a dataspace, given loops that move its tile.
+
+        A stage is a node, a cell, the dimension of a loop there, and which tiles it may leave alone in a last
+        round (see `Uneven.alone`); the first stage is where reuse ends.
+        """
+        total = 0.0
+        for charge in self.prices.get((v, asking), ()):
+            total = total + ceiling(self.words(charge, stages), charge.block) * float(charge.price)
+        return total
+
+    def words(self, charge, stages):
+        """At least the words of a charge.
+
+        Tiles come as often as the loops from the first stage on say; but those that every stage so far has
+        left alone stay until the next one.
+        """
+        space = self.spaces[charge.v]
+        if not space.plain:
+            return 0 if charge.first else space.least
+        whole = self.whole(charge, *stages[0][:2])
+        parts = [self.repeats(charge, n, cell) for n, cell, *_ in stages]
+        words = whole * parts[0][1]
+        for (often, _), (n, cell, d, short) in zip(reversed(parts), reversed(stages)):
+            gained = np.maximum(whole * often - words, 0)
+            words = words + gained
+            if short:
+                above, below = self.alone(cell, d, n, charge.asking, short)
+                times, rest = np.divmod(gained, below)
+                words = words - times * above - ceiling(rest * above, below)
+        return words
+
+    def whole(self, charge, n, cell):
+        """At least the words of all tiles that come; those of strided dimensions have holes."""
+        words, tiles = 1, self.tiles(charge.asking, cell)
+        for ((d, c),) in self.spaces[charge.v].ranks:
+            bound, inside = self.space.bounds[d], [q for q in self.low if n < q < charge.asking]
+            most = (
+                tiles[d] if self.fixed[d] else np.minimum(tiles[d] * self.most(self.many, d, inside), bound)
+            )
+            words = words * (abs(c) * bound - (abs(c) - 1) * most)
+        return words
+
+    def repeats(self, charge, n, cell):
+        """How often each word comes at the least if reuse ends at node `n`; and of a tile that is alone.
+
+        Less the times that need not be paid, where the first words of an output are free.
+        """
+        v, _, p, *_, counted, first = charge
+        again, begun, once, tiles = 1, 1, 1, self.tiles(n, cell)
+        others = [
+            d for d in self.space.every if d not in self.spaces[v].relevant and self.space.bounds[d] > 1
+        ]
+        for d in others:
+            apart = self.most(self.high, d, [q for q in self.low if q < n and q not in counted])
+            blocks, inside = ceiling(tiles[d], apart), [self.few[q][d] for q in sorted(counted) if q > n]
+            number, once = split(blocks, inside), once * split(1, inside)
+            if first:
+                least = split(1, [self.few[q][d] for q in sorted(counted) if n < q < p])
+                outside = self.most(self.high, d, [q for q in self.low if q < min(n, p)])
+                most = outside * self.most(self.few, d, [q for q in self.low if n < q < p])
+                sure = (blocks > 1) & (blocks > outside)
+                number, most = np.where(sure, number, least), np.where(sure, most, least)
+                begun = begun * most
+            again = again * number
+        return (np.maximum(again - begun, 0), 0) if first else (again, once)
+
+    def alone(self, cell, d, n, asking, short):
+        """At most the share, as a fraction, of a dimension in tiles that are alone in a last round."""
+        tiles, number = (self.tiles(p, cell)[d] for p in (n, asking))
+        outside = self.most(self.high, d, [q for q in self.low if q < n])
+        inside = self.most(self.many, d, [q for q in self.low if n < q < asking])
+        if outside > 1:
+            return np.minimum(outside, np.maximum(tiles - 1, 1)), np.maximum(tiles - 1, 1)
+        if inside == 1:
+            return 1 + 0 * tiles, tiles
+        if self.fixed[d]:
+            full = number - (tiles - 1) * inside  # instances that have a tile in the last round
+            some = full if short == 1 else inside - full if short == 2 else np.maximum(full, inside - full)
+            return np.minimum(some, np.maximum(number - 1, 1)), np.maximum(number - 1, 1)
+        return np.where(tiles > 2, 1, inside - 1), np.where(tiles > 2, tiles - 1, inside)
+
+    def fill(self, rows, limits):
+        """Find the choices that may have a cost within their limits."""
+        space, charges = self.space, [*self.charges(rows)]
+        self.prices = self.scale(charges)
+        self.cell = np.ix_(*(np.array(own, dtype=np.int64) for own in space.numbers))
+        outer = reduce(np.multiply, self.tiles(-1, self.cell))
+        entries = outer.size * self.size * prod(len(levels) + 1 for levels in self.reused)
+        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
+        self.price_list = tuple(charge[:4] for own in self.prices.values() for charge in own)
+        self.end = np.where(outer == 1, 0.0, inf)
+        least, direct = self.table(self.size - 1, self.start)[(0,) * len(space.bounds)], self.direct(rows)
+        limits = np.array([limit // self.unit if limit < inf else inf for limit in limits], dtype=float)
+        self.paid, within = float(direct.min()), (least + direct <= limits) & (least < inf)
+        self.left = rows[within]
+
+    def key(self, p, state=()):
+        """All that tables just inside of node `p` depend on, but for what is the same for all choices."""
+        if (p, state) in self.keys:
+            return self.keys[p, state]
+        outer, every = [q for q in self.low if q <= p], self.space.every
+        own = [self.price_list, self.deep, *self.fixed, *chain(*self.by[: p + 2])]
+        own += [int(n) for q in outer for n in (*self.low[q], *self.high[q])]
+        own += [self.unrolled_around(p, d)[0] for d in every]
+        lasts = [since.since if type(since) is Alone else since for since in state]
+        pairs = [(v, q) for v, last in enumerate(lasts) if last is not None for q in self.low if p < q < last]
+        for v, q in pairs:
+            many = self.spaces[v].relevant
+            own += [int((self.many if d in many else self.few)[q][d]) for d in every]
+        self.keys[p, state] = tuple(own)
+        return self.keys[p, state]
+
+    def once(self, key, count, *arguments):
+        """What `count` returns, which depends on nothing but the `key`."""
+        if key in self.known:
+            return self.known[key]
+        found = count(*arguments)
+        if len(self.known) * self.end.size > MOST_ENTRIES:
+            self.known.clear()
+        self.known[key] = found
+        return found
+
+    def table(self, p, state):
+        """The table inside of a node, for tiles that are in place there; outside of all for node -1."""
+        return self.once(("table", p, state, self.key(p, state)), self.filled, p, state)
+
+    def left_for(self, p):
+        """Costs of leaving a level, see `boundary`."""
+        return self.once(("level", p, self.key(p)), self.boundary, p, self.cell)
+
+    def filled(self, p, state):
+        """The same, made anew."""
+        if p < 0:
+            since = [
+                (v, c, since) for v, since in enumerate(state) if type(since) is int for c in self.reused[v]
+            ]
+            return self.end + sum(
+                self.cost(v, c, (p, self.cell, None, 0)) for v, c, since in since if c <= since
+            )
+        if p in self.space.stores:
+            return self.left_for(p) + self.table(p - 1, self.crossed(state, p))
+        if p in self.low:
+            return self.unrolled(p, self.table(p - 1, state))
+        return self.looped(p, state)
+
+    def crossed(self, state, p):
+        """The state outside of level `p`: what it keeps is in place from there on."""
+        return tuple(p if type(c) is not int and p in levels else c for c, levels in zip(state, self.reused))
+
+    def boundary(self, p, cell):
+        """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
+        held = [v for v, kept in enumerate(self.mask) if p in kept]
+        bounds, (least, most), tiles = self.space.bounds, self.space.sizes[p], self.tiles(p, cell)
+        small = [
+            np.minimum(n, by * ceiling(n, number)) for n, number, by in zip(bounds, cell, self.by[p + 1])
+        ]
+        large = [
+            np.where(number > 1, (n - 1) // np.maximum(number - 1, 1), n) for n, number in zip(bounds, tiles)
+        ]
+        low, high = (
+            sum(self.spaces[v].tile(extent) * self.space.at[p][v]["size"] for v in held)
+            for extent in (small, large)
+        )
+        once = [v for v in held if p != self.mask[v][0] and p not in self.reused[v]]
+        cost = sum(self.cost(v, p, (p, cell, None, 0)) for v in once)
+        return np.broadcast_to(cost + np.where((low <= most) & (high >= least), 0.0, inf), self.end.shape)
+
+    def unrolled(self, p, table):
+        """The table inside of a fanout: the least over all factors of the choices."""
+        for d in self.space.every:
+            if self.fixed[d]:
+                idle = self.tiles(p, self.cell)[d] < self.low[p][d]
+                table = np.where(idle, inf, table) if idle.any() else table
+            else:
+                table = self.unrolled_over(p, d, table)
+        return table
+
+    def unrolled_over(self, p, d, table):
+        """The same for one dimension, of which the choices have different factors."""
+        along, place = np.moveaxis(table, d, 0), self.space.place[d]
+        factors, found = range(int(self.low[p][d]), int(self.high[p][d]) + 1), np.full(along.shape, inf)
+        for i, number in enumerate(self.space.numbers[d]):
+            lefts = [place[left] for left in leaving(number, factors)] + ([i] if 1 in factors else [])
+            found[i] = along[lefts].min(axis=0, initial=inf)
+        return np.moveaxis(found, 0, d)
+
+    def looped(self, p, state):
+        """The table inside of a node of temporal loops, by which loop moves a tile first."""
+        held = [v for v, since in enumerate(state) if since is not None]
+        best, moving = self.table(p - 1, state).copy(), set().union(*(self.spaces[v].relevant for v in held))
+        loops = [
+            d for d in self.space.every if len(self.space.factors[p][d]) and self.space.factors[p][d][-1] > 1
+        ]
+        pairs = [(d, short) for d in loops if d in moving for short in range(4) if self.joins(p, d)[short]]
+        for d, short in pairs:
+            due = sum((self.ended(v, since, p, d, short) for v, since in self.moved(state, d)), 0.0)
+            for where, after in self.states(state, p, d, short):
+                cost = due + self.after(p, after, d, short)
+                np.minimum(best, cost, out=best, where=True if where is None else where)
+        for d in (d for d in loops if d not in moving):
+            np.minimum(best, self.spread(best, p, d, None), out=best)
+        return best
+
+    def after(self, p, state, d, short):
+        """What costs at the least, at every point before a loop of node `p` over `d`, come after it."""
+        key = "after", p, state, d, short, self.key(p, state)
+        return self.once(key, lambda: self.spread(self.table(p, state), p, d, short))
+
+    def moved(self, state, d):
+        """Dataspaces with tiles, in place or alone, that a loop over a dimension moves; and since when."""
+        pairs = enumerate(state)
+        return [(v, since) for v, since in pairs if since is not None and d in self.spaces[v].relevant]
+
+    def states(self, state, p, d, short):
+        """The states after a loop of node `p` over a dimension, each with the places where it is so.
+
+        Where many tiles may be alone in a last round, they count as in place until the next loop moves them.
+        """
+        key = "states", p, d, short, state, self.key(p, state)
+        return self.once(key, self.states_after, state, p, d, short)
+
+    def states_after(self, state, p, d, short):
+        """The same, found anew."""
+        after = [None if d in space.relevant else c for c, space in zip(state, self.spaces)]
+        moved = [(v, c) for v, c in self.moved(state, d) if type(c) is int and self.spaces[v].plain]
+        if not short or not self.deep or not moved:
+            return [(None, tuple(after))]
+        kinds, code, found = [self.kinds(v, since, p, d, short) for v, since in moved], 0, []
+        for kind in kinds:
+            code = code * (len(SHARES) + 1) + kind
+        for value in np.unique(code):
+            rest = int(value)
+            for v, since in reversed(moved):
+                rest, kind = divmod(rest, len(SHARES) + 1)
+                after[v] = Alone(since, p, kind - 1) if kind else None
+            found.append((np.broadcast_to(code == value, self.end.shape), tuple(after)))
+        return found
+
+    def kinds(self, v, since, p, d, short):
+        """How many of `SHARES` the share of tiles that may be alone reaches at the least."""
+        parts = [self.alone(self.cell, d, p, c, short) for c in self.reused[v] if p < c <= since]
+        return reduce(np.minimum, [sum(above * n >= m * below for m, n in SHARES) for above, below in parts])
+
+    def ended(self, v, since, p, d, short):
+        """Costs of the tiles of one dataspace, in place since a level, whose reuse ends so."""
+        state = *(None,) * v, since
+        return self.once(
+            ("ended", v, p, d, short, since, self.key(p, state)), self.ends, v, since, p, d, short
+        )
+
+    def ends(self, v, since, p, d, short):
+        """The same, reckoned anew."""
+        stage = p, self.cell, d, short
+        if type(since) is int:
+            total = sum((self.cost(v, c, stage) for c in self.reused[v] if p < c <= since), 0.0)
+        else:
+            levels = [c for c in self.reused[v] if since.node < c <= since.since]
+            total = sum((self.resumed(v, c, SHARES[since.share], stage) for c in levels), 0.0)
+        return np.broadcast_to(total, self.end.shape)
+
+    def resumed(self, v, asking, share, stage):
+        """At least the costs of tiles, a share of all, that were alone until a loop moves them."""
+        total, (n, cell, d, short), whole = (
+            0.0,
+            stage,
+            prod(self.space.bounds[d] for d in self.spaces[v].relevant),
+        )
+        for charge in self.prices.get((v, asking), ()):
+            often, once = self.repeats(charge, n, cell)
+            words = whole * np.maximum(often - once, 0) * share[0] // share[1]
+            if short:
+                above, below = self.alone(cell, d, n, asking, short)
+                times, rest = np.divmod(words, below)
+                words = words - times * above - ceiling(rest * above, below)
+            total = total + words // charge.block * float(charge.price)
+        return total
+
+    def unrolled_around(self, p, d):
+        """Whether fanouts inside of a node, and outside of it, may have factors of a dimension."""
+        wide = [q for q in self.low if self.high[q][d] > 1]
+        return any(q > p for q in wide), any(q < p for q in wide)
+
+    def joins(self, p, d):
+        """The loops of node `p` over a dimension as pairs of places, see `Uneven.joins`."""
+        return self.space.joins(p, d, self.by[p + 1][d], *self.unrolled_around(p, d))
+
+    def spread(self, table, p, d, short):
+        """For every entry the least of those that a loop of node `p` over `d` leads to."""
+        along, found = np.moveaxis(table, d, 0), np.full(np.moveaxis(table, d, 0).shape, inf)
+        for i, lefts in self.joins(p, d)[short].items():
+            found[i] = along[lefts].min(axis=0)
+        return np.moveaxis(found, 0, d)
+
+    def search(self, query):
+        """The cost of a mapping that satisfies the query, None if none does, of nests within the limits."""
+        budget = MOST_NESTS
+        stack = [Point(self.size - 1, self.space.bounds, self.start, self.paid, (), (), (), -1)]
+        while stack:
+            at = stack.pop()
+            budget -= 1
+            need(budget, "too many nests are left open by the bounds", CannotCheckError)
+            if at.i >= 0:
+                stack += self.grown(at)
+            elif found := self.settle(at, query):
+                return found
+        return None
+
+    def open(self, at):
+        """Whether the bounds leave a point open."""
+        total = at.paid + self.table(at.i, at.state)[self.place(at.cell)]
+        return total < inf and total <= self.limit
+
+    def place(self, cell):
+        """The place of numbers of tiles in tables."""
+        return tuple(map(dict.get, self.space.place, cell))
+
+    def grown(self, at):
+        """The points that may come next, as far as bounds leave them open."""
+        p, factors, tiles = at.i, self.space.factors[at.i], self.tiles(at.i, at.cell)
+        if p in self.space.stores:
+            paid = at.paid + float(self.left_for(p)[self.place(at.cell)])
+            found = [at._replace(i=p - 1, state=self.crossed(at.state, p), paid=paid)]
+        elif p in self.low:
+            loops = tuple((p, d, tiles[d], int(n)) for d, n in enumerate(self.low[p]) if n > 1)
+            busy = all(n <= number for _, _, number, n in loops)
+            found = [at._replace(i=p - 1, nest=(*at.nest, *loops))] if busy else []
+        else:
+            done = all(d in at.here or 1 in factors[d] for d in self.space.every)
+            found = [at._replace(i=p - 1, here=(), last=-1)] if done else []
+            dims = [d for d in self.space.every[at.last + 1 :] if d not in at.here]
+            found += [self.longer(at, d, left) for d in dims for left in leaving(tiles[d], factors[d])]
+        return [own for own in found if own is not None and self.open(own)]
+
+    def longer(self, at, d, left):
+        """The point after one more loop at the node, None if the bounds exclude it."""
+        p, number, place = at.i, self.tiles(at.i, at.cell)[d], self.place(at.cell)
+        short = self.space.alone(p, d, number, left, *self.unrolled_around(p, d))
+        ways = self.states(at.state, p, d, short)
+        state = next(own for where, own in ways if where is None or where[place])
+        by, numbers = self.by[p + 1][d], self.space.numbers[d]
+        most = numbers[bisect_left(numbers, -left, key=lambda n: -ceiling(n, by))]
+        ended = [pair for pair in self.moved(at.state, d) if type(pair[1]) is int]
+        after = at._replace(
+            cell=(*at.cell[:d], most, *at.cell[d + 1 :]),
+            state=state,
+            paid=at.paid + sum(float(self.ended(*own, p, d, short)[place]) for own in ended),
+            here=(*at.here, d),
+            nest=(*at.nest, (p, d, number, left)),
+            last=d if self.any_order(at) else -1,
+        )
+        if not self.open(after):
+            return None
+        saved, paid = self.savings(at, p, d, short)
+        return after._replace(saved=saved, paid=after.paid + paid)
+
+    def any_order(self, at):
+        """Whether the cost does not depend on the order of the loops to come at the node."""
+        kept = any(levels[-1] > at.i for levels in self.mask)
+        plain = all(space.plain for space in self.spaces)
+        return not at.saved and not any(at.state) and (plain or not kept)
+
+    def savings(self, at, p, d, short):
+        """Tiles that a loop of node `p` over a dimension may leave in place later, and what it takes back.
+
+        A tile that is alone in a last round stays while loops over other dimensions advance, until a loop
+        moves it that does not leave it alone as well. From there outwards it comes as often as all others.
+        """
+        paid, saved, stage = 0.0, [], (p, at.cell, d, short)
+        for own in at.saved:
+            if d not in self.spaces[own[0]].relevant:
+                saved.append(own)
+                continue
+            paid += float(self.cost(*own, stage)) - float(self.cost(*own))
+            saved += [(*own, stage)] if short else []
+        if short:
+            moved = [pair for pair in self.moved(at.state, d) if type(pair[1]) is int]
+            saved += [(v, c, stage) for v, since in moved for c in self.reused[v] if p < c <= since]
+        return tuple(saved), paid
+
+    def within(self, steps, spent, query):
+        """Whether a mapping with so many steps, and so much energy of accesses, may satisfy a query."""
+        energy, cycles = spent + self.space.arithmetic + steps * self.leaks, steps + self.space.latency
+        return energy <= query.energy and cycles <= query.latency and energy * cycles <= query.edp
+
+    def settle(self, at, query):
+        """The cost of a mapping that satisfies the query, of those whose loops leave these numbers."""
+        if set(self.tiles(-1, at.cell)) != {1}:
+            return None
+        choices, sure = [], int(at.paid + self.table(-1, at.state)[self.place(at.cell)]) * self.unit
+        for p, d, number, left in at.nest:
+            unrolled = p in self.low
+            choices.append([left] if unrolled else between(number, left, self.space.factors[p][d]))
+        for chosen in product(*choices):
+            loops = [{} for _ in self.space.nodes]
+            for (p, d, *_), factor in zip(at.nest, chosen):
+                loops[p][d] = factor
+            if not self.within(Nest(self.space, loops).steps(), sure, query):
+                continue
+            cost = self.space.price(loops, self.mask)
+            if cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
+                return cost
+        return None

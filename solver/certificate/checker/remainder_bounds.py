@@ -1,0 +1,1 @@
+../../../scripts/remainder_bounds.py

@@ -1,0 +1,200 @@
+"""Certificates of mapspaces with remainders: exact costs, enumerated optima, false claims."""
+
+import copy
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.cost import evaluate_in
+from model.extents import ANY, PERFECT
+from model.formats.timeloop import load_timeloop
+from model.mapspace import FactorRule, KeepRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
+from solver.certificate import canonical, canonical_sha256
+from solver.certificate.canonical import canonical_mapping
+from tests.bruteforce import enumerate_mappings, objective_value
+from tests.conftest import REPOSITORY
+from tests.mapspaces import free_mapspace, matmul
+from tests.model.cost.random_mappings import random_case, random_mapping
+from tests.solver.certificate.checker import digested, prove, verdict
+from tests.solver.certificate.enumerated import claimed, enumerated
+from tests.solver.certificate.uneven import uneven_mapspaces
+
+OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
+SMALL = uneven_mapspaces(3, 15, 150)
+
+
+def test_mappings_cost_what_the_cost_model_says():
+    """On problems, architectures and mappings of any kind, windows that children share included."""
+    random, seen = Random(8), 0
+    while seen < 250:
+        problem, architecture, _ = random_case(random, 3)
+        bounds = tuple(random.choice((1, 2, 3, 5, 7)) for _ in problem.bounds)
+        problem = replace(problem, bounds=bounds)
+        mapspace = replace(
+            free_mapspace(problem, *architecture.nodes), factors=ANY, architecture=architecture
+        )
+        mapping = random_mapping(random, problem, architecture, ANY)
+        own = evaluate_in(mapspace, mapping)
+        space, document = prove.mapspace(canonical(mapspace)), canonical_mapping(mapspace, mapping)
+        loops, mask = [dict(pairs) for pairs in document["loops"]], [tuple(kept) for kept in document["keep"]]
+        cost = space.price(loops, mask)
+        assert (cost["energy"], cost["latency"]) == (own.energy, own.cycles)
+        seen += 1
+
+
+@pytest.mark.parametrize("first", range(0, len(SMALL), 5))
+def test_optima_are_valid_and_nothing_else(first, tmp_path):
+    for mapspace, objectives in zip(SMALL[first:], OBJECTIVES, strict=False):
+        document = enumerated(mapspace, *objectives)
+        assert verdict(document, tmp_path)[0] == "VALID"
+        if document["status"] == "INFEASIBLE":
+            continue
+        lower = copy.deepcopy(document)
+        lower["bounds"][0] -= 1
+        lower["cost"][objectives[0]] -= 1
+        assert verdict(digested(lower), tmp_path)[0] == "INVALID"
+        raised = digested({**document, "status": "FEASIBLE", "bounds": [document["bounds"][0] + 1]})
+        assert verdict(raised, tmp_path)[0] == "INVALID"
+
+
+def test_no_bound_excludes_a_mapping():
+    """With its own costs as limits each mapping has to be found, or another that is as good."""
+    random = Random(2)
+    for mapspace in SMALL[:8]:
+        space = prove.mapspace(canonical(mapspace))
+        mappings = [own for own in enumerate_mappings(mapspace) if evaluate_in(mapspace, own).valid]
+        for mapping in random.sample(mappings, min(3, len(mappings))):
+            own = evaluate_in(mapspace, mapping)
+            query = prove.Query(energy=own.energy, latency=own.cycles, edp=own.energy * own.cycles)
+            assert prove.refute(space, query) is not None
+            assert prove.refute(space, prove.Query(energy=own.energy)) is not None
+
+
+def test_the_second_best_mapping_is_no_optimum(tmp_path):
+    for mapspace in SMALL[8:12]:
+        found = [(own, evaluate_in(mapspace, own)) for own in enumerate_mappings(mapspace)]
+        costs = sorted({objective_value(("energy",), own.energy, 1) for _, own in found if own.valid})
+        for value in costs[1:2]:
+            mapping = next(mapping for mapping, own in found if own.valid and own.energy == value[0])
+            assert verdict(claimed(mapspace, ("energy",), (value, mapping)), tmp_path)[0] == "INVALID"
+
+
+def uneven_split():
+    """100 iterations on 4 instances whose buffers hold 20 to 24: tiles of 24 take 28 steps, of 20 take 40."""
+    spaces = Dataspace("A", ((Term("N"),),)), Dataspace("Z", ((Term("N"),),), read_write=True)
+    nodes = StorageLevel("DRAM"), Fanout("PE", 4), StorageLevel("buffer", size_words=48)
+    mapspace = free_mapspace(Problem("copy", ("N",), (100,), spaces), *nodes)
+    temporal = TemporalRules(), TemporalRules((FactorRule("N", ">=", 20),))
+    return replace(mapspace, temporal=temporal, factors=ANY)
+
+
+def alone_in_the_last_round():
+    """Five words of A, fetched into a register again and again: a loop of 4 leaves the last one alone.
+
+    Loops of 3 and 2 fetch 9 words in the first round and 6 in the second; loops of 4 and 2 fetch 12 and 1.
+    """
+    spaces = (
+        Dataspace("A", ((Term("P"),),)),
+        Dataspace("B", ((Term("K"),),)),
+        Dataspace("Z", ((Term("P"),), (Term("K"),)), read_write=True),
+    )
+    levels = (
+        StorageLevel("DRAM", energy=AccessEnergy(100, 0, 0)),
+        StorageLevel("buffer"),
+        StorageLevel("register", size_words=1),
+    )
+    kept = [frozenset("ABZ"), frozenset("B"), frozenset("A")]
+    between = tuple(FactorRule("P", relation, value) for relation, value in ((">=", 3), ("<=", 4)))
+    temporal = (
+        TemporalRules((FactorRule("K", "=", 1),)),
+        TemporalRules((*between, FactorRule("K", "=", 3)), inner=("P", "K")),
+        TemporalRules(tuple(FactorRule(dim, "=", 1) for dim in "PK")),
+    )
+    mapspace = free_mapspace(Problem("outer product", ("P", "K"), (5, 3), spaces), *levels)
+    keep = tuple(KeepRules(own, frozenset("ABZ") - own) for own in kept)
+    return replace(mapspace, keep=keep, temporal=temporal, factors=ANY)
+
+
+@pytest.mark.parametrize(
+    ("mapspace", "objective", "best", "with_least_factors"),
+    [(uneven_split(), "latency", 28, 40), (alone_in_the_last_round(), "energy", 1600, 1800)],
+)
+def test_the_least_factors_are_not_always_the_best(mapspace, objective, best, with_least_factors, tmp_path):
+    space = prove.mapspace(canonical(mapspace))
+    document = enumerated(mapspace, objective)
+    assert document["bounds"] == [best]
+    assert verdict(document, tmp_path)[0] == "VALID"
+    mappings = [(own, canonical_mapping(mapspace, own)) for own in enumerate_mappings(mapspace)]
+    least = [
+        evaluate_in(mapspace, own).value(objective)
+        for own, written in mappings
+        if has_least_factors(space.bounds, written["loops"]) and evaluate_in(mapspace, own).valid
+    ]
+    assert min(least) == with_least_factors
+
+
+def has_least_factors(bounds, loops):
+    """Whether no loop but the outermost could be shorter with as many iterations left outside of it."""
+    left = list(bounds)
+    for d, factor in (pair for own in reversed(loops) for pair in own):
+        outside = -(-left[d] // factor)
+        if factor > 1 and -(-left[d] // (factor - 1)) == outside:
+            return False
+        left[d] = outside
+    return True
+
+
+def test_what_is_said_of_factors_is_checked(tmp_path):
+    buffer = StorageLevel("buffer", size_words=9)
+    mapspace = replace(free_mapspace(matmul(3, 2, 5), StorageLevel("DRAM"), buffer), factors=ANY)
+    document = enumerated(mapspace, "energy")
+    assert verdict(document, tmp_path)[0] == "VALID"
+    assert document["problem_sha256"] != canonical_sha256(canonical(replace(mapspace, factors=PERFECT)))
+    first, changes = temporal(document["problem"])["factors"], []
+    changes += [{"factors": kind} for kind in (None, "ruby", ["any"])] + [{"counting": "timeloop"}]
+    for change in changes:
+        assert rehashed(document, lambda problem, own=change: problem.update(own), tmp_path) == "INVALID"
+    pairs = [1], [0, 3], [1, 2, 3], [1, "3"], [1, None], [1.0, 3], [], 3, [2, 1]  # no factor lies in the last
+    for pair in pairs:
+        own = {"factors": [pair, *first[1:]]}
+        assert rehashed(document, lambda doc, own=own: temporal(doc).update(own), tmp_path) == "INVALID"
+
+
+def temporal(problem):
+    """The outermost node with temporal loops."""
+    return next(node for node in problem["nodes"] if node["kind"] == "temporal")
+
+
+def rehashed(document, change, folder):
+    """The verdict on a certificate whose problem is changed, with all hashes computed anew."""
+    changed = copy.deepcopy(document)
+    change(changed["problem"])
+    changed["problem_sha256"] = canonical_sha256(changed["problem"])
+    return verdict(digested(changed), folder)[0]
+
+
+def test_loops_beyond_their_dimension_are_refused(tmp_path):
+    document = enumerated(replace(uneven_split(), factors=ANY), "latency")
+    for node, pairs in enumerate(document["mapping"]["loops"]):
+        for place, (d, factor) in enumerate(pairs):
+            for other in (factor + 1, factor - 1, 101):
+                changed = copy.deepcopy(document)
+                changed["mapping"]["loops"][node][place] = [d, other]
+                assert verdict(digested(changed), tmp_path)[0] == "INVALID"
+
+
+def test_a_large_matrix_product_is_decided():
+    """37^3 on 16 x 16 units: there is a mapping at the optimum, and none below."""
+    files = [
+        REPOSITORY / "specs" / path
+        for path in ("architectures/free_three_level.yaml", "layers/gemm/1024.yaml")
+    ]
+    loaded = load_timeloop(files).mapspace
+    bounds = tuple(37 if bound > 1 else 1 for bound in loaded.problem.bounds)
+    mapspace = replace(loaded, problem=replace(loaded.problem, bounds=bounds), factors=ANY)
+    space = prove.mapspace(canonical(mapspace))
+    assert prove.refute(space, prove.Query(energy=998_000)) is None
+    assert prove.refute(space, prove.Query(energy=998_001))["energy"] == 998_001

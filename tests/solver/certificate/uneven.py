@@ -1,0 +1,27 @@
+"""Small mapspaces whose loops may have any factors, for the checker of certificates."""
+
+from dataclasses import replace
+from random import Random
+
+from model.extents import ANY
+from model.mapspace import Mapspace
+from tests.bruteforce import count_mappings
+from tests.strategies import random_mapspaces
+
+BOUNDS = (1, 2, 3, 3, 4, 5, 5, 6, 7)
+
+
+def uneven_mapspaces(seed: int, count: int, most: int) -> list[Mapspace]:
+    """Random mapspaces of two dimensions at least, of 20 to `most` mappings; few bounds divide."""
+    random, found = Random(seed), []
+    for drawn in random_mapspaces(seed, 100 * count, 40):
+        problem = drawn.problem
+        bounds = tuple(random.choice(BOUNDS) if random.random() < 0.7 else 1 for _ in problem.bounds)
+        mapspace = replace(drawn, problem=replace(problem, bounds=bounds), factors=ANY)
+        if sum(bound > 1 for bound in bounds) < 2:
+            continue
+        if 20 <= count_mappings(mapspace, most, innermost_orders=False) <= most:
+            found.append(mapspace)
+        if len(found) == count:
+            break
+    return found
