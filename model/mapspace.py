@@ -189,7 +189,7 @@ class Mapspace:
         ------
         ValueError
             If words are counted by another rule than `COUNTINGS`, a level has a `Port`, a memory has several
-            places, factors may leave remainders, or data are sparse.
+            places, factors may leave remainders that the rule does not count, or data are sparse.
         """
         if self.counting not in COUNTINGS:
             raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
@@ -199,8 +199,8 @@ class Mapspace:
         several = [level.memory for level in self.architecture.levels if level.memory is not None]
         if several:
             raise ValueError(f"mappings with several places of {several[0]!r} are not searched")
-        if self.factors != PERFECT:
-            raise ValueError("mappings with remainders are not searched")
+        if self.factors != PERFECT and self.counting != EXACT:
+            raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
         if self.sparsity is not None:
             raise ValueError("mappings of sparse data are not searched")
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from model.extents import ANY
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
@@ -81,10 +80,6 @@ SINGLE = (
 
 UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
 """Options of `evaluate` that a fused mapping refuses."""
-
-
-UNPRICED = "{}; what constraints cost is not searched with remainders yet: --factors perfect"
-VERDICTS = {"feasible": "a mapping fits", "unknown": "whether any mapping fits was not decided in time"}
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -565,7 +560,7 @@ def _tiled_onto(arguments: argparse.Namespace) -> tuple[TilingReport, list[Step]
     """Return how a spec's problem is tiled, and the steps that write the mapping."""
     from model.formats.backends import load_backend
 
-    loaded = load_unmapped(arguments, remainders=True)
+    loaded = load_unmapped(arguments)
     spec_text = mapped_spec_text(loaded, arguments)
     report = _tiled_problem(loaded.mapspace, load_backend(arguments.backend))
     mapping = None if report.mapped is None else report.mapped.mapping

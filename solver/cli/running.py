@@ -35,7 +35,7 @@ EXIT_OF_STATUS = {
     Status.UNKNOWN: EXIT_UNKNOWN,
 }
 
-PRICED = {"remainders": True, "model_sparse": True, "refuse_unsearchable": False}
+PRICED = {"model_sparse": True, "refuse_unsearchable": False}
 """Options on specs that are not searched: what the cost model alone knows is read as well."""
 
 MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
@@ -65,15 +65,9 @@ def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
     return (objectives,) if isinstance(objectives, str) else objectives
 
 
-def load_unmapped(
-    arguments: argparse.Namespace, refuse_infeasible: bool = True, remainders: bool = False
-) -> LoadedSpec:
-    """Load a spec for a command that ignores the spec's own mapping; a note says so.
-
-    Specs that ask for loops with `remainders` are refused unless these are searched.
-    """
-    changes = {"refuse_infeasible": refuse_infeasible, "remainders": remainders}
-    return _noted(_load(arguments, skip_mapping=True, **changes))
+def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
+    """Load a spec for a command that ignores the spec's own mapping; a note says so."""
+    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=refuse_infeasible))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
@@ -88,7 +82,7 @@ def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
 
 def load_empty(arguments: argparse.Namespace, is_searched: bool = True) -> Mapspace:
     """Load the mapspace of a spec that was refused for its constraints."""
-    options = {"remainders": True} if is_searched else PRICED
+    options = {} if is_searched else PRICED
     return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=False, **options)).mapspace
 
 

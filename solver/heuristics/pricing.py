@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class Pricing:
         seed: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        replace(mapspace, factors=PERFECT).check_searchable()
+        mapspace.check_searchable()
         self.mapspace = mapspace
         self.objectives = tuple(objectives)
         self.budget = budget

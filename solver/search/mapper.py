@@ -148,7 +148,7 @@ class SharedSearch:
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
     ) -> None:
-        pass
+        mapspace.check_searchable()
         _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._clock = _Clock(options, on_progress, should_stop)
@@ -165,7 +165,7 @@ class SharedSearch:
         self._shared = Shared(options, clock.stop, clock.report, self._statistics, self._bounder)
 
     def _perfect(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
-        """The search without remainders that goes first, within a part of the time; None if it is the only one."""
+        """The search without remainders that goes first, if there is another one."""
         if self.mapspace.factors == PERFECT:
             return None
         left_s = self._clock.left_s

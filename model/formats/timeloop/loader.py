@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
-from model.extents import ANY, PERFECT, Factors
+from model.extents import PERFECT, Factors
 from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
@@ -84,7 +84,6 @@ class LoadOptions:
     objectives: tuple[str, ...] | None = None
     counting: Counting = EXACT
     factors: Factors | None = None  # which factors loops may have; None: as the spec says, or perfect ones
-    remainders: bool = False  # whether mapspaces with remainders may be read; those that are searched may not
     # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
     # and whether what no search knows is refused
     costs: Path | None = None
@@ -98,13 +97,6 @@ class LoadOptions:
     def reads_sparse(self) -> bool:
         """Whether sparse features are read."""
         return self.model_sparse and not self.ignore_sparse
-
-    def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
-        """Return the kind of factors; `SpecError` for any factors that are to be searched."""
-        if kind == ANY and not self.remainders:
-            hint = "--factors perfect" if span is None else "template `uber`, or --factors perfect"
-            raise SpecError("mapspaces with remainders are not searched yet", span, hint=hint)
-        return kind
 
 
 @dataclass(frozen=True)
@@ -281,8 +273,8 @@ def _factors(top: MappingNode, options: LoadOptions) -> Factors:
     """Return which factors loops may have: as the options say, else the template of the mapspace."""
     written = read_template(top)
     if options.factors is not None or written is None:
-        return options.check_factors(options.factors or PERFECT)
-    return options.check_factors(*written)
+        return options.factors or PERFECT
+    return written[0]
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:

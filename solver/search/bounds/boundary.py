@@ -163,7 +163,7 @@ class Boundary:
         return self.sub.copies_above(self.place, self.level)
 
     def _times(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
-        """How often all words are delivered, with remainders, if none is between here and the tile of `level`.
+        """How often all words are delivered, with remainders, if reuse ends at the tile of `level`.
 
         With T tiles outside, and s children for each, s (T - 1) + 1 copies are delivered at least, for the
         last round may have work for one child only; that is no less than s T / 2.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 
@@ -363,17 +364,12 @@ class Branching:
         """Skeletons of a leaf with remainders."""
         for member in self.sub.spatial[-1].members:
             variants = Variants(self.space, node, member, self.goal.counts_cycles)
-            for temporal, steps in variants.of_factors(lambda steps: self._may_take(node, steps)):
-                if self.stop():
-                    return
+            found = variants.of_factors(lambda steps: self._may_take(node, steps))
+            for temporal, steps in takewhile(lambda own: not self.stop(), found):
+                spatial, least = (*node.spatial, member), self._least_of(node, steps)
+                mask, bounds, classes = self.sub.mask, self.bounds, node.orders
                 yield UnevenSkeleton(
-                    self.space,
-                    self.sub.mask,
-                    temporal,
-                    (*node.spatial, member),
-                    bounds=self.bounds,
-                    classes=node.orders,
-                    least=self._least_of(node, steps),
+                    self.space, mask, temporal, spatial, bounds=bounds, classes=classes, least=least
                 )
 
     def _may_take(self, node: Node, steps: int) -> bool:

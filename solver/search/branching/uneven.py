@@ -248,8 +248,8 @@ class Variants:
     """The factors that lead to the same numbers of tiles at every level.
 
     Words follow from the numbers of tiles, and least factors have the smallest tiles. But with spatial
-    factors, larger tiles may take fewer steps, and less that the arithmetic asks for; where tiles have to fill a
-    level at least, where words come in blocks, or where only some instances pay, they may be better, too.
+    factors, larger tiles may take fewer steps, and less that the arithmetic asks for; where tiles have to
+    fill a level at least, words come in blocks, or only some instances pay, they may be better, too.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class Variants:
     timed: bool
 
     def of_factors(self, hopeful: Callable[[int], bool]) -> Iterator[tuple[tuple[tuple[int, ...], ...], int]]:
-        """Yield temporal factors, level by level, and the steps that they take, as far as these are hopeful."""
+        """Yield temporal factors, level by level, and their steps, as far as these are hopeful."""
         options = [self._options(d) for d in range(len(self.space.active))]
         if not all(options):
             return
@@ -548,13 +548,10 @@ class _Orders:
             if len(above) == depth:
                 yield self._skeleton.priced(above)
                 continue
-            for order in self._options[len(above)]:
-                longer = (*above, order)
+            for longer in ((*above, order) for order in self._options[len(above)]):
                 total = self._plus(spent, longer)
-                if self._may_improve(goal, len(longer), total):
-                    energy, cycles = self._least(len(longer), total)
-                    value = goal.value(energy, cycles)
-                    heapq.heappush(heap, (value, energy, -next(ticket), longer, total))
+                energy, cycles = self._least(len(longer), total)
+                heapq.heappush(heap, (goal.value(energy, cycles), energy, -next(ticket), longer, total))
 
     def _may_improve(self, goal: Goal, ordered: int, spent: _Spent) -> bool:
         energy, cycles = self._least(ordered, spent)
@@ -593,15 +590,12 @@ class _Orders:
 
     def _spent_at(self, level: int, above: tuple[Order, ...]) -> _Spent:
         nest, energy, loads = self._nest(above), 0, [0.0] * len(self.space.resources)
-        for view in self.space.views:
-            words: dict[int | None, int] = {}
-            for paid in (own for own in self._sub.paid(view.place) if own.access.boundary == level):
-                asked = paid.access.level if paid.access.per_child else None
-                if asked not in words:
-                    words[asked] = self._words(nest, view, level, asked)
-                energy += BoundaryPrice((paid.term,), ()).exact(words[asked]) if paid.term.price else 0
-                for number, cycles in paid.loads:
-                    loads[number] += max(0, words[asked] - paid.free) * float(cycles)
+        every = ((view, paid) for view in self.space.views for paid in self._sub.paid(view.place))
+        for view, paid in ((view, paid) for view, paid in every if paid.access.boundary == level):
+            words = self._words(nest, view, level, paid.access.level if paid.access.per_child else None)
+            energy += BoundaryPrice((paid.term,), ()).exact(words) if paid.term.price else 0
+            for number, cycles in paid.loads:
+                loads[number] += max(0, words - paid.free) * float(cycles)
         return _Spent(energy, tuple(loads))
 
     def _words(self, nest: Nest, view: DataspaceView, level: int, asked: int | None) -> int:

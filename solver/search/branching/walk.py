@@ -306,12 +306,12 @@ class Walk:
         )
 
     def _all_moving(self, view: DataspaceView, candidate: int) -> tuple[Loops, ...]:
-        """Sets of loops that move a dataspace between deliveries of loops outside of the slot: each of one."""
+        """Loops that move a dataspace between deliveries of loops outside of the slot."""
         live = (d for d in sorted(view.relevant) if self.candidates.loops[candidate, d] > 1)
         return (*(frozenset(((self.node.level, d),)) for d in live), *self.node.farther[view.place])
 
     def farther(self, candidate: int) -> tuple[tuple[Loops, ...], ...]:
-        """Per dataspace, loops that also move its tiles farther in, between the deliveries of loops outside."""
+        """Per dataspace, loops that also move its tiles farther in."""
         return tuple(self._farther(view, candidate) for view in self.space.views)
 
     def _farther(self, view: DataspaceView, candidate: int) -> tuple[Loops, ...]:

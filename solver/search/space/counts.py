@@ -60,6 +60,15 @@ def loop_factors(rounds: int, outer: int, allowed: Sequence[int]) -> tuple[int, 
     return single[0], single[1], [factor for factor in within if factor not in single]
 
 
+def _joined(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list[int]:
+    """Where cells begin once neighbours are joined whose numbers differ by less than a factor."""
+    kept = [0]
+    for start, end in zip(starts[1:], [*starts[2:], len(numbers)], strict=True):
+        if numbers[kept[-1]] > grain * numbers[end - 1]:
+            kept.append(start)
+    return kept
+
+
 @dataclass(frozen=True)
 class CountLattice(Lattice):
     """Vectors of numbers of tiles, one axis per dimension, tiles growing along it.
@@ -77,12 +86,7 @@ class CountLattice(Lattice):
     def _starts(self, numbers: Sequence[int]) -> IntArray:
         starts = list(range(len(numbers)))
         for grain in self.grains:
-            ends = [*starts[1:], len(numbers)]
-            kept = [0]
-            for start, end in zip(starts[1:], ends[1:], strict=True):
-                if numbers[kept[-1]] > grain * numbers[end - 1]:
-                    kept.append(start)
-            starts = kept
+            starts = _joined(starts, numbers, grain)
         return np.array(starts, dtype=np.int64)
 
     @cached_property
@@ -409,7 +413,7 @@ class CountSlot(Slot):
         return steps
 
     def loops_between(self, outer: int, inner: IntArray, factors: Sequence[int]) -> tuple[IntArray, IntArray]:
-        """As of `Slot`: for each number of rounds in the last pass that makes a difference, the least loop."""
+        """As of `Slot`: the least loops, told apart by the rounds of their last passes."""
         lattice = self.lattice
         outside, places = lattice.tiles[outer].tolist(), lattice.places[inner]
         rows, loops = np.arange(len(inner)), np.empty((len(inner), 0), dtype=np.int64)

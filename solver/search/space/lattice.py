@@ -365,8 +365,8 @@ class Slot:
     ) -> BoolArray:
         """Which targets (rows) loops of this slot make of which sources (columns), shape (targets, sources).
 
-        Only loops over `dims` (None: any). Both are linear indices. With `alone` one of them is a loop of that
-        kind, which there are with remainders only.
+        Only loops over `dims` (None: any). Both are linear indices. With `alone` one of them is of that
+        kind, as may be with remainders.
         """
         del alone
         lattice = self.lattice

@@ -35,8 +35,8 @@ def uneven_words(
     alone
         Loops that may have passes of one iteration only.
     moving
-        Dimensions: a loop over one of these lies outside of such a loop, and inside of all others. It moves the
-        tile, too, but in its own passes of one iteration. None if there is no such loop.
+        Dimensions: a loop over one of these lies outside of such a loop, and inside of all others. It moves
+        the tile, too, but in its own passes of one iteration. None if there is no such loop.
 
     References
     ----------

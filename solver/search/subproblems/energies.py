@@ -222,10 +222,10 @@ class UnevenSubproblem(Uneven, EnergySubproblem):
     def operands_beyond(self, tiles: IntArray) -> IntArray:
         """As of `Subproblem`: where the last round has work for few children, the same words come again."""
         total = np.zeros(len(tiles), dtype=np.int64)
-        for view in self.space.views:
-            for words, paid in self._operands(view.place):
-                if not paid.access.per_child or view.window_dims or not paid.term.price:
-                    continue
+        simple = (view for view in self.space.views if not view.window_dims)
+        every = ((view, *own) for view in simple for own in self._operands(view.place))
+        for view, words, paid in every:
+            if paid.access.per_child and paid.term.price:
                 price = BoundaryPrice((paid.term,), ())
                 asked = self._asked(view, paid.access.level)[tiles]
                 total += np.minimum(np.maximum(price.price(asked) - price.exact(words), 0), INFINITY)

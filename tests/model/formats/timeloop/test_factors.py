@@ -231,7 +231,7 @@ def test_a_loop_over_a_dimension_that_the_problem_lacks_is_an_error():
     assert failure(text_with("{factors: ['S>=2']}")).message == "unknown dimension `S`"
 
 
-WIDER = {"factors": "any", "remainders": True}
+WIDER = {"factors": "any"}
 
 
 def wider_rules(temporal: str) -> set[str]:
@@ -259,7 +259,7 @@ def test_with_remainders_rules_may_conflict_all_the_same(temporal, message):
 
 def test_the_template_says_which_factors_there_are():
     ruby, uber = (f"mapspace: {{template: {name}}}\n" for name in ("ruby", "uber"))
-    assert load(text_with("{}") + ruby, remainders=True).mapspace.factors == "any"
-    assert load(text_with("{}") + uber, remainders=True).mapspace.factors == "perfect"
-    assert load(text_with("{}") + ruby, remainders=True, factors="perfect").mapspace.factors == "perfect"
+    assert load(text_with("{}") + ruby).mapspace.factors == "any"
+    assert load(text_with("{}") + uber).mapspace.factors == "perfect"
+    assert load(text_with("{}") + ruby, factors="perfect").mapspace.factors == "perfect"
     assert load(text_with("{}")).mapspace.factors == "perfect"

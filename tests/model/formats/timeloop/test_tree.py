@@ -247,7 +247,6 @@ def test_a_compute_inside_parallel_is_an_error():
     ("section", "message", "mark"),
     [
         ("architectur: {}\n", "unknown top-level key `architectur`", "architectur"),
-        ("mapspace: {template: ruby}\n", "mapspaces with remainders are not searched yet", "ruby"),
         ("mapspace: {template: rubi}\n", "only the mapspace templates `uber`", "rubi"),
         ("sparse_optimizations: {targets: [{name: DRAM}]}\n", "not searched", "sparse_optimizations"),
         ("variables: 1\n", "must be a mapping", "1"),
