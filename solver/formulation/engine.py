@@ -1,0 +1,270 @@
+"""The search by the formulation alone: solve, price, tighten, and solve again until the bound is met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from model.cost import Evaluation, evaluate_in
+from model.mapping import Mapping
+from model.mapspace import Mapspace
+from model.objective import EDP, ENERGY, LATENCY
+from solver.cpsat import ModelError, Settings
+from solver.formulation.model import Candidate, Formulation, Scaled, check_formulated
+from solver.formulation.program import EmptyProgramError
+from solver.result import (
+    Clock,
+    Options,
+    Phase,
+    Progress,
+    ProgressCallback,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Termination,
+)
+
+FIRST_SLICE_S = 1.0
+"""CP-SAT's deterministic seconds of a first attempt; each that proves nothing is followed by a longer one."""
+
+GROWTH = 1.5
+
+
+@dataclass(frozen=True)
+class _Best:
+    """A mapping and what it costs."""
+
+    mapping: Mapping
+    evaluation: Evaluation
+
+
+def map_by_formulation(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Find the best mapping by CP-SAT alone, as `solver.map_einsum` does by bounds; same parameters.
+
+    Raises
+    ------
+    ValueError
+        The mapspace has what is not formulated, see `check_formulated`.
+    TooLargeError
+        A dimension has too many extents.
+    ModelError
+        CP-SAT contradicts the model: a defect, never an answer.
+    """
+    check_formulated(mapspace)
+    return _Run(mapspace, options, on_progress, should_stop).minimise()
+
+
+class _Run:
+    """The search for all objectives, one after the other."""
+
+    def __init__(
+        self,
+        mapspace: Mapspace,
+        options: Options,
+        on_progress: ProgressCallback | None,
+        should_stop: StopCallback | None,
+    ) -> None:
+        self._mapspace = mapspace
+        self._options = options
+        self._on_progress = on_progress
+        self._clock = Clock(options.time_limit_s, should_stop)
+        self._statistics = Statistics()
+        self._limits: list[tuple[str, int]] = []
+        self._best: _Best | None = None
+
+    def minimise(self) -> Result:
+        """Minimise the objectives lexicographically."""
+        objectives = self._options.objectives or self._mapspace.objectives
+        bounds: list[int | None] = []
+        for objective in objectives:
+            bound = self._minimise(objective)
+            bounds.append(bound)
+            if self._best is None or bound != self._best.evaluation.value(objective):
+                break
+            self._limits.append((objective, bound))
+        return self._result(objectives, bounds)
+
+    def _result(self, objectives: Sequence[str], bounds: Sequence[int | None]) -> Result:
+        clock, units = self._clock, self._mapspace.architecture.units_per_pj
+        statistics = replace(self._statistics, seconds=clock.seconds)
+        if self._best is None:
+            empty = bounds[0] is None
+            return Result(
+                Status.INFEASIBLE if empty else Status.UNKNOWN,
+                Termination.PROVEN if empty else clock.termination or Termination.INTERRUPTED,
+                tuple(objectives),
+                units,
+                bound=bounds[0],
+                statistics=statistics,
+            )
+        evaluation = self._best.evaluation
+        values = [evaluation.value(name) for name in objectives]
+        proven = list(bounds) == values
+        return Result(
+            Status.OPTIMAL if proven else Status.FEASIBLE,
+            Termination.PROVEN if proven else clock.termination or Termination.INTERRUPTED,
+            tuple(objectives),
+            units,
+            value=values[0],
+            bound=bounds[0],
+            later_bounds=tuple(bound for bound in bounds[1:] if bound is not None),
+            mapping=self._best.mapping,
+            evaluation=evaluation,
+            statistics=statistics,
+        )
+
+    def _minimise(self, objective: str) -> int | None:
+        """Find the best mapping within the limits; return its bound, None if there is no mapping at all."""
+        if self._clock.stop():
+            return 0
+        try:
+            timed = objective != ENERGY or any(name != ENERGY for name, _ in self._limits)
+            formulation = Formulation(self._mapspace, timed)
+            for name, most in self._limits:
+                self._limit(formulation, name, most)
+            search = _Search(self, formulation, objective)
+            bound = search.product() if objective == EDP else search.least()
+        except EmptyProgramError:
+            bound = None
+        if bound is None and self._best is not None:
+            raise ModelError("the formulation excludes a mapping that is allowed")
+        return bound
+
+    @staticmethod
+    def _limit(formulation: Formulation, objective: str, most: int) -> None:
+        limits: dict[str, Callable[[int], None]] = {
+            ENERGY: formulation.limit_energy,
+            LATENCY: formulation.limit_cycles,
+            EDP: formulation.limit_product,
+        }
+        limits[objective](most)
+
+    def price(self, candidate: Candidate, objective: str) -> Evaluation:
+        """Price a mapping, which becomes the incumbent if it is the best within all limits."""
+        evaluation = evaluate_in(self._mapspace, candidate.mapping)
+        self._statistics.mappings_priced += 1
+        allowed = evaluation.valid and all(evaluation.value(name) <= most for name, most in self._limits)
+        best = self._best
+        if allowed and (best is None or evaluation.value(objective) < best.evaluation.value(objective)):
+            self._best = _Best(candidate.mapping, evaluation)
+        return evaluation
+
+    @property
+    def best(self) -> _Best | None:
+        """The incumbent."""
+        return self._best
+
+    @property
+    def settings(self) -> Settings:
+        """Parameters of CP-SAT, but for the time."""
+        return Settings(seed=self._options.seed)
+
+    def stop(self) -> bool:
+        """Whether to end."""
+        return self._clock.stop()
+
+    def solved(self, formulation: Formulation) -> None:
+        """Note a solve."""
+        self._statistics.core_calls += 1
+        variables = formulation.program.checked.variables
+        self._statistics.core_variables = max(self._statistics.core_variables, variables)
+
+    def report(self, objective: str, bound: int | None) -> None:
+        """Tell the caller how far the search is."""
+        if self._on_progress is not None:
+            value = None if self._best is None else self._best.evaluation.value(objective)
+            bound = bound if value is None or bound is None else min(bound, value)
+            self._on_progress(Progress(Phase.FORMULATION, self._clock.seconds, objective, value, bound))
+
+
+class _Search:
+    """The search for one objective, with one formulation."""
+
+    def __init__(self, run: _Run, formulation: Formulation, objective: str) -> None:
+        self._run = run
+        self._formulation = formulation
+        self._objective = objective
+        self._slice_s = FIRST_SLICE_S
+
+    def _value(self) -> int | None:
+        """The incumbent's value."""
+        best = self._run.best
+        return None if best is None else best.evaluation.value(self._objective)
+
+    def _room(self) -> int | None:
+        """The most that a mapping which improves may cost."""
+        value = self._value()
+        return None if value is None else value - 1
+
+    def least(self) -> int | None:
+        """Minimise energy or cycles; return the bound, None if there is no mapping."""
+        minimise = (
+            self._formulation.minimise_energy
+            if self._objective == ENERGY
+            else self._formulation.minimise_cycles
+        )
+        bound = 0
+        while True:
+            found = self._step(minimise(self._room()), bound)
+            value = self._value()
+            if found is None or (value is not None and found >= value):
+                return value
+            bound = found
+            self._run.report(self._objective, bound)
+            if self._run.stop():
+                return bound
+
+    def product(self) -> int | None:
+        """Minimise energy times cycles: the least energy under falling limits on the cycles.
+
+        Once no mapping within the limit takes less than E, one that improves on the product U takes at most
+        (U - 1) / E cycles.
+        """
+        formulation, fewest = self._formulation, max(1, self._formulation.fewest_cycles)
+        energy, known = 0, None
+        while True:
+            room = self._room()
+            if room is not None and room != known:
+                formulation.limit_product(room)
+                formulation.limit_cycles(room // max(1, energy))
+            known = room
+            found = self._step(formulation.minimise_energy(None if room is None else room // fewest), energy)
+            value = self._value()
+            if found is None or (value is not None and found * fewest >= value):
+                return value
+            energy = found
+            self._run.report(EDP, energy * fewest)
+            if value is not None and energy > 0:
+                formulation.limit_cycles((value - 1) // energy)
+            if self._run.stop():
+                return energy * fewest
+
+    def _step(self, scale: Scaled, bound: int) -> int | None:
+        """Solve once, price what is found, and exclude it; return the bound, None if nothing is left."""
+        run, formulation = self._run, self._formulation
+        settings = replace(run.settings, deterministic_s=self._slice_s)
+        outcome, candidates = formulation.solve(settings, run.stop)
+        run.solved(formulation)
+        if outcome.is_infeasible:
+            return None
+        lower = math.ceil(scale.value(outcome.bound))
+        for candidate in candidates:
+            evaluation = run.price(candidate, self._objective)
+            formulation.tighten(candidate, evaluation)
+            formulation.exclude(candidate)
+        if not outcome.is_proven:
+            self._slice_s *= GROWTH
+        elif lower > self._minimised(evaluation):
+            raise ModelError("a mapping costs less than the tables of the formulation say")
+        return max(bound, lower)
+
+    def _minimised(self, evaluation: Evaluation) -> int:
+        """What a solve minimises of a mapping."""
+        return evaluation.cycles if self._objective == LATENCY else evaluation.energy

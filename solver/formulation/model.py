@@ -1,0 +1,414 @@
+"""The mapping problem of one Einsum as one program: variables, constraints, objective, and what answers mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+
+from model.architecture import StorageLevel
+from model.cost import Evaluation
+from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.mapspace import EXACT, Mapspace
+from solver.cpsat import Answer, Expression, Literal, Outcome, Settings
+from solver.formulation.constraints import Constraints, rank_groups
+from solver.formulation.objective import Costs, Table
+from solver.formulation.program import whole_multiple
+from solver.formulation.variables import Variables
+from solver.result import StopCallback
+
+LARGEST_TOTAL = 1 << 30
+"""What all coefficients of one row add up to, at most."""
+
+Site = tuple[int, str]
+"""A level and a dataspace."""
+
+
+def check_formulated(mapspace: Mapspace) -> None:
+    """Check that a mapspace has nothing that the formulation does not state.
+
+    Raises
+    ------
+    ValueError
+        Words are not counted exactly, a level has a `Port`, a memory has several places, or data are sparse.
+    """
+    if mapspace.counting != EXACT:
+        raise ValueError(f"the formulation counts exactly, not by the rule {mapspace.counting!r}")
+    for level in mapspace.architecture.levels:
+        if level.ports:
+            raise ValueError(f"reads and writes of {level.name!r} take different times: that is not formulated")
+        if level.memory is not None:
+            raise ValueError(f"several places of {level.memory!r} are not formulated")
+    if mapspace.sparsity is not None:
+        raise ValueError("mappings of sparse data are not formulated")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A mapping that an answer stands for, and what the tables say of it.
+
+    Parameters
+    ----------
+    mapping
+        With the orders of the answer.
+    energy, cycles
+        Lower bounds that the tables have for it.
+    by_site
+        Those of the tables of each dataspace at each level.
+    choices
+        Literals that hold: of the arcs by node, of what is kept by dataspace, and of orders by level.
+    """
+
+    mapping: Mapping
+    energy: Fraction
+    cycles: int
+    by_site: dict[Site, Fraction]
+    arcs: tuple[tuple[Literal, ...], ...]
+    kept: dict[str, tuple[tuple[int, ...], Literal]]
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A sum of tables in whole quanta: at least ``base + quantum * (sum of weights that hold)``."""
+
+    literals: tuple[Literal, ...]
+    weights: tuple[int, ...]
+    base: Fraction
+    quantum: Fraction
+
+    def value(self, quanta: int) -> Fraction:
+        """Return what so many quanta stand for."""
+        return self.base + self.quantum * quanta
+
+    def quanta(self, value: Fraction | int) -> int:
+        """Return the most quanta that do not exceed a value."""
+        return math.floor((value - self.base) / self.quantum)
+
+
+@dataclass
+class Formulation:
+    """The complete mapspace of an Einsum, its costs bounded by tables.
+
+    Every mapping that the rules allow is a solution, and costs at least what the objective says. `tighten` adds
+    entries for a mapping whose cost by the plain cost model is known to be higher.
+
+    Raises
+    ------
+    EmptyProgramError
+        The rules allow nothing.
+    TooLargeError
+        A dimension has too many extents.
+    ValueError
+        See `check_formulated`.
+    """
+
+    mapspace: Mapspace
+    timed: bool = True
+    cuts: list[Table] = field(default_factory=list)
+    delays: list[Table] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Build the program."""
+        check_formulated(self.mapspace)
+        self.variables = Variables(self.mapspace)
+        self.program = self.variables.program
+        self.constraints = Constraints(self.variables)
+        self.costs = Costs(self.variables, self.timed)
+        self._problem = self.mapspace.problem
+
+    # -------------------------------------------------------------------- objective
+
+    def scaled(
+        self,
+        tables: Sequence[Table],
+        base: Fraction | int,
+        most: Fraction | int | None,
+        largest: int = LARGEST_TOTAL,
+    ) -> Scaled:
+        """Return a sum of tables in quanta; entries that alone exceed `most` are excluded from the program."""
+        total = Fraction(base) + sum((table.base for table in tables), Fraction(0))
+        window = None if most is None else most - total
+        entries: list[tuple[Literal, Fraction]] = []
+        for table in tables:
+            floor = table.base
+            entries += [(literal, cost - floor) for literal, cost in table.entries]
+        if window is not None:
+            self.program.forbid(literal for literal, cost in entries if cost > window)
+            entries = [(literal, cost) for literal, cost in entries if cost <= window]
+        weights = [cost for _, cost in entries]
+        unit = whole_multiple(weights)
+        quantum = max(unit, Fraction(math.ceil(sum(weights) / largest)))
+        return Scaled(
+            tuple(literal for literal, _ in entries),
+            tuple(math.floor(cost / quantum) for cost in weights),
+            total,
+            quantum,
+        )
+
+    @property
+    def energy_tables(self) -> list[Table]:
+        """All tables of energy."""
+        return [*self.costs.energy, *self.cuts]
+
+    def minimise_energy(self, most: int | None) -> Scaled:
+        """Minimise the energy, which is at most `most` where that is known."""
+        scale = self.scaled(self.energy_tables, self.costs.constant_energy, most)
+        total = self.program.sum_of(scale.literals, scale.weights)
+        if most is not None:
+            self._at_most(total, scale.quanta(most))
+        self.program.model.minimize(total)
+        return scale
+
+    def _at_most(self, total: Expression, most: int) -> None:
+        if most < 0:
+            self.program.model.add_bool_or([])
+        elif most < LARGEST_TOTAL:
+            self.program.model.add(total <= most)
+
+    def limit_energy(self, most: int) -> None:
+        """Let no mapping take more energy."""
+        scale = self.scaled(self.energy_tables, self.costs.constant_energy, most)
+        self._at_most(self.program.sum_of(scale.literals, scale.weights), scale.quanta(most))
+
+    def limit_cycles(self, most: int) -> None:
+        """Let no mapping take more cycles."""
+        room = most - self.costs.network_cycles
+        self.program.forbid(literal for steps, literal in self.costs.steps.items() if steps > room)
+        for load in self.costs.loads:
+            scale = self.scaled(load.tables, 0, room)
+            self._at_most(self.program.sum_of(scale.literals, scale.weights), scale.quanta(room))
+
+    def limit_product(self, most: int) -> None:
+        """Let energy times cycles of no mapping be above `most`, as far as the tables know."""
+        steps, network = self.costs.steps, self.costs.network_cycles
+        largest = LARGEST_TOTAL // (1 + len(steps.values))
+        scale = self.scaled(self.energy_tables, self.costs.constant_energy, None, largest)
+        rooms = [scale.quanta(Fraction(most, max(1, own + network))) for own in steps.values]
+        self.program.forbid(x for room, x in zip(rooms, steps.literals, strict=True) if room < 0)
+        limits = [-min(max(0, room), sum(scale.weights)) for room in rooms]
+        total = self.program.sum_of([*scale.literals, *steps.literals], [*scale.weights, *limits])
+        self.program.model.add(total <= 0)
+
+    @property
+    def fewest_cycles(self) -> int:
+        """Cycles that no mapping is below."""
+        return min(self.costs.steps.values) + self.costs.network_cycles
+
+    def minimise_cycles(self, most: int | None) -> Scaled:
+        """Minimise the cycles, which are at most `most` where that is known."""
+        if most is not None:
+            self.limit_cycles(most)
+        network = self.costs.network_cycles
+        steps = Table(tuple((x, Fraction(own)) for own, x in self.costs.steps.items()), True)
+        if not self.costs.loads:
+            scale = self.scaled([steps, *self.delays], network, most)
+            self.program.model.minimize(self.program.sum_of(scale.literals, scale.weights))
+            return scale
+        room = None if most is None else most - network
+        ports = [self.scaled(tables, 0, room) for tables in ([steps], *(own.tables for own in self.costs.loads))]
+        longest = max(port.value(sum(port.weights)) for port in ports)
+        quantum = max(1, math.ceil(longest / LARGEST_TOTAL))
+        cycles = self.program.model.new_int_var(0, math.ceil(longest / quantum), "cycles")
+        for port in ports:
+            self._bound_port(port, cycles, quantum)
+        late = self.scaled(self.delays, 0, None)
+        weights = [math.floor(own * late.quantum / quantum) for own in late.weights]
+        self.program.model.minimize(self.program.sum_of([cycles, *late.literals], [1, *weights]))
+        return Scaled((cycles, *late.literals), (1, *weights), Fraction(network), Fraction(quantum))
+
+    def _bound_port(self, port: Scaled, cycles: Literal, quantum: int) -> None:
+        """Let the cycles be at least the time of a port; in fractions of a cycle where these fit."""
+        unit = whole_multiple([port.quantum, port.base, Fraction(1)])
+        is_exact = quantum == 1 and port.value(sum(port.weights)) + abs(port.base) <= unit * LARGEST_TOTAL
+        if not is_exact:
+            unit = Fraction(quantum)
+        weights = [math.floor(own * port.quantum / unit) for own in port.weights]
+        total = self.program.sum_of([*port.literals, cycles], [*weights, -int(quantum / unit)])
+        self.program.model.add(total <= -math.floor(port.base / unit))
+
+    # ---------------------------------------------------------------------- answers
+
+    def solve(
+        self, settings: Settings, stop: StopCallback
+    ) -> tuple[Outcome, tuple[Candidate, ...]]:
+        """Solve the program; also return the mappings of all answers on the way, the best one last."""
+        found: list[Candidate] = []
+        outcome = self.program.checked.solve(settings, stop, lambda answer: found.append(self.candidate(answer)))
+        if outcome.answer is not None:
+            last = self.candidate(outcome.answer)
+            found = [*(own for own in found if own.mapping != last.mapping), last]
+        return outcome, tuple(found)
+
+    def candidate(self, answer: Answer) -> Candidate:
+        """Return the mapping of an answer."""
+        held = self._held_arcs(answer)
+        by_site: dict[Site, Fraction] = {}
+        energy = Fraction(self.costs.constant_energy)
+        for table in self.energy_tables:
+            cost = sum((own for literal, own in table.entries if answer.holds(literal)), Fraction(0))
+            energy += cost
+            if table.level is not None:
+                site = (table.level, table.dataspace)
+                by_site[site] = by_site.get(site, Fraction(0)) + cost
+        kept = {}
+        for name, choice in self.variables.keeping.items():
+            place = answer.choice(choice.literals)
+            kept[name] = choice.values[place], choice.literals[place]
+        return Candidate(
+            mapping=self._mapping(answer, held, kept),
+            energy=energy,
+            cycles=self._cycles_of(answer),
+            by_site=by_site,
+            arcs=tuple(tuple(literal for _, literal in node.values()) for node in held),
+            kept=kept,
+        )
+
+    def _held_arcs(self, answer: Answer) -> list[dict[str, tuple[int, Literal]]]:
+        """The factor of every dimension in each node, with the literal of its arc."""
+        held: list[dict[str, tuple[int, Literal]]] = []
+        for node in range(len(self.mapspace.architecture.nodes)):
+            own = {}
+            for dim, chain in self.variables.chains.items():
+                steps = chain.steps[node]
+                arc = list(steps)[answer.choice(steps.values())]
+                own[dim] = arc.factor, steps[arc]
+            held.append(own)
+        return held
+
+    def _cycles_of(self, answer: Answer) -> int:
+        steps = self.costs.steps
+        busy = Fraction(steps.values[answer.choice(steps.literals)])
+        for load in self.costs.loads:
+            entries = (own for table in load.tables for own in table.entries)
+            busy = max(busy, sum((cost for literal, cost in entries if answer.holds(literal)), Fraction(0)))
+        delays = (own for table in self.delays for own in table.entries)
+        busy += sum((cost for literal, cost in delays if answer.holds(literal)), Fraction(0))
+        return math.ceil(busy) + self.costs.network_cycles
+
+    def _mapping(
+        self,
+        answer: Answer,
+        held: Sequence[dict[str, tuple[int, Literal]]],
+        kept: dict[str, tuple[tuple[int, ...], Literal]],
+    ) -> Mapping:
+        entries: list[StorageMapping | FanoutMapping] = []
+        level = 0
+        for node, hardware in enumerate(self.mapspace.architecture.nodes):
+            factors = {dim: factor for dim, (factor, _) in held[node].items() if factor > 1}
+            if not isinstance(hardware, StorageLevel):
+                entries.append(FanoutMapping(tuple(self._spatial(answer, node, factors))))
+                continue
+            order = self.variables.slots[level].order(answer, factors)
+            names = frozenset(name for name, (levels, _) in kept.items() if level in levels)
+            entries.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in order), names))
+            level += 1
+        return Mapping(tuple(entries))
+
+    def _spatial(self, answer: Answer, node: int, factors: dict[str, int]) -> Iterator[SpatialLoop]:
+        """Loops of a fanout, X before Y, each in an order that the rules allow."""
+        place = self.variables.fanouts.index(node)
+        rules, fanout = self.mapspace.spatial[place], self.variables.architecture.fanouts[place]
+        loose = [dim for dim in self._problem.dims if dim not in rules.inner and dim not in rules.outer]
+        order = [dim for dim in (*rules.inner, *loose, *rules.outer) if dim in factors]
+        sides = self.variables.sides.get(node)
+        along_x = [
+            dim for dim in order if (fanout.mesh_x > 1 if sides is None else answer.holds(sides[dim]))
+        ]
+        yield from (SpatialLoop(dim, factors[dim], "x") for dim in along_x)
+        yield from (SpatialLoop(dim, factors[dim], "y") for dim in order if dim not in along_x)
+
+    # -------------------------------------------------------------------- tightening
+
+    def tighten(self, candidate: Candidate, evaluation: Evaluation) -> None:
+        """Let the objectives say of a mapping what it costs, and of those that have a part in common with it.
+
+        What a dataspace costs at a level depends on the loops outside of the next level that keeps it alone: an
+        entry for these holds for all mappings that share them.
+        """
+        missing = evaluation.energy - candidate.energy
+        for (level, name), known in candidate.by_site.items():
+            held = candidate.kept[name][0]
+            cost = next(
+                (own.energy for own in evaluation.levels[level].dataspaces if own.dataspace == name), 0
+            )
+            if level in held and cost > known:
+                self.cuts.append(self._entry(self._part(candidate, level, name), cost - known, level, name))
+                missing -= cost - known
+        if missing > 0:
+            self.cuts.append(self._entry(self._whole(candidate), missing))
+        late = evaluation.cycles - candidate.cycles
+        if late > 0:
+            self.delays.append(self._entry(self._whole(candidate), Fraction(late)))
+
+    def exclude(self, candidate: Candidate) -> None:
+        """Exclude a mapping; arrangements that cost the same stay."""
+        self.program.model.add_bool_or([literal.negated() for literal in self._whole(candidate)])
+
+    def _entry(
+        self, parts: Iterable[Literal], cost: Fraction | int, level: int | None = None, dataspace: str = ""
+    ) -> Table:
+        literal = self.program.literal(f"cut{len(self.cuts)}")
+        self.program.model.add_bool_or([literal, *(part.negated() for part in parts)])
+        return Table(((literal, Fraction(cost)),), False, level, dataspace)
+
+    def _part(self, candidate: Candidate, level: int, name: str) -> list[Literal]:
+        """Literals on which the cost of a dataspace at a level depends."""
+        levels, kept = candidate.kept[name]
+        asking = [
+            own
+            for own in self.variables.in_effect(levels, name)
+            if own > level and name not in self.variables.level(own).no_coalesce
+        ]
+        nodes = self.variables.positions[asking[0]] if asking else len(candidate.arcs)
+        slots = asking[0] if asking else level
+        arcs = [literal for own in candidate.arcs[:nodes] for literal in own]
+        orders = [own for slot in range(slots) for own in self._order_of(candidate, slot, name)]
+        return self._distinct([kept, *arcs, *orders])
+
+    def _whole(self, candidate: Candidate) -> list[Literal]:
+        """Literals that only this mapping has, but for arrangements that cost the same."""
+        kept = [literal for _, literal in candidate.kept.values()]
+        arcs = [literal for own in candidate.arcs for literal in own]
+        orders = [
+            own
+            for slot in range(len(self.variables.slots) - 1)
+            for name in candidate.kept
+            for own in self._order_of(candidate, slot, name)
+        ]
+        return self._distinct([*kept, *arcs, *orders])
+
+    def _distinct(self, literals: Iterable[Literal]) -> list[Literal]:
+        return list({literal.index: literal for literal in literals if literal is not self.program.true}.values())
+
+    def _order_of(self, candidate: Candidate, level: int, name: str) -> Iterator[Literal]:
+        """Yield what a dataspace can tell of the order of a level's loops.
+
+        Loops that do not move the tile may change places among each other, as may all beyond the first one
+        that leaves nothing of it.
+        """
+        entry = candidate.mapping.nodes[self.variables.positions[level]]
+        assert isinstance(entry, StorageMapping)
+        alone, windows = self._indexing[name]
+        order = [loop.dim for loop in entry.temporal]
+        first = next((place for place, dim in enumerate(order) if dim in alone), len(order))
+        before, after = order[:first], order[first + 1 :]
+        pairs = [pair for pair in combinations(before, 2) if windows.intersection(pair)]
+        if first < len(order):
+            pairs += [(dim, order[first]) for dim in before] + [(order[first], dim) for dim in after]
+        for one, other in pairs:
+            inside = self.variables.slots[level].inside(one, other)
+            if not isinstance(inside, bool):
+                yield inside
+
+    @cached_property
+    def _indexing(self) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+        """Dimensions that move the tiles of a dataspace, those of windows apart."""
+        found = {}
+        for space in self._problem.dataspaces:
+            groups = rank_groups(space, self._problem.bound)
+            alone = frozenset(dim for group in groups for dim in group if len(group) == 1)
+            found[space.name] = alone, frozenset(dim for group in groups for dim in group) - alone
+        return found

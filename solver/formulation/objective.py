@@ -1,0 +1,532 @@
+"""What a mapping costs, as sums of table entries: a lower bound on the plain cost model for every mapping.
+
+A table belongs to one dataspace at one level, or to leakage. Each of its entries is a literal and what it
+costs. Words are counted as totals over all instances: those of a dataspace without windows are
+
+    words of the tensor * product over the dimensions that do not index it of different positions
+
+where the positions of such a dimension are those of the loops outside of where its reuse ends, and of the fanouts
+above the level that is read. docs/formulation.md derives this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+from model.architecture import BANDWIDTHS, StorageLevel
+from model.cost.counting import covered_words, tile_words
+from model.cost.prices import network_latency, paying_instances
+from model.extents import PERFECT
+from model.problem import Dataspace, Term
+from solver.cpsat import Literal
+from solver.formulation.constraints import rank_groups
+from solver.formulation.program import Choice, Number
+from solver.formulation.variables import Keepers, Variables
+
+Entry = tuple[Literal, Fraction]
+"""A literal, and what it costs where it holds."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Entries of which at most one holds, exactly one if it is complete; and whose costs they are."""
+
+    entries: tuple[Entry, ...]
+    complete: bool
+    level: int | None = None
+    dataspace: str = ""
+
+    @property
+    def base(self) -> Fraction:
+        """The least that the table costs."""
+        least = min((cost for _, cost in self.entries), default=Fraction(0))
+        return least if self.complete else min(least, Fraction(0))
+
+
+@dataclass(frozen=True)
+class Load:
+    """Time that a port of a memory takes, in cycles."""
+
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True)
+class Service:
+    """A level that serves what is inside with a dataspace: `asking` is a level, None for the arithmetic."""
+
+    level: int
+    asking: int | None
+
+
+class Reuse:
+    """How far out the loops above a level leave a tile in place.
+
+    Parameters
+    ----------
+    variables
+        Of the mapspace.
+    moving
+        Dimensions that move the whole tile: no loop outside of one over them leaves anything in place.
+    """
+
+    def __init__(self, variables: Variables, moving: frozenset[str]) -> None:
+        self._variables = variables
+        self._program = variables.program
+        self._moving = moving
+        self._inside: dict[tuple[int, str], Literal] = {}
+        self._ends: dict[tuple[int, str], list[tuple[int, Literal]]] = {}
+
+    def ends(self, level: int, dim: str) -> list[tuple[int, Literal]]:
+        """Where the reuse along a dimension may end: the outermost level whose loop is reused, and a literal.
+
+        The level itself stands for no reuse. Exactly one of the literals holds. Mappings may reuse more than
+        they claim; where it counts, the least cost is what a mapping that claims all of it has.
+        """
+        if (level, dim) not in self._ends:
+            slots = self._variables.slots
+            possible = [level, *(own for own in reversed(range(level)) if dim in slots[own].dims)]
+            choice = self._program.choice(possible, f"reuse{level}{dim}")
+            self._ends[level, dim] = list(choice.items())
+            if len(possible) > 1:
+                self._restrict(level, dim)
+        return self._ends[level, dim]
+
+    def _restrict(self, level: int, dim: str) -> None:
+        """Let reuse go on only inside of all loops that move the tile."""
+        ends = self._ends[level, dim]
+        for own, literal in ends[1:]:
+            self._program.model.add_implication(literal, self._inside_all(own, dim))
+        for between in reversed(range(level)):
+            beyond = [literal for own, literal in ends[1:] if own < between]
+            slot = self._variables.slots[between]
+            for other in slot.dims if beyond else ():
+                if other in self._moving:
+                    self._program.together_at_most_one([*beyond, slot.live(other)])
+
+    def _inside_all(self, level: int, dim: str) -> Literal:
+        """A literal that lets the loop over a dimension lie inside of all loops of the level that move the tile."""
+        if (level, dim) not in self._inside:
+            slot = self._variables.slots[level]
+            literal = self._inside[level, dim] = self._program.literal(f"in{level}{dim}")
+            self._program.imply(literal, [slot.innermost[own] for own in slot.dims if own not in self._moving])
+            for other in slot.dims:
+                if other in self._moving:
+                    slot.require_inside(literal, dim, other)
+        return self._inside[level, dim]
+
+
+class View:
+    """One dataspace: how its words follow from the variables.
+
+    Parameters
+    ----------
+    variables
+        Of the mapspace.
+    space
+        The dataspace.
+    """
+
+    def __init__(self, variables: Variables, space: Dataspace) -> None:
+        self.space = space
+        self._variables = variables
+        self._program = variables.program
+        self._bound = variables.mapspace.problem.bound
+        self._groups = rank_groups(space, self._bound)
+        indexing = {dim for group in self._groups for dim in group}
+        self._other = [dim for dim, bound in self._bound.items() if bound > 1 and dim not in indexing]
+        self._alone = [group[0] for group in self._groups if len(group) == 1]
+        self._windows = [group for group in self._groups if len(group) > 1]
+        self._reuse = Reuse(variables, frozenset(self._alone))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether tiles are parts of the tensor that do not overlap, and have no holes."""
+        return not self._windows and all(self._is_unit(dim) for dim in self._alone)
+
+    def _ranks(self, dims: Sequence[str]) -> Dataspace:
+        """The part of the dataspace that some dimensions index."""
+        ranks = (
+            tuple(term for term in rank if self._bound[term.dim] > 1)
+            for rank in self.space.ranks
+            if any(term.dim in dims for term in rank)
+        )
+        return Dataspace(self.space.name, tuple(ranks))
+
+    def _is_unit(self, dim: str) -> bool:
+        ranks = self._ranks([dim]).ranks
+        return len(ranks) == 1 and abs(ranks[0][0].coefficient) == 1
+
+    def _node(self, level: int | None) -> int:
+        """Position of a level, or of the arithmetic."""
+        return len(self._variables.architecture.nodes) if level is None else self._variables.positions[level]
+
+    # ----------------------------------------------------------------------- words
+
+    def words(self, asking: int | None, reader: int, each: bool = False) -> Choice[Number]:
+        """Words that a level delivers, at least.
+
+        Parameters
+        ----------
+        asking
+            The level inside that they are for, None for the arithmetic.
+        reader
+            Position of the node above which instances count one by one. Children of the fanouts between it and
+            the one that asks share what they have in common.
+        each
+            Whether to count the average of one instance above that node, or all of them together.
+        """
+        scope = _Scope(self, asking, reader, each)
+        parts = [scope.others(dim) for dim in self._other]
+        parts += [scope.alone(dim) for dim in self._alone]
+        parts += [scope.window(group) for group in self._windows]
+        return self._program.least_product(parts, f"words{self.space.name}{reader}")
+
+    def first_touches(self, reader: int, each: bool = False) -> Choice[Number]:
+        """Distinct words of a plain dataspace that instances above a node touch, all together or on average."""
+        scope = _Scope(self, None, reader, each)
+        parts = [scope.others(dim, touched=True) for dim in self._other]
+        return self._program.product([*parts, *(scope.alone(dim) for dim in self._alone)])
+
+
+class _Scope:
+    """The dimensions of one delivery, see `View.words`."""
+
+    def __init__(self, view: View, asking: int | None, reader: int, each: bool) -> None:
+        self._view = view
+        self._variables = view._variables
+        self._program = view._program
+        self._asking = asking
+        self._each = each
+        self._node = view._node(asking)
+        self._above = frozenset(node for node in self._variables.fanouts if node < reader)
+        between = frozenset(node for node in self._variables.fanouts if reader <= node < self._node)
+        fanouts = dict(zip(self._variables.fanouts, self._variables.architecture.fanouts, strict=True))
+        self._separate = frozenset(n for n in between if view.space.name in fanouts[n].no_multicast)
+        self._sharing = between - self._separate
+
+    def _storage(self, level: int | None) -> frozenset[int]:
+        """Positions of the levels outside of one."""
+        return frozenset(self._variables.positions[:level])
+
+    def _ends(self, dim: str) -> list[tuple[int | None, Literal]]:
+        """Where the reuse of a dimension ends."""
+        asking = self._asking
+        if asking is None or self._view.space.name in self._variables.level(asking).no_temporal_reuse:
+            return [(asking, self._program.true)]
+        return [*self._view._reuse.ends(asking, dim)]
+
+    def others(self, dim: str, touched: bool = False) -> Choice[Number]:
+        """Positions along a dimension that does not index the dataspace."""
+        chain = self._variables.chains[dim]
+        counted = frozenset() if self._each else self._above
+        if touched:
+            return self._program.mapped(chain.positions(counted), lambda own: own[0])
+        cases = []
+        for end, literal in self._ends(dim):
+            positions = chain.positions(self._storage(end) | self._separate | counted)
+            cases.append((literal, self._program.mapped(positions, lambda own: own[0])))
+        return self._program.either(cases, f"trips{dim}")
+
+    def alone(self, dim: str) -> Choice[Number]:
+        """Words along a dimension that shares no rank: its tiles do not overlap."""
+        chain = self._variables.chains[dim]
+        part = self._view._ranks([dim])
+        if self._view._is_unit(dim):
+            words = self._program.constant(chain.bound)
+        else:
+            tile = chain.extent(self._node)
+            words = self._program.mapped(tile, partial(_all_tiles, part, dim, chain.bound))
+        if not self._each:
+            return words
+        spread = chain.positions(self._above)
+        return self._program.combined(words, spread, lambda own, places: Fraction(own, places[0]))
+
+    def window(self, dims: tuple[str, ...]) -> Choice[Number]:
+        """Words along dimensions that share ranks, at least."""
+        part = self._view._ranks(dims)
+        kind = self._variables.mapspace.factors
+        if len(dims) != 2 or len(part.ranks) != 1 or kind != PERFECT:
+            return self._distinct(dims, part)
+        one, other = (self._turns(dim) for dim in dims)
+        coefficients = [abs(_coefficient(part.ranks[0], dim)) for dim in dims]
+        each = self._each
+
+        def words(a: _Turns, b: _Turns) -> Number:
+            outside = Fraction(a.outside * b.outside, a.above * b.above if each else 1)
+            return _union(coefficients, a, b) * max(1, a.shared + b.shared - 1) * outside
+
+        return self._program.combined(one, other, words)
+
+    def _distinct(self, dims: tuple[str, ...], part: Dataspace) -> Choice[Number]:
+        """Words that all tiles together have, the least that can be delivered."""
+        moves = [
+            (self._view._bound[dim], tuple(_coefficient(rank, dim) for rank in part.ranks)) for dim in dims
+        ]
+        words = self._program.constant(covered_words((1,) * len(part.ranks), moves))
+        if not self._each:
+            return words
+        for dim in dims:
+            spread = self._variables.chains[dim].positions(self._above)
+            words = self._program.combined(words, spread, lambda own, places: Fraction(own, places[0]))
+        return words
+
+    def _turns(self, dim: str) -> Choice[_Turns]:
+        """How the loops over a dimension of a window are split; perfect factors only."""
+        chain, end_node = self._variables.chains[dim], self._node
+        inner = frozenset(range(end_node, len(self._variables.architecture.nodes)))
+        bound = chain.bound
+
+        def turns(own: tuple[int, ...]) -> _Turns:
+            extent, reused, shared, above = own
+            return _Turns(extent, reused, shared, above, bound // (extent * reused * shared))
+
+        cases = []
+        for end, literal in self._ends(dim):
+            reused = self._storage(self._asking) - self._storage(end)
+            above = self._above if self._each else frozenset()
+            split = chain.positions(inner, reused, self._sharing, above)
+            cases.append((literal, self._program.mapped(split, turns)))
+        return self._program.either(cases)
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """Loops over one dimension of a window: the tile's extent, and iterations of the loops outside.
+
+    Parameters
+    ----------
+    extent
+        Of the tile.
+    reused, shared, above, outside
+        Iterations of the loops that leave a part in place, of the fanouts whose children share words, of
+        the fanouts above (1 if these count with the others), and of all that are outside.
+    """
+
+    extent: int
+    reused: int
+    shared: int
+    above: int
+    outside: int
+
+
+def _union(coefficients: Sequence[int], one: _Turns, other: _Turns) -> int:
+    """Words along a rank that tiles of two dimensions cover while their reused loops run, at least.
+
+    Tiles that only one of the dimensions moves overlap by what the window has beyond their distance. Sums of
+    two sets of numbers have at least as many elements as both sets together, less one.
+    """
+    a, b = coefficients
+    width_a, width_b = a * (one.extent - 1) + 1, b * (other.extent - 1) + 1
+    tile = width_a + width_b - 1
+    along_a = tile + (one.reused - 1) * min(tile, a * one.extent)
+    along_b = tile + (other.reused - 1) * min(tile, b * other.extent)
+    return max(along_a, along_b, one.reused * width_a + other.reused * width_b - 1)
+
+
+def _coefficient(rank: Sequence[Term], dim: str) -> int:
+    return sum(term.coefficient for term in rank if term.dim == dim)
+
+
+def _all_tiles(part: Dataspace, dim: str, bound: int, extent: int) -> int:
+    """Words of all tiles of an extent along a dimension that does not share its ranks."""
+    full, last = divmod(bound - 1, extent)
+    return full * tile_words(part, {dim: extent}) + tile_words(part, {dim: last + 1})
+
+
+class Costs:
+    """Energy and cycles of a mapping as tables.
+
+    Parameters
+    ----------
+    variables
+        Of the mapspace.
+    timed
+        Whether the time that ports take counts; else cycles are those of the arithmetic.
+    """
+
+    def __init__(self, variables: Variables, timed: bool) -> None:
+        self._variables = variables
+        self._program = variables.program
+        self._architecture = variables.architecture
+        self._problem = variables.mapspace.problem
+        self._views = {space.name: View(variables, space) for space in self._problem.dataspaces}
+        self.steps = self._steps()
+        self.energy = self._energy()
+        self.loads = tuple(self._all_loads()) if timed else ()
+
+    @property
+    def constant_energy(self) -> int:
+        """Energy of the arithmetic."""
+        return self._problem.computes * self._architecture.compute.energy
+
+    @property
+    def network_cycles(self) -> int:
+        """Cycles that every run takes on top."""
+        return network_latency(self._architecture)
+
+    def _steps(self) -> Choice[int]:
+        """Cycles of the arithmetic."""
+        parts = [
+            self._program.mapped(chain.positions(self._variables.positions), lambda own: own[0])
+            for chain in self._variables.chains.values()
+        ]
+        return self._program.product(parts, "steps")
+
+    # ---------------------------------------------------------------------- energy
+
+    def _energy(self) -> tuple[Table, ...]:
+        """Energy of all accesses and of leakage, at least; the arithmetic is left out."""
+        tables = [table for space in self._problem.dataspaces for table in self._accesses(space)]
+        tables += [self._leakage(level) for level in range(len(self._variables.positions))]
+        return tuple(table for table in tables if any(cost for _, cost in table.entries))
+
+    def _accesses(self, space: Dataspace) -> Iterator[Table]:
+        for service, gate in self._services(space):
+            yield from self._served(space, service, gate)
+        for level in range(1, len(self._variables.positions)):
+            yield from self._filled(space, level)
+
+    def _services(self, space: Dataspace) -> Iterator[tuple[Service, Literal]]:
+        """Yield who may serve whom, each with the literal for it."""
+        every = self._variables.keeping[space.name]
+        options = {
+            levels: tuple(self._chain_of_services(space, levels)) for levels in every.values
+        }
+        for service in dict.fromkeys(own for services in options.values() for own in services):
+            gate = self._program.holds(every, lambda levels, own=service: own in options[levels])
+            if gate is not None:
+                yield service, gate
+
+    def _chain_of_services(self, space: Dataspace, levels: Keepers) -> Iterator[Service]:
+        """Yield who serves whom from the arithmetic outwards; a level that passes its stream on asks for nothing."""
+        asking: int | None = None
+        for level in reversed(self._variables.in_effect(levels, space.name)):
+            yield Service(level, asking)
+            if space.name not in self._variables.level(level).no_coalesce:
+                asking = level
+
+    def _served(self, space: Dataspace, service: Service, gate: Literal) -> Iterator[Table]:
+        level, node = self._variables.level(service.level), self._variables.positions[service.level]
+        view, price = self._views[space.name], level.energy
+        words = view.words(service.asking, node)
+        if not space.read_write:
+            yield self._table(words, gate, self._price(space, service.level, price.read), service.level, space)
+            return
+        if space.name in level.no_coalesce:
+            every = price.read + price.fill + price.update
+            yield self._table(words, gate, self._price(space, service.level, every), service.level, space)
+            return
+        read = self._price(space, service.level, price.read)
+        update = self._price(space, service.level, price.update)
+        with_reads = space.name in level.rmw_first_update or view.is_plain
+        yield self._table(words, gate, update + (read if with_reads else 0), service.level, space)
+        if view.is_plain and space.name not in level.rmw_first_update and read:
+            yield self._table(view.first_touches(node), gate, -read, service.level, space)
+
+    def _filled(self, space: Dataspace, number: int) -> Iterator[Table]:
+        """What is filled from outside; the outermost level that holds a dataspace is not."""
+        level, node = self._variables.level(number), self._variables.positions[number]
+        gate = self._variables.keeps(space.name, lambda held: number in held[1:])
+        view, price = self._views[space.name], self._price(space, number, level.energy.fill)
+        if gate is None or not price or (space.read_write and space.name in level.no_coalesce):
+            return
+        subtracts = space.read_write and space.name not in level.rmw_first_update
+        if subtracts and not view.is_plain:
+            return
+        yield self._table(view.words(number, node), gate, price, number, space)
+        if subtracts:
+            yield self._table(view.first_touches(node), gate, -price, number, space)
+
+    def _price(self, space: Dataspace, number: int, price: int) -> Fraction:
+        """Energy per word of a full block, shared by as many instances of a cluster as may."""
+        level, node = self._variables.level(number), self._variables.positions[number]
+        packing = level.packing_of(space.name)
+        every = self._architecture.instances_above(node)
+        paying = Fraction(paying_instances(level, every, every), every)
+        return Fraction(price * packing.accesses_per_block, packing.block_size) * paying
+
+    def _table(
+        self, words: Choice[Number], gate: Literal, price: Fraction, level: int, space: Dataspace
+    ) -> Table:
+        given = self._program.given(words, gate)
+        entries = tuple((literal, price * own) for own, literal in given.items())
+        return Table(entries, gate is self._program.true, level, space.name)
+
+    def _leakage(self, number: int) -> Table:
+        """Leakage of the instances that are in use, or gated with them, in the steps of the arithmetic."""
+        level, node = self._variables.level(number), self._variables.positions[number]
+        leak, fanouts = level.energy.leak_per_cycle, [n for n in self._variables.fanouts if n < node]
+        if not leak:
+            return Table((), True)
+        used = fanouts if level.gating_fanouts is None else fanouts[: level.gating_fanouts]
+        gated = 1
+        for fanout in self._architecture.fanouts[len(used) : len(fanouts)]:
+            gated *= fanout.size
+        counted = frozenset((*self._variables.positions, *used))
+        parts = [
+            self._program.mapped(chain.positions(counted), lambda own: own[0])
+            for chain in self._variables.chains.values()
+        ]
+        total = self._program.least_product(parts, f"leak{number}")
+        return self._table_of(total, Fraction(leak * gated))
+
+    def _table_of(self, choice: Choice[Number], price: Fraction) -> Table:
+        return Table(tuple((literal, price * own) for own, literal in choice.items()), True)
+
+    # ---------------------------------------------------------------------- cycles
+
+    def _all_loads(self) -> Iterator[Load]:
+        """Yield the time that each limited port takes, at least."""
+        for number in range(len(self._variables.positions)):
+            yield from self._loads(number, self._variables.level(number))
+
+    def _loads(self, number: int, level: StorageLevel) -> Iterator[Load]:
+        for kind in BANDWIDTHS:
+            rate = level.bandwidth(kind)
+            if rate is None:
+                continue
+            counts = (kind != "write_bandwidth", kind != "read_bandwidth")
+            tables = [
+                table
+                for space in self._problem.dataspaces
+                for table in self._transfers(space, number, counts, level.scale(space.name) / rate)
+            ]
+            yield Load(tuple(tables))
+
+    def _transfers(
+        self, space: Dataspace, number: int, counts: tuple[bool, bool], time: Fraction
+    ) -> Iterator[Table]:
+        """Times of reads and writes of one instance, on average; the busiest one takes no less."""
+        level, node = self._variables.level(number), self._variables.positions[number]
+        view, name = self._views[space.name], space.name
+        reads, writes = counts
+        counts_firsts = space.read_write and name not in level.rmw_first_update | level.no_coalesce
+        for service, gate in self._services(space):
+            if service.level != number:
+                continue
+            times = _times(space, level, view.is_plain or not counts_firsts, reads, writes)
+            if times:
+                yield self._table(view.words(service.asking, node, each=True), gate, times * time, number, space)
+            if counts_firsts and view.is_plain and reads:
+                yield self._table(view.first_touches(node, each=True), gate, -time, number, space)
+        filled = self._variables.keeps(name, lambda held: number in held[1:])
+        passes = space.read_write and name in level.no_coalesce
+        if filled is None or not writes or passes or (counts_firsts and not view.is_plain):
+            return
+        yield self._table(view.words(number, node, each=True), filled, time, number, space)
+        if counts_firsts:
+            yield self._table(view.first_touches(node, each=True), filled, -time, number, space)
+
+
+def _times(space: Dataspace, level: StorageLevel, reads_known: bool, reads: bool, writes: bool) -> int:
+    """How often a word that is served counts for a port; reads of outputs only where first touches are known."""
+    if not space.read_write:
+        return int(reads)
+    if space.name in level.no_coalesce:
+        return int(reads) + 2 * int(writes)
+    return int(reads and reads_known) + int(writes)
+
+
