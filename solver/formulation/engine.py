@@ -255,13 +255,13 @@ class _Search:
         if outcome.is_infeasible:
             return None
         lower = math.ceil(scale.value(outcome.bound))
+        priced = [(candidate, run.price(candidate, self._objective)) for candidate in candidates]
+        formulation.tighten(priced)
         for candidate in candidates:
-            evaluation = run.price(candidate, self._objective)
-            formulation.tighten(candidate, evaluation)
             formulation.exclude(candidate)
         if not outcome.is_proven:
             self._slice_s *= GROWTH
-        elif lower > self._minimised(evaluation):
+        elif lower > self._minimised(priced[-1][1]):
             raise ModelError("a mapping costs less than the tables of the formulation say")
         return max(bound, lower)
 

@@ -108,7 +108,6 @@ class Formulation:
     mapspace: Mapspace
     timed: bool = True
     cuts: list[Table] = field(default_factory=list)
-    delays: list[Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Build the program."""
@@ -204,7 +203,7 @@ class Formulation:
         network = self.costs.network_cycles
         steps = Table(tuple((x, Fraction(own)) for own, x in self.costs.steps.items()), True)
         if not self.costs.loads:
-            scale = self.scaled([steps, *self.delays], network, most)
+            scale = self.scaled([steps], network, most)
             self.program.model.minimize(self.program.sum_of(scale.literals, scale.weights))
             return scale
         room = None if most is None else most - network
@@ -214,10 +213,8 @@ class Formulation:
         cycles = self.program.model.new_int_var(0, math.ceil(longest / quantum), "cycles")
         for port in ports:
             self._bound_port(port, cycles, quantum)
-        late = self.scaled(self.delays, 0, None)
-        weights = [math.floor(own * late.quantum / quantum) for own in late.weights]
-        self.program.model.minimize(self.program.sum_of([cycles, *late.literals], [1, *weights]))
-        return Scaled((cycles, *late.literals), (1, *weights), Fraction(network), Fraction(quantum))
+        self.program.model.minimize(cycles)
+        return Scaled((cycles,), (1,), Fraction(network), Fraction(quantum))
 
     def _bound_port(self, port: Scaled, cycles: Literal, quantum: int) -> None:
         """Let the cycles be at least the time of a port; in fractions of a cycle where these fit."""
@@ -284,8 +281,6 @@ class Formulation:
         for load in self.costs.loads:
             entries = (own for table in load.tables for own in table.entries)
             busy = max(busy, sum((cost for literal, cost in entries if answer.holds(literal)), Fraction(0)))
-        delays = (own for table in self.delays for own in table.entries)
-        busy += sum((cost for literal, cost in delays if answer.holds(literal)), Fraction(0))
         return math.ceil(busy) + self.costs.network_cycles
 
     def _mapping(
@@ -322,37 +317,37 @@ class Formulation:
 
     # -------------------------------------------------------------------- tightening
 
-    def tighten(self, candidate: Candidate, evaluation: Evaluation) -> None:
-        """Let the objectives say of a mapping what it costs, and of those that have a part in common with it.
+    def tighten(self, priced: Iterable[tuple[Candidate, Evaluation]]) -> None:
+        """Let the objective say what parts of mappings cost that were found in one solve.
 
-        What a dataspace costs at a level depends on the loops outside of the next level that keeps it alone: an
-        entry for these holds for all mappings that share them.
+        What a dataspace costs at a level depends on what is kept of it, and on the loops outside of the next
+        level that keeps it: an entry for these holds for all mappings that share them.
         """
-        missing = evaluation.energy - candidate.energy
-        for (level, name), known in candidate.by_site.items():
-            held = candidate.kept[name][0]
-            cost = next(
-                (own.energy for own in evaluation.levels[level].dataspaces if own.dataspace == name), 0
-            )
-            if level in held and cost > known:
-                self.cuts.append(self._entry(self._part(candidate, level, name), cost - known, level, name))
-                missing -= cost - known
-        if missing > 0:
-            self.cuts.append(self._entry(self._whole(candidate), missing))
-        late = evaluation.cycles - candidate.cycles
-        if late > 0:
-            self.delays.append(self._entry(self._whole(candidate), Fraction(late)))
+        added: set[tuple[Site, frozenset[int]]] = set()
+        for candidate, evaluation in priced:
+            for site, cost in self._understated(candidate, evaluation):
+                parts = self._part(candidate, *site)
+                key = site, frozenset(literal.index for literal in parts)
+                if key not in added:
+                    added.add(key)
+                    self.cuts.append(self._entry(parts, cost, *site))
+
+    def _understated(self, candidate: Candidate, evaluation: Evaluation) -> Iterator[tuple[Site, Fraction]]:
+        """Yield by how much each dataspace costs more at a level than its tables say."""
+        for (number, name), known in candidate.by_site.items():
+            own = [space for space in evaluation.levels[number].dataspaces if space.dataspace == name]
+            if own and own[0].energy > known:
+                yield (number, name), own[0].energy - known
 
     def exclude(self, candidate: Candidate) -> None:
         """Exclude a mapping; arrangements that cost the same stay."""
         self.program.model.add_bool_or([literal.negated() for literal in self._whole(candidate)])
 
-    def _entry(
-        self, parts: Iterable[Literal], cost: Fraction | int, level: int | None = None, dataspace: str = ""
-    ) -> Table:
+    def _entry(self, parts: Iterable[Literal], cost: Fraction, level: int, dataspace: str) -> Table:
+        """A cost where all parts hold."""
         literal = self.program.literal(f"cut{len(self.cuts)}")
         self.program.model.add_bool_or([literal, *(part.negated() for part in parts)])
-        return Table(((literal, Fraction(cost)),), False, level, dataspace)
+        return Table(((literal, cost),), False, level, dataspace)
 
     def _part(self, candidate: Candidate, level: int, name: str) -> list[Literal]:
         """Literals on which the cost of a dataspace at a level depends."""
