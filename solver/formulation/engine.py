@@ -124,18 +124,21 @@ class _Run:
         """Find the best mapping within the limits; return its bound, None if there is no mapping at all."""
         if self._clock.stop():
             return 0
+        search = self._formulated(objective)
+        if search is None and self._best is not None:
+            raise ModelError("the formulation excludes a mapping that is allowed")
+        return None if search is None else search.bound()
+
+    def _formulated(self, objective: str) -> _Search | None:
+        """The search within the limits; None if nothing is allowed."""
+        timed = objective != ENERGY or any(name != ENERGY for name, _ in self._limits)
         try:
-            timed = objective != ENERGY or any(name != ENERGY for name, _ in self._limits)
             formulation = Formulation(self._mapspace, timed)
             for name, most in self._limits:
                 self._limit(formulation, name, most)
-            search = _Search(self, formulation, objective)
-            bound = search.product() if objective == EDP else search.least()
         except EmptyProgramError:
-            bound = None
-        if bound is None and self._best is not None:
-            raise ModelError("the formulation excludes a mapping that is allowed")
-        return bound
+            return None
+        return _Search(self, formulation, objective)
 
     @staticmethod
     def _limit(formulation: Formulation, objective: str, most: int) -> None:
@@ -203,8 +206,15 @@ class _Search:
         value = self._value()
         return None if value is None else value - 1
 
-    def least(self) -> int | None:
-        """Minimise energy or cycles; return the bound, None if there is no mapping."""
+    def bound(self) -> int | None:
+        """Search until nothing is left or the time is over; return the bound, None if there is no mapping."""
+        try:
+            return self._product() if self._objective == EDP else self._least()
+        except EmptyProgramError:  # nothing is better than the incumbent
+            return self._value()
+
+    def _least(self) -> int | None:
+        """Minimise energy or cycles."""
         minimise = (
             self._formulation.minimise_energy
             if self._objective == ENERGY
@@ -221,7 +231,7 @@ class _Search:
             if self._run.stop():
                 return bound
 
-    def product(self) -> int | None:
+    def _product(self) -> int | None:
         """Minimise energy times cycles: the least energy under falling limits on the cycles.
 
         Once no mapping within the limit takes less than E, one that improves on the product U takes at most

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -16,7 +16,7 @@ from model.mapspace import EXACT, Mapspace
 from solver.cpsat import Answer, Expression, Literal, Outcome, Settings
 from solver.formulation.constraints import Constraints, rank_groups
 from solver.formulation.objective import Costs, Table
-from solver.formulation.program import whole_multiple
+from solver.formulation.program import EmptyProgramError, whole_multiple
 from solver.formulation.variables import Variables
 from solver.result import StopCallback
 
@@ -127,25 +127,34 @@ class Formulation:
         most: Fraction | int | None,
         largest: int = LARGEST_TOTAL,
     ) -> Scaled:
-        """Return a sum of tables in quanta; entries that alone exceed `most` are excluded from the program."""
-        total = Fraction(base) + sum((table.base for table in tables), Fraction(0))
-        window = None if most is None else most - total
-        entries: list[tuple[Literal, Fraction]] = []
-        for table in tables:
-            floor = table.base
-            entries += [(literal, cost - floor) for literal, cost in table.entries]
-        if window is not None:
-            self.program.forbid(literal for literal, cost in entries if cost > window)
-            entries = [(literal, cost) for literal, cost in entries if cost <= window]
-        weights = [cost for _, cost in entries]
-        unit = whole_multiple(weights)
-        quantum = max(unit, Fraction(math.ceil(sum(weights) / largest)))
+        """Return a sum of tables in quanta; entries that alone exceed `most` are excluded from the program.
+
+        Raises
+        ------
+        EmptyProgramError
+            Nothing costs so little.
+        """
+        if most is not None:
+            window = most - base - sum(table.least for table in tables)
+            tables = [self._within(table, window) for table in tables]
+        total = Fraction(base) + sum(table.base for table in tables)
+        entries = [(literal, cost - table.base) for table in tables for literal, cost in table.entries]
+        costs = [cost for _, cost in entries]
+        quantum = max(whole_multiple(costs), Fraction(math.ceil(sum(map(abs, costs)) / largest)))
         return Scaled(
             tuple(literal for literal, _ in entries),
-            tuple(math.floor(cost / quantum) for cost in weights),
+            tuple(math.floor(cost / quantum) for cost in costs),
             total,
             quantum,
         )
+
+    def _within(self, table: Table, window: Fraction) -> Table:
+        """A table without the entries that cost more than `window` above its least; these are excluded."""
+        if window < 0:
+            raise EmptyProgramError("costs")
+        most = table.least + window
+        self.program.forbid(literal for literal, cost in table.entries if cost > most)
+        return replace(table, entries=tuple(own for own in table.entries if own[1] <= most))
 
     @property
     def energy_tables(self) -> list[Table]:
@@ -157,20 +166,22 @@ class Formulation:
         scale = self.scaled(self.energy_tables, self.costs.constant_energy, most)
         total = self.program.sum_of(scale.literals, scale.weights)
         if most is not None:
-            self._at_most(total, scale.quanta(most))
+            self._at_most(scale, most)
         self.program.model.minimize(total)
         return scale
 
-    def _at_most(self, total: Expression, most: int) -> None:
-        if most < 0:
-            self.program.model.add_bool_or([])
-        elif most < LARGEST_TOTAL:
-            self.program.model.add(total <= most)
+    def _at_most(self, scale: Scaled, most: int) -> None:
+        """Let a sum be at most so much."""
+        total, room = self.program.sum_of(scale.literals, scale.weights), scale.quanta(most)
+        if abs(room) <= LARGEST_TOTAL:
+            self.program.model.add(total <= room)
+        elif room < 0:
+            raise EmptyProgramError("costs")
 
     def limit_energy(self, most: int) -> None:
         """Let no mapping take more energy."""
         scale = self.scaled(self.energy_tables, self.costs.constant_energy, most)
-        self._at_most(self.program.sum_of(scale.literals, scale.weights), scale.quanta(most))
+        self._at_most(scale, most)
 
     def limit_cycles(self, most: int) -> None:
         """Let no mapping take more cycles."""
@@ -178,7 +189,7 @@ class Formulation:
         self.program.forbid(literal for steps, literal in self.costs.steps.items() if steps > room)
         for load in self.costs.loads:
             scale = self.scaled(load.tables, 0, room)
-            self._at_most(self.program.sum_of(scale.literals, scale.weights), scale.quanta(room))
+            self._at_most(scale, room)
 
     def limit_product(self, most: int) -> None:
         """Let energy times cycles of no mapping be above `most`, as far as the tables know."""
@@ -187,7 +198,7 @@ class Formulation:
         scale = self.scaled(self.energy_tables, self.costs.constant_energy, None, largest)
         rooms = [scale.quanta(Fraction(most, max(1, own + network))) for own in steps.values]
         self.program.forbid(x for room, x in zip(rooms, steps.literals, strict=True) if room < 0)
-        limits = [-min(max(0, room), sum(scale.weights)) for room in rooms]
+        limits = [-min(max(0, room), sum(map(abs, scale.weights))) for room in rooms]
         total = self.program.sum_of([*scale.literals, *steps.literals], [*scale.weights, *limits])
         self.program.model.add(total <= 0)
 
@@ -208,7 +219,7 @@ class Formulation:
             return scale
         room = None if most is None else most - network
         ports = [self.scaled(tables, 0, room) for tables in ([steps], *(own.tables for own in self.costs.loads))]
-        longest = max(port.value(sum(port.weights)) for port in ports)
+        longest = max(port.value(sum(max(0, own) for own in port.weights)) for port in ports)
         quantum = max(1, math.ceil(longest / LARGEST_TOTAL))
         cycles = self.program.model.new_int_var(0, math.ceil(longest / quantum), "cycles")
         for port in ports:
@@ -219,7 +230,8 @@ class Formulation:
     def _bound_port(self, port: Scaled, cycles: Literal, quantum: int) -> None:
         """Let the cycles be at least the time of a port; in fractions of a cycle where these fit."""
         unit = whole_multiple([port.quantum, port.base, Fraction(1)])
-        is_exact = quantum == 1 and port.value(sum(port.weights)) + abs(port.base) <= unit * LARGEST_TOTAL
+        reach = port.quantum * sum(map(abs, port.weights)) + abs(port.base)
+        is_exact = quantum == 1 and reach <= unit * LARGEST_TOTAL
         if not is_exact:
             unit = Fraction(quantum)
         weights = [math.floor(own * port.quantum / unit) for own in port.weights]

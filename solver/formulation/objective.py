@@ -40,10 +40,15 @@ class Table:
     dataspace: str = ""
 
     @property
-    def base(self) -> Fraction:
+    def least(self) -> Fraction:
         """The least that the table costs."""
         least = min((cost for _, cost in self.entries), default=Fraction(0))
         return least if self.complete else min(least, Fraction(0))
+
+    @property
+    def base(self) -> Fraction:
+        """What the table costs in any case."""
+        return self.least if self.complete else Fraction(0)
 
 
 @dataclass(frozen=True)
