@@ -11,7 +11,7 @@ above the level that is read. docs/formulation.md derives this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -25,6 +25,9 @@ from solver.cpsat import Literal
 from solver.formulation.constraints import rank_groups
 from solver.formulation.program import Choice, Number
 from solver.formulation.variables import Keepers, Variables
+
+WHOLE, BACK, ACROSS = "whole", "back", "across"
+"""How the reuse along a window is repeated, see `View.sweep`."""
 
 Entry = tuple[Literal, Fraction]
 """A literal, and what it costs where it holds."""
@@ -67,14 +70,14 @@ class Service:
 
 
 class Reuse:
-    """How far out the loops above a level leave a tile in place.
+    """How far out the loops above a level leave a part of a tile in place.
 
     Parameters
     ----------
     variables
         Of the mapspace.
     moving
-        Dimensions that move the whole tile: no loop outside of one over them leaves anything in place.
+        Dimensions that move the tile elsewhere: no loop outside of one over them leaves the part in place.
     """
 
     def __init__(self, variables: Variables, moving: frozenset[str]) -> None:
@@ -95,32 +98,36 @@ class Reuse:
             possible = [level, *(own for own in reversed(range(level)) if dim in slots[own].dims)]
             choice = self._program.choice(possible, f"reuse{level}{dim}")
             self._ends[level, dim] = list(choice.items())
-            if len(possible) > 1:
-                self._restrict(level, dim)
+            for own, literal in self._ends[level, dim][1:]:
+                self._program.model.add_implication(literal, self.inside(own, dim))
+            self._stop([own for own in self._ends[level, dim] if own[0] < level], level)
         return self._ends[level, dim]
 
-    def _restrict(self, level: int, dim: str) -> None:
-        """Let reuse go on only inside of all loops that move the tile."""
-        ends = self._ends[level, dim]
-        for own, literal in ends[1:]:
-            self._program.model.add_implication(literal, self._inside_all(own, dim))
-        for between in reversed(range(level)):
-            beyond = [literal for own, literal in ends[1:] if own < between]
+    def _stop(self, ends: Sequence[tuple[int, Literal]], level: int) -> None:
+        """Let reuse go on beyond a level only if it has no loops that move the tile."""
+        for between in range(level):
+            beyond = [literal for own, literal in ends if own < between]
             slot = self._variables.slots[between]
-            for other in slot.dims if beyond else ():
-                if other in self._moving:
-                    self._program.together_at_most_one([*beyond, slot.live(other)])
+            for other in self._moving.intersection(slot.dims) if beyond else ():
+                self._program.model.add_at_most_one([*beyond, slot.live(other)])
 
-    def _inside_all(self, level: int, dim: str) -> Literal:
-        """A literal that lets the loop over a dimension lie inside of all loops of the level that move the tile."""
+    def inside(self, level: int, dim: str) -> Literal:
+        """A literal that lets a loop of the level lie inside of all its loops that move the tile."""
         if (level, dim) not in self._inside:
             slot = self._variables.slots[level]
             literal = self._inside[level, dim] = self._program.literal(f"in{level}{dim}")
             self._program.imply(literal, [slot.innermost[own] for own in slot.dims if own not in self._moving])
-            for other in slot.dims:
-                if other in self._moving:
-                    slot.require_inside(literal, dim, other)
+            for other in sorted(self._moving.intersection(slot.dims)):
+                slot.require_inside(literal, dim, other)
         return self._inside[level, dim]
+
+    def reached(self, level: int, own: int, dim: str) -> Literal:
+        """A new literal that asks for a loop of a level outside before anything has moved the tile away."""
+        literal = self._program.literal(f"reached{level}{own}{dim}")
+        self._program.model.add_implication(literal, self.inside(own, dim))
+        self._program.model.add_implication(literal, self._variables.slots[own].live(dim))
+        self._stop([(own, literal)], level)
+        return literal
 
 
 class View:
@@ -141,10 +148,14 @@ class View:
         self._bound = variables.mapspace.problem.bound
         self._groups = rank_groups(space, self._bound)
         indexing = {dim for group in self._groups for dim in group}
+        self._indexing = frozenset(indexing)
         self._other = [dim for dim, bound in self._bound.items() if bound > 1 and dim not in indexing]
         self._alone = [group[0] for group in self._groups if len(group) == 1]
         self._windows = [group for group in self._groups if len(group) > 1]
-        self._reuse = Reuse(variables, frozenset(self._alone))
+        self._at_all = Reuse(variables, self._indexing)
+        self._in_part = {group: Reuse(variables, self._indexing.difference(group)) for group in self._windows}
+        self._until_moved = Reuse(variables, frozenset(self._alone))
+        self._sweeps: dict[tuple[int, tuple[str, ...]], Choice[str]] = {}
 
     @property
     def is_plain(self) -> bool:
@@ -167,6 +178,45 @@ class View:
     def _node(self, level: int | None) -> int:
         """Position of a level, or of the arithmetic."""
         return len(self._variables.architecture.nodes) if level is None else self._variables.positions[level]
+
+    def ends(self, level: int, dim: str) -> list[tuple[int, Literal]]:
+        """Where reuse along a dimension ends, see `Reuse.ends`.
+
+        Loops over other dimensions leave all of a tile in place, those of a window a part of it.
+        """
+        return self._reuse(dim).ends(level, dim)
+
+    def _reuse(self, dim: str) -> Reuse:
+        return next((self._in_part[group] for group in self._windows if dim in group), self._at_all)
+
+    def sweep(self, level: int, group: tuple[str, ...]) -> Choice[str]:
+        """How the reuse along a window is repeated, until a loop moves the tile where nothing of it is left.
+
+        `WHOLE` if there is no loop between, `BACK` if loops over other dimensions let the window go back to its
+        start, `ACROSS` if such a loop is over a dimension of the window itself.
+        """
+        if (level, group) not in self._sweeps:
+            choice = self._program.choice((WHOLE, BACK, ACROSS), f"sweep{level}")
+            self._sweeps[level, group] = choice
+            others = [dim for dim in (*self._other, *self._indexing) if dim not in self._alone]
+            for kind, dims in ((BACK, [d for d in others if d not in group]), (ACROSS, list(group))):
+                loops = [own for dim in sorted(dims) for own in self._between(level, group, dim)]
+                self._program.imply(choice.literals[choice.values.index(kind)], loops)
+        return self._sweeps[level, group]
+
+    def _between(self, level: int, group: tuple[str, ...], dim: str) -> Iterator[Literal]:
+        """Yield literals for loops over a dimension that are outside of reused loops of a window."""
+        for own in range(level):
+            if dim not in self._variables.slots[own].dims:
+                continue
+            literal = self._until_moved.reached(level, own, dim)
+            claimed = [claim for end, claim in self.ends(level, dim) if end <= own]
+            self._program.model.add_at_most_one([literal, *claimed])
+            self._program.imply(
+                literal,
+                [claim for part in group for end, claim in self.ends(level, part) if end < level and end >= own],
+            )
+            yield literal
 
     # ----------------------------------------------------------------------- words
 
@@ -221,7 +271,7 @@ class _Scope:
         asking = self._asking
         if asking is None or self._view.space.name in self._variables.level(asking).no_temporal_reuse:
             return [(asking, self._program.true)]
-        return [*self._view._reuse.ends(asking, dim)]
+        return [*self._view.ends(asking, dim)]
 
     def others(self, dim: str, touched: bool = False) -> Choice[Number]:
         """Positions along a dimension that does not index the dataspace."""
@@ -253,24 +303,22 @@ class _Scope:
         """Words along dimensions that share ranks, at least."""
         part = self._view._ranks(dims)
         kind = self._variables.mapspace.factors
-        if len(dims) != 2 or len(part.ranks) != 1 or kind != PERFECT:
+        signs = {term.coefficient > 0 for rank in part.ranks for term in rank}
+        if len(dims) != 2 or len(part.ranks) != 1 or len(signs) != 1 or kind != PERFECT:
             return self._distinct(dims, part)
         one, other = (self._turns(dim) for dim in dims)
         coefficients = [abs(_coefficient(part.ranks[0], dim)) for dim in dims]
-        each = self._each
-
-        def words(a: _Turns, b: _Turns) -> Number:
-            outside = Fraction(a.outside * b.outside, a.above * b.above if each else 1)
-            return _union(coefficients, a, b) * max(1, a.shared + b.shared - 1) * outside
-
-        return self._program.combined(one, other, words)
+        joint = self._program.combined(one, other, lambda a, b: (a, b))
+        reuses = any(own.reused > 1 for pair in joint.values for own in pair)
+        sweep = self._view.sweep(self._asking or 0, dims) if reuses else self._program.constant(WHOLE)
+        distinct = _distinct_words(part, self._view._bound)
+        return self._program.combined(
+            joint, sweep, lambda pair, kind: _window_words(coefficients, *pair, kind, self._each, distinct)
+        )
 
     def _distinct(self, dims: tuple[str, ...], part: Dataspace) -> Choice[Number]:
         """Words that all tiles together have, the least that can be delivered."""
-        moves = [
-            (self._view._bound[dim], tuple(_coefficient(rank, dim) for rank in part.ranks)) for dim in dims
-        ]
-        words = self._program.constant(covered_words((1,) * len(part.ranks), moves))
+        words = self._program.constant(_distinct_words(part, self._view._bound))
         if not self._each:
             return words
         for dim in dims:
@@ -317,18 +365,46 @@ class _Turns:
     outside: int
 
 
-def _union(coefficients: Sequence[int], one: _Turns, other: _Turns) -> int:
-    """Words along a rank that tiles of two dimensions cover while their reused loops run, at least.
+def _distinct_words(part: Dataspace, bound: Mapping[str, int]) -> int:
+    """Words along some ranks that there are."""
+    moves = [(bound[dim], tuple(_coefficient(rank, dim) for rank in part.ranks)) for dim in part.dims]
+    return covered_words((1,) * len(part.ranks), moves)
+
+
+def _window_words(
+    coefficients: Sequence[int], one: _Turns, other: _Turns, sweep: str, each: bool, distinct: int
+) -> Number:
+    """Words along a window that are delivered, at least, all of them once; docs/formulation.md, "Windows"."""
+    extents, reused = (one.extent, other.extent), (one.reused, other.reused)
+    children = max(1, one.shared + other.shared - 1)
+    words = covered_window(coefficients, extents, reused, sweep) * children * one.outside * other.outside
+    return Fraction(max(words, distinct), one.above * other.above) if each else max(words, distinct)
+
+
+def covered_window(
+    coefficients: Sequence[int], extents: Sequence[int], reused: Sequence[int], sweep: str = WHOLE
+) -> int:
+    """Words along a rank of two dimensions that one sweep of the reused loops brings, at least.
 
     Tiles that only one of the dimensions moves overlap by what the window has beyond their distance. Sums of
     two sets of numbers have at least as many elements as both sets together, less one.
+
+    Parameters
+    ----------
+    coefficients, extents, reused
+        Of both dimensions: positive coefficients, the tile's extents, iterations of the reused loops.
+    sweep
+        Out of `WHOLE`, `BACK` and `ACROSS`: what is left of a tile from one sweep to the next.
     """
-    a, b = coefficients
-    width_a, width_b = a * (one.extent - 1) + 1, b * (other.extent - 1) + 1
-    tile = width_a + width_b - 1
-    along_a = tile + (one.reused - 1) * min(tile, a * one.extent)
-    along_b = tile + (other.reused - 1) * min(tile, b * other.extent)
-    return max(along_a, along_b, one.reused * width_a + other.reused * width_b - 1)
+    widths = [own * (extent - 1) + 1 for own, extent in zip(coefficients, extents, strict=True)]
+    steps = [own * extent for own, extent in zip(coefficients, extents, strict=True)]
+    tile = sum(widths) - 1
+    alone = (tile + (turns - 1) * min(tile, step) for turns, step in zip(reused, steps, strict=True))
+    words = max(*alone, sum(turns * width for turns, width in zip(reused, widths, strict=True)) - 1)
+    moved = [step for turns, step in zip(reused, steps, strict=True) if turns > 1]
+    if not moved or sweep == WHOLE:
+        return words
+    return words - tile + (min(tile, *moved) if sweep == BACK else 0)
 
 
 def _coefficient(rank: Sequence[Term], dim: str) -> int:
