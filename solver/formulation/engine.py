@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from model.cost import Evaluation, evaluate_in
@@ -13,6 +14,9 @@ from model.objective import EDP, ENERGY, LATENCY
 from solver.cpsat import ModelError, Settings
 from solver.formulation.model import Candidate, Formulation, Scaled, check_formulated
 from solver.formulation.program import EmptyProgramError
+from solver.heuristics.interface import Budget, BudgetSpent, MapperError
+from solver.heuristics.local_search import GreedyDescent
+from solver.heuristics.pricing import Pricing
 from solver.result import (
     Clock,
     Options,
@@ -26,10 +30,15 @@ from solver.result import (
     Termination,
 )
 
-FIRST_SLICE_S = 1.0
-"""CP-SAT's deterministic seconds of a first attempt; each that proves nothing is followed by a longer one."""
+FIRST_SLICE_S = 0.25
+"""CP-SAT's deterministic seconds of a first attempt."""
 
-GROWTH = 1.5
+GROWTH = 2
+"""How much longer an attempt is than one that proved nothing."""
+
+DESCENTS = 4
+HEURISTIC_S = 1.0
+"""Seconds for a heuristic where the first attempt proves nothing, a tenth of the time limit at most."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,7 @@ class _Run:
         self._statistics = Statistics()
         self._limits: list[tuple[str, int]] = []
         self._best: _Best | None = None
+        self._tried = False
 
     def minimise(self) -> Result:
         """Minimise the objectives lexicographically."""
@@ -151,13 +161,29 @@ class _Run:
 
     def price(self, candidate: Candidate, objective: str) -> Evaluation:
         """Price a mapping, which becomes the incumbent if it is the best within all limits."""
-        evaluation = evaluate_in(self._mapspace, candidate.mapping)
+        return self._price(candidate.mapping, objective)
+
+    def _price(self, mapping: Mapping, objective: str) -> Evaluation:
+        evaluation = evaluate_in(self._mapspace, mapping)
         self._statistics.mappings_priced += 1
         allowed = evaluation.valid and all(evaluation.value(name) <= most for name, most in self._limits)
         best = self._best
         if allowed and (best is None or evaluation.value(objective) < best.evaluation.value(objective)):
-            self._best = _Best(candidate.mapping, evaluation)
+            self._best = _Best(mapping, evaluation)
         return evaluation
+
+    def try_heuristic(self, objective: str) -> None:
+        """Look for a mapping with a heuristic, once."""
+        if self._tried or self._limits:
+            return
+        self._tried = True
+        left_s = self._clock.left_s
+        budget = Budget(seconds=HEURISTIC_S if left_s is None else min(HEURISTIC_S, left_s / 10))
+        pricing = Pricing(self._mapspace, (objective,), budget, self._options.seed, self._clock.stop)
+        with suppress(MapperError, BudgetSpent):
+            GreedyDescent(descents=DESCENTS).find_mapping(self._mapspace, pricing)
+        if pricing.best is not None:
+            self._price(pricing.best.mapping, objective)
 
     @property
     def best(self) -> _Best | None:
@@ -270,6 +296,7 @@ class _Search:
         for candidate in candidates:
             formulation.exclude(candidate)
         if not outcome.is_proven:
+            run.try_heuristic(self._objective)
             self._slice_s *= GROWTH
         elif lower > self._minimised(priced[-1][1]):
             raise ModelError("a mapping costs less than the tables of the formulation say")

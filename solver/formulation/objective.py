@@ -156,6 +156,7 @@ class View:
         self._in_part = {group: Reuse(variables, self._indexing.difference(group)) for group in self._windows}
         self._until_moved = Reuse(variables, frozenset(self._alone))
         self._sweeps: dict[tuple[int, tuple[str, ...]], Choice[str]] = {}
+        self._ends: dict[tuple[int, str], list[tuple[int, Literal]]] = {}
 
     @property
     def is_plain(self) -> bool:
@@ -184,10 +185,27 @@ class View:
 
         Loops over other dimensions leave all of a tile in place, those of a window a part of it.
         """
-        return self._reuse(dim).ends(level, dim)
+        if (level, dim) not in self._ends:
+            group = next((own for own in self._windows if dim in own), None)
+            reuse = self._at_all if group is None else self._in_part[group]
+            self._ends[level, dim] = reuse.ends(level, dim)
+            if group is not None:
+                self._end_at_repeats(level, dim)
+        return self._ends[level, dim]
 
-    def _reuse(self, dim: str) -> Reuse:
-        return next((self._in_part[group] for group in self._windows if dim in group), self._at_all)
+    def _end_at_repeats(self, level: int, dim: str) -> None:
+        """Let reuse along a window go on only inside of loops that repeat what was swept."""
+        for end, literal in self._ends[level, dim][1:]:
+            loops = ((own, other) for own in range(end, level) for other in self._other)
+            for own, other in loops:
+                slot = self._variables.slots[own]
+                if other not in slot.dims:
+                    continue
+                free = [claim for last, claim in self.ends(level, other) if last <= own]
+                if own == end:
+                    slot.require_inside(literal, dim, other, free)
+                else:
+                    self._program.imply(literal, [slot.live(other).negated(), *free])
 
     def sweep(self, level: int, group: tuple[str, ...]) -> Choice[str]:
         """How the reuse along a window is repeated, until a loop moves the tile where nothing of it is left.

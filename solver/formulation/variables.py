@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations
 
@@ -85,12 +85,14 @@ class Slot:
                     self.require_inside(literal, dim, other)
         return first
 
-    def require_inside(self, literal: Literal, one: str, other: str) -> None:
-        """Where a literal holds, let a loop lie inside of another one, or that have no iterations."""
+    def require_inside(
+        self, literal: Literal, one: str, other: str, escapes: Sequence[Literal] = ()
+    ) -> None:
+        """Where a literal holds, let a loop lie inside of another one, or that have no iterations, or an escape."""
         inside = self.inside(one, other)
         if inside is not True:
-            escapes = [] if inside is False else [inside]
-            self._program.imply(literal, [self.live(other).negated(), *escapes])
+            order = [] if isinstance(inside, bool) else [inside]
+            self._program.imply(literal, [self.live(other).negated(), *order, *escapes])
 
     def order(self, answer: Answer, live: Iterable[str]) -> list[str]:
         """The loops with iterations in the order of an answer, innermost first."""
