@@ -36,6 +36,9 @@ FIRST_SLICE_S = 0.25
 GROWTH = 2
 """How much longer an attempt is than one that proved nothing."""
 
+CLOSE = 1000
+"""Quanta between bound and incumbent below which the incumbent limits the objective exactly."""
+
 DESCENTS = 4
 HEURISTIC_S = 1.0
 """Seconds for a heuristic where the first attempt proves nothing, a tenth of the time limit at most."""
@@ -221,6 +224,7 @@ class _Search:
         self._formulation = formulation
         self._objective = objective
         self._slice_s = FIRST_SLICE_S
+        self._is_close = False
 
     def _value(self) -> int | None:
         """The incumbent's value."""
@@ -248,7 +252,7 @@ class _Search:
         )
         bound = 0
         while True:
-            found = self._step(minimise(self._room()), bound)
+            found = self._step(minimise(self._room(), self._is_close), bound)
             value = self._value()
             if found is None or (value is not None and found >= value):
                 return value
@@ -271,7 +275,8 @@ class _Search:
                 formulation.limit_product(room)
                 formulation.limit_cycles(room // max(1, energy))
             known = room
-            found = self._step(formulation.minimise_energy(None if room is None else room // fewest), energy)
+            most = None if room is None else room // fewest
+            found = self._step(formulation.minimise_energy(most, self._is_close), energy)
             value = self._value()
             if found is None or (value is not None and found * fewest >= value):
                 return value
@@ -291,6 +296,9 @@ class _Search:
         if outcome.is_infeasible:
             return None
         lower = math.ceil(scale.value(outcome.bound))
+        best = run.best
+        known = None if best is None else self._minimised(best.evaluation)
+        self._is_close = known is not None and known - lower < CLOSE * scale.quantum
         priced = [(candidate, run.price(candidate, self._objective)) for candidate in candidates]
         formulation.tighten(priced)
         for candidate in candidates:

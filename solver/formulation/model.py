@@ -16,12 +16,9 @@ from model.mapspace import EXACT, Mapspace
 from solver.cpsat import Answer, Expression, Literal, Outcome, Settings
 from solver.formulation.constraints import Constraints, rank_groups
 from solver.formulation.objective import Costs, Table
-from solver.formulation.program import EmptyProgramError, whole_multiple
+from solver.formulation.program import LARGEST_TOTAL, EmptyProgramError, whole_multiple
 from solver.formulation.variables import Variables
 from solver.result import StopCallback
-
-LARGEST_TOTAL = 1 << 30
-"""What all coefficients of one row add up to, at most."""
 
 Site = tuple[int, str]
 """A level and a dataspace."""
@@ -75,9 +72,14 @@ class Scaled:
     """A sum of tables in whole quanta: at least ``base + quantum * (sum of weights that hold)``."""
 
     literals: tuple[Literal, ...]
-    weights: tuple[int, ...]
+    costs: tuple[Fraction, ...]
     base: Fraction
     quantum: Fraction
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Quanta of each literal, rounded down."""
+        return tuple(math.floor(cost / self.quantum) for cost in self.costs)
 
     def value(self, quanta: int) -> Fraction:
         """Return what so many quanta stand for."""
@@ -134,19 +136,22 @@ class Formulation:
         EmptyProgramError
             Nothing costs so little.
         """
+        tables = [self._open(table) for table in tables]
         if most is not None:
             window = most - base - sum(table.least for table in tables)
             tables = [self._within(table, window) for table in tables]
         total = Fraction(base) + sum(table.base for table in tables)
         entries = [(literal, cost - table.base) for table in tables for literal, cost in table.entries]
-        costs = [cost for _, cost in entries]
+        costs = tuple(cost for _, cost in entries)
         quantum = max(whole_multiple(costs), Fraction(math.ceil(sum(map(abs, costs)) / largest)))
-        return Scaled(
-            tuple(literal for literal, _ in entries),
-            tuple(math.floor(cost / quantum) for cost in costs),
-            total,
-            quantum,
-        )
+        return Scaled(tuple(literal for literal, _ in entries), costs, total, quantum)
+
+    def _open(self, table: Table) -> Table:
+        """A table without the entries that are excluded already."""
+        entries = tuple(own for own in table.entries if not self.program.is_forbidden(own[0]))
+        if table.complete and not entries:
+            raise EmptyProgramError("costs")
+        return replace(table, entries=entries)
 
     def _within(self, table: Table, window: Fraction) -> Table:
         """A table without the entries that cost more than `window` above its least; these are excluded."""
@@ -161,27 +166,29 @@ class Formulation:
         """All tables of energy."""
         return [*self.costs.energy, *self.cuts]
 
-    def minimise_energy(self, most: int | None) -> Scaled:
-        """Minimise the energy, which is at most `most` where that is known."""
+    def minimise_energy(self, most: int | None, exactly: bool = False) -> Scaled:
+        """Minimise the energy, which is at most `most` where that is known: in quanta, or `exactly`."""
         scale = self.scaled(self.energy_tables, self.costs.constant_energy, most)
-        total = self.program.sum_of(scale.literals, scale.weights)
         if most is not None:
-            self._at_most(scale, most)
-        self.program.model.minimize(total)
+            self._at_most(scale, most, exactly)
+        self.program.model.minimize(self.program.sum_of(scale.literals, scale.weights))
         return scale
 
-    def _at_most(self, scale: Scaled, most: int) -> None:
+    def _at_most(self, scale: Scaled, most: int, exactly: bool) -> None:
         """Let a sum be at most so much."""
-        total, room = self.program.sum_of(scale.literals, scale.weights), scale.quanta(most)
-        if abs(room) <= LARGEST_TOTAL:
-            self.program.model.add(total <= room)
-        elif room < 0:
+        if exactly:
+            self.program.limit(scale.literals, scale.costs, most - scale.base)
+            return
+        room = scale.quanta(most)
+        if room < -LARGEST_TOTAL:
             raise EmptyProgramError("costs")
+        total = self.program.sum_of(scale.literals, scale.weights)
+        self.program.model.add(total <= min(room, LARGEST_TOTAL))
 
     def limit_energy(self, most: int) -> None:
         """Let no mapping take more energy."""
         scale = self.scaled(self.energy_tables, self.costs.constant_energy, most)
-        self._at_most(scale, most)
+        self._at_most(scale, most, exactly=True)
 
     def limit_cycles(self, most: int) -> None:
         """Let no mapping take more cycles."""
@@ -189,7 +196,7 @@ class Formulation:
         self.program.forbid(literal for steps, literal in self.costs.steps.items() if steps > room)
         for load in self.costs.loads:
             scale = self.scaled(load.tables, 0, room)
-            self._at_most(scale, room)
+            self._at_most(scale, room, exactly=True)
 
     def limit_product(self, most: int) -> None:
         """Let energy times cycles of no mapping be above `most`, as far as the tables know."""
@@ -207,8 +214,8 @@ class Formulation:
         """Cycles that no mapping is below."""
         return min(self.costs.steps.values) + self.costs.network_cycles
 
-    def minimise_cycles(self, most: int | None) -> Scaled:
-        """Minimise the cycles, which are at most `most` where that is known."""
+    def minimise_cycles(self, most: int | None, exactly: bool = False) -> Scaled:
+        """Minimise the cycles, which are at most `most` where that is known: always exactly."""
         if most is not None:
             self.limit_cycles(most)
         network = self.costs.network_cycles
@@ -219,22 +226,22 @@ class Formulation:
             return scale
         room = None if most is None else most - network
         ports = [self.scaled(tables, 0, room) for tables in ([steps], *(own.tables for own in self.costs.loads))]
-        longest = max(port.value(sum(max(0, own) for own in port.weights)) for port in ports)
+        longest = max(port.base + sum(max(own, 0) for own in port.costs) for port in ports)
         quantum = max(1, math.ceil(longest / LARGEST_TOTAL))
         cycles = self.program.model.new_int_var(0, math.ceil(longest / quantum), "cycles")
         for port in ports:
             self._bound_port(port, cycles, quantum)
         self.program.model.minimize(cycles)
-        return Scaled((cycles,), (1,), Fraction(network), Fraction(quantum))
+        return Scaled((cycles,), (Fraction(quantum),), Fraction(network), Fraction(quantum))
 
     def _bound_port(self, port: Scaled, cycles: Literal, quantum: int) -> None:
         """Let the cycles be at least the time of a port; in fractions of a cycle where these fit."""
-        unit = whole_multiple([port.quantum, port.base, Fraction(1)])
-        reach = port.quantum * sum(map(abs, port.weights)) + abs(port.base)
+        unit = whole_multiple([*port.costs, port.base, Fraction(1)])
+        reach = sum(map(abs, port.costs)) + abs(port.base)
         is_exact = quantum == 1 and reach <= unit * LARGEST_TOTAL
         if not is_exact:
             unit = Fraction(quantum)
-        weights = [math.floor(own * port.quantum / unit) for own in port.weights]
+        weights = [math.floor(own / unit) for own in port.costs]
         total = self.program.sum_of([*port.literals, cycles], [*weights, -int(quantum / unit)])
         self.program.model.add(total <= -math.floor(port.base / unit))
 

@@ -20,6 +20,9 @@ T = TypeVar("T")
 S = TypeVar("S")
 R = TypeVar("R")
 
+LARGEST_TOTAL = 1 << 30
+"""What all coefficients of one row add up to, at most."""
+
 MOST_PAIRS = 20_000
 """Pairs of values up to which two choices are combined; above, values are rounded down to fewer ones."""
 
@@ -52,6 +55,7 @@ class Program:
         self.checked = CheckedModel()
         self.model = self.checked.model
         self.true: Literal = self.model.new_constant(1)
+        self._forbidden: set[int] = set()
 
     def literal(self, name: str = "") -> Literal:
         """Return a new Boolean."""
@@ -107,7 +111,34 @@ class Program:
     def forbid(self, literals: Iterable[Literal]) -> None:
         """Let none of the literals hold."""
         for literal in literals:
-            self.model.add_bool_or([literal.negated()])
+            if literal.index not in self._forbidden:
+                self._forbidden.add(literal.index)
+                self.model.add_bool_or([literal.negated()])
+
+    def is_forbidden(self, literal: Literal) -> bool:
+        """Whether a literal was forbidden."""
+        return literal.index in self._forbidden
+
+    def limit(self, literals: Sequence[Literal], costs: Sequence[Fraction], most: Fraction) -> None:
+        """Let a sum of costs be at most so much, exactly; costs too large for one row take one per digit.
+
+        A sum of numbers ``high * radix + low`` is at most ``h * radix + l`` if and only if the high parts and a
+        carry are at most h, where ``radix * carry`` is at least the low parts less l.
+        """
+        unit = whole_multiple(costs)
+        numbers, room = [int(cost / unit) for cost in costs], math.floor(most / unit)
+        radix = LARGEST_TOTAL // (2 * len(numbers) + 4)
+        carries: list[Literal] = []
+        while sum(map(abs, numbers)) > LARGEST_TOTAL:
+            low = [number % radix for number in numbers]
+            carry = self.model.new_int_var(0, len(numbers) + 1, "carry")
+            total = self.sum_of([*literals, *carries, carry], [*low, *(1 for _ in carries), -radix])
+            self.model.add(total <= room % radix)
+            numbers, room, carries = [number // radix for number in numbers], room // radix, [carry]
+        if room < -LARGEST_TOTAL:
+            raise EmptyProgramError("costs")
+        total = self.sum_of([*literals, *carries], [*numbers, *(1 for _ in carries)])
+        self.model.add(total <= min(room, LARGEST_TOTAL))
 
     # ---------------------------------------------------------------------- choices
 
