@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
-from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S, OPERATORS
+from solver.cli.arguments import CP_SAT, EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
     OutputError,
     Step,
@@ -29,6 +29,7 @@ from solver.cli.progress import watched
 from solver.cli.running import (
     EXIT_OF_STATUS,
     counting_notes,
+    export_formulation,
     link_transfer_notes,
     load_checked,
     load_empty,
@@ -41,6 +42,7 @@ from solver.cli.running import (
     refused_reasons,
     refused_result,
     search,
+    search_formulated,
     search_options,
     sensitivities,
 )
@@ -61,8 +63,11 @@ if TYPE_CHECKING:
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
 
-SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
+SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity", "export-model")
 """Options about one best mapping, which `map --pareto` refuses."""
+
+BY_BOUNDS = ("certificate", "sensitivity")
+"""Options of `map` that need the search by bounds."""
 
 UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
 """Options of `evaluate` that a fused mapping refuses."""
@@ -75,14 +80,23 @@ def map_command(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         raise OutputError("--plot draws what --pareto finds: it needs --pareto")
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
-    check_outputs(outputs, arguments.specs)
+    check_outputs((*outputs, arguments.export_model), arguments.specs)
+    formulated = arguments.engine == CP_SAT
+    for name in BY_BOUNDS if formulated else ():
+        if getattr(arguments, name):
+            raise OutputError(
+                f"--{name} needs what bounds leave behind: it does not go with --engine {CP_SAT}"
+            )
     try:  # a certificate needs the search's evidence
-        loaded = load_unmapped(arguments, refuse_infeasible=arguments.certificate is None)
+        loaded = load_unmapped(
+            arguments, refuse_infeasible=arguments.certificate is None, remainders=formulated
+        )
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         return refuse(conflict, [*document, *mapping_steps(arguments)])
     spec_text = mapped_spec_text(loaded, arguments)
-    result = search(loaded.mapspace, arguments)
+    export_formulation(loaded.mapspace, arguments)
+    result = (search_formulated if formulated else search)(loaded.mapspace, arguments)
     loaded = loaded.noted(
         (
             *counting_notes(loaded.mapspace, result.mapping, result.evaluation),
@@ -120,6 +134,8 @@ def _refused_map(arguments: argparse.Namespace) -> Document:
 
 def _pareto(arguments: argparse.Namespace) -> int:
     """Find the energy-latency front; write and print it."""
+    if arguments.engine == CP_SAT:
+        raise OutputError(f"--pareto is found by bounds: it does not go with --engine {CP_SAT}")
     for name in SINGLE:
         if getattr(arguments, name.replace("-", "_")):
             raise OutputError(f"--{name} is about one best mapping; --pareto finds a front of mappings")

@@ -1,7 +1,7 @@
 """One dimension: a path from the single iteration of the arithmetic out to the whole bound.
 
-Every node of the architecture is a step of the path, from the extent of the tile inside of its loop to the one
-outside. Paths are all chains of factors that the rules allow, whatever set of extents the mapspace has.
+Every node of the architecture is a step of the path, from the extent of the tile inside of its loop to the
+one outside. Paths are all chains of factors that the rules allow, whatever set of extents the mapspace has.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Chain:
         -------
         Choice
             Of tuples with one number per class: with perfect factors the product of its factors. With
-            remainders iterations beyond the bound are not there, and positions that only they have do not count.
+            remainders iterations beyond the bound are not there; positions that only they have do not count.
         """
         key = tuple(frozenset(own) & self.live for own in classes)
         if key not in self._tallies:
@@ -244,5 +244,6 @@ def _reachable(mapspace: Mapspace, dim: str) -> list[list[Arc]]:
 
 def _check_size(dim: str, arcs: int) -> None:
     if arcs > MOST_ARCS:
-        raise TooLargeError(f"the extents of {dim} allow {arcs:,} loops in one node, too many for a formulation")
-
+        raise TooLargeError(
+            f"the extents of {dim} allow {arcs:,} loops in one node, too many for a formulation"
+        )

@@ -1,4 +1,4 @@
-"""What a mapping must satisfy beside its chains of factors: axes, capacities, parallelism, numbers of loops."""
+"""What a mapping must satisfy beside its chains of factors: axes, capacities, parallelism, loop limits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ class Constraints:
         # Redundant, and stronger than both axes alone where a side is not decided yet.
         self._at_most(everywhere, fanout.size, f"children{node}")
         for axis, size in ((True, fanout.mesh_x), (False, fanout.mesh_y)):
-            self._at_most([self._along(factors[dim], sides[dim], axis) for dim in factors], size, f"mesh{node}{axis}")
+            self._at_most(
+                [self._along(factors[dim], sides[dim], axis) for dim in factors], size, f"mesh{node}{axis}"
+            )
 
     def _along(self, factor: Choice[int], side: Literal, axis: bool) -> Choice[int]:
         """The factor of a dimension along one axis: 1 if it lies along the other one."""
@@ -125,24 +127,24 @@ class Constraints:
         """Words of a level that a tile takes; above `most`, one more than that."""
         node = self._variables.positions[number]
         size = self._variables.level(number).packing_of(space.name).size_per_value
-        parts = []
-        for dims in rank_groups(space, self._mapspace.problem.bound):
-            joint = self._program.constant(())
-            for dim in dims:
-                extent = self._variables.chains[dim].extent(node)
-                joint = self._program.combined(joint, extent, lambda own, value: (*own, value))
-            own_ranks = tuple(rank for rank in space.ranks if any(term.dim in dims for term in rank))
-            part = Dataspace(space.name, own_ranks)
-            parts.append(
-                self._program.mapped(
-                    joint,
-                    lambda own, part=part, dims=dims: min(
-                        tile_words(part, dict(zip(dims, own, strict=True))), most + 1
-                    ),
-                )
-            )
+        groups = rank_groups(space, self._mapspace.problem.bound)
+        parts = [self._part(node, space, dims, most) for dims in groups]
         total = self._program.product(parts, f"tile{number}{space.name}", most)
         return self._program.mapped(total, lambda own: min(int(own) * size, most + 1))
+
+    def _part(self, node: int, space: Dataspace, dims: Sequence[str], most: int) -> Choice[int]:
+        """Words of a tile along the ranks of some dimensions; above `most`, one more than that."""
+        joint: Choice[tuple[int, ...]] = self._program.constant(())
+        for dim in dims:
+            extent = self._variables.chains[dim].extent(node)
+            joint = self._program.combined(joint, extent, lambda own, value: (*own, value))
+        ranks = tuple(rank for rank in space.ranks if any(term.dim in dims for term in rank))
+        part = Dataspace(space.name, ranks)
+
+        def words(extents: tuple[int, ...]) -> int:
+            return min(tile_words(part, dict(zip(dims, extents, strict=True))), most + 1)
+
+        return self._program.mapped(joint, words)
 
     # ---------------------------------------------------------------- whole mappings
 
@@ -169,7 +171,7 @@ class Constraints:
 
 
 def rank_groups(space: Dataspace, bound: dict[str, int]) -> list[tuple[str, ...]]:
-    """Group the dimensions with iterations that index a dataspace: those that share a rank belong together."""
+    """Group the dimensions with iterations that index a dataspace by the ranks that they share."""
     groups: list[set[str]] = []
     for rank in space.ranks:
         own = {term.dim for term in rank if bound[term.dim] > 1}

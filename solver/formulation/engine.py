@@ -245,14 +245,11 @@ class _Search:
 
     def _least(self) -> int | None:
         """Minimise energy or cycles."""
-        minimise = (
-            self._formulation.minimise_energy
-            if self._objective == ENERGY
-            else self._formulation.minimise_cycles
-        )
         bound = 0
         while True:
-            found = self._step(minimise(self._room(), self._is_close), bound)
+            found = self._step(
+                self._formulation.minimise(self._objective, self._room(), self._is_close), bound
+            )
             value = self._value()
             if found is None or (value is not None and found >= value):
                 return value

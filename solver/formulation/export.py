@@ -91,10 +91,15 @@ def rows_of(proto: Any) -> Iterator[Row]:
     ExportError
         A constraint is no sum and no clause.
     """
-    domains = [(list(own.domain)[0], list(own.domain)[-1]) for own in proto.variables]
+    domains = [_ends(own) for own in proto.variables]
     for constraint in proto.constraints:
         for row in _rows(constraint):
             yield _enforced(row, list(constraint.enforcement_literal), domains)
+
+
+def _ends(variable: Any) -> tuple[int, int]:
+    domain = list(variable.domain)
+    return domain[0], domain[-1]
 
 
 def _rows(constraint: Any) -> Iterator[Row]:
@@ -194,9 +199,9 @@ def _mps(proto: Any, remarks: Iterable[str]) -> Iterator[str]:
             yield f" RANGES r{number} {row.most - row.least}"
     yield "BOUNDS"
     for number, variable in enumerate(proto.variables):
-        domain = list(variable.domain)
-        yield f" LO BOUND x{number} {domain[0]}"
-        yield f" UP BOUND x{number} {domain[-1]}"
+        least, most = _ends(variable)
+        yield f" LO BOUND x{number} {least}"
+        yield f" UP BOUND x{number} {most}"
     yield "ENDATA"
 
 
@@ -213,10 +218,10 @@ def _flatzinc(proto: Any, remarks: Iterable[str]) -> Iterator[str]:
     """Yield the lines of a FlatZinc model, of integers and linear constraints alone."""
     yield from (f"% {remark}" for remark in remarks)
     for number, variable in enumerate(proto.variables):
-        domain = list(variable.domain)
-        yield f"var {domain[0]}..{domain[-1]}: x{number}:: output_var;"
+        least, most = _ends(variable)
+        yield f"var {least}..{most}: x{number}:: output_var;"
     total = {v: c for c, v in zip(proto.objective.coeffs, proto.objective.vars, strict=True) if c}
-    domains = [(list(own.domain)[0], list(own.domain)[-1]) for own in proto.variables]
+    domains = [_ends(own) for own in proto.variables]
     ends = [sorted((c * domains[v][0], c * domains[v][1])) for v, c in total.items()]
     yield f"var {sum(low for low, _ in ends)}..{sum(high for _, high in ends)}: cost:: output_var;"
     for row in rows_of(proto):

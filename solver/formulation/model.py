@@ -1,4 +1,4 @@
-"""The mapping problem of one Einsum as one program: variables, constraints, objective, and what answers mean."""
+"""The mapping problem of one Einsum as one program, its objective, and what its answers stand for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from model.architecture import StorageLevel
 from model.cost import Evaluation
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import EXACT, Mapspace
-from solver.cpsat import Answer, Expression, Literal, Outcome, Settings
+from model.objective import ENERGY, LATENCY
+from solver.cpsat import Answer, Literal, Outcome, Settings
 from solver.formulation.constraints import Constraints, rank_groups
 from solver.formulation.objective import Costs, Table
 from solver.formulation.program import LARGEST_TOTAL, EmptyProgramError, whole_multiple
@@ -36,7 +37,9 @@ def check_formulated(mapspace: Mapspace) -> None:
         raise ValueError(f"the formulation counts exactly, not by the rule {mapspace.counting!r}")
     for level in mapspace.architecture.levels:
         if level.ports:
-            raise ValueError(f"reads and writes of {level.name!r} take different times: that is not formulated")
+            raise ValueError(
+                f"reads and writes of {level.name!r} take different times: that is not formulated"
+            )
         if level.memory is not None:
             raise ValueError(f"several places of {level.memory!r} are not formulated")
     if mapspace.sparsity is not None:
@@ -94,8 +97,8 @@ class Scaled:
 class Formulation:
     """The complete mapspace of an Einsum, its costs bounded by tables.
 
-    Every mapping that the rules allow is a solution, and costs at least what the objective says. `tighten` adds
-    entries for a mapping whose cost by the plain cost model is known to be higher.
+    Every mapping that the rules allow is a solution, and costs at least what the objective says. `tighten`
+    adds entries for mappings whose cost by the plain cost model is known to be higher.
 
     Raises
     ------
@@ -138,7 +141,7 @@ class Formulation:
         """
         tables = [self._open(table) for table in tables]
         if most is not None:
-            window = most - base - sum(table.least for table in tables)
+            window = Fraction(most - base) - sum(table.least for table in tables)
             tables = [self._within(table, window) for table in tables]
         total = Fraction(base) + sum(table.base for table in tables)
         entries = [(literal, cost - table.base) for table in tables for literal, cost in table.entries]
@@ -165,6 +168,20 @@ class Formulation:
     def energy_tables(self) -> list[Table]:
         """All tables of energy."""
         return [*self.costs.energy, *self.cuts]
+
+    def minimise(self, objective: str, most: int | None = None, exactly: bool = False) -> Scaled:
+        """Minimise the energy, or the cycles, see there.
+
+        Raises
+        ------
+        KeyError
+            For a product of both.
+        """
+        if objective == ENERGY:
+            return self.minimise_energy(most, exactly)
+        if objective != LATENCY:
+            raise KeyError(objective)
+        return self.minimise_cycles(most)
 
     def minimise_energy(self, most: int | None, exactly: bool = False) -> Scaled:
         """Minimise the energy, which is at most `most` where that is known: in quanta, or `exactly`."""
@@ -211,11 +228,11 @@ class Formulation:
 
     @property
     def fewest_cycles(self) -> int:
-        """Cycles that no mapping is below."""
-        return min(self.costs.steps.values) + self.costs.network_cycles
+        """Cycles that no mapping is below: no more arithmetic units than there are can be in use."""
+        return self.costs.fewest_steps + self.costs.network_cycles
 
-    def minimise_cycles(self, most: int | None, exactly: bool = False) -> Scaled:
-        """Minimise the cycles, which are at most `most` where that is known: always exactly."""
+    def minimise_cycles(self, most: int | None) -> Scaled:
+        """Minimise the cycles, which are at most `most` where that is known."""
         if most is not None:
             self.limit_cycles(most)
         network = self.costs.network_cycles
@@ -225,8 +242,10 @@ class Formulation:
             self.program.model.minimize(self.program.sum_of(scale.literals, scale.weights))
             return scale
         room = None if most is None else most - network
-        ports = [self.scaled(tables, 0, room) for tables in ([steps], *(own.tables for own in self.costs.loads))]
-        longest = max(port.base + sum(max(own, 0) for own in port.costs) for port in ports)
+        ports = [
+            self.scaled(tables, 0, room) for tables in ([steps], *(own.tables for own in self.costs.loads))
+        ]
+        longest = max(port.base + sum(max(own, Fraction(0)) for own in port.costs) for port in ports)
         quantum = max(1, math.ceil(longest / LARGEST_TOTAL))
         cycles = self.program.model.new_int_var(0, math.ceil(longest / quantum), "cycles")
         for port in ports:
@@ -247,12 +266,12 @@ class Formulation:
 
     # ---------------------------------------------------------------------- answers
 
-    def solve(
-        self, settings: Settings, stop: StopCallback
-    ) -> tuple[Outcome, tuple[Candidate, ...]]:
+    def solve(self, settings: Settings, stop: StopCallback) -> tuple[Outcome, tuple[Candidate, ...]]:
         """Solve the program; also return the mappings of all answers on the way, the best one last."""
         found: list[Candidate] = []
-        outcome = self.program.checked.solve(settings, stop, lambda answer: found.append(self.candidate(answer)))
+        outcome = self.program.checked.solve(
+            settings, stop, lambda answer: found.append(self.candidate(answer))
+        )
         if outcome.answer is not None:
             last = self.candidate(outcome.answer)
             found = [*(own for own in found if own.mapping != last.mapping), last]
@@ -328,9 +347,7 @@ class Formulation:
         loose = [dim for dim in self._problem.dims if dim not in rules.inner and dim not in rules.outer]
         order = [dim for dim in (*rules.inner, *loose, *rules.outer) if dim in factors]
         sides = self.variables.sides.get(node)
-        along_x = [
-            dim for dim in order if (fanout.mesh_x > 1 if sides is None else answer.holds(sides[dim]))
-        ]
+        along_x = [dim for dim in order if (fanout.mesh_x > 1 if sides is None else answer.holds(sides[dim]))]
         yield from (SpatialLoop(dim, factors[dim], "x") for dim in along_x)
         yield from (SpatialLoop(dim, factors[dim], "y") for dim in order if dim not in along_x)
 
@@ -343,13 +360,17 @@ class Formulation:
         level that keeps it: an entry for these holds for all mappings that share them.
         """
         added: set[tuple[Site, frozenset[int]]] = set()
-        for candidate, evaluation in priced:
-            for site, cost in self._understated(candidate, evaluation):
-                parts = self._part(candidate, *site)
-                key = site, frozenset(literal.index for literal in parts)
-                if key not in added:
-                    added.add(key)
-                    self.cuts.append(self._entry(parts, cost, *site))
+        understated = (
+            (candidate, *own)
+            for candidate, evaluation in priced
+            for own in self._understated(candidate, evaluation)
+        )
+        for candidate, site, cost in understated:
+            parts = self._part(candidate, *site)
+            key = site, frozenset(literal.index for literal in parts)
+            if key not in added:
+                added.add(key)
+                self.cuts.append(self._entry(parts, cost, *site))
 
     def _understated(self, candidate: Candidate, evaluation: Evaluation) -> Iterator[tuple[Site, Fraction]]:
         """Yield by how much each dataspace costs more at a level than its tables say."""
@@ -395,7 +416,9 @@ class Formulation:
         return self._distinct([*kept, *arcs, *orders])
 
     def _distinct(self, literals: Iterable[Literal]) -> list[Literal]:
-        return list({literal.index: literal for literal in literals if literal is not self.program.true}.values())
+        return list(
+            {literal.index: literal for literal in literals if literal is not self.program.true}.values()
+        )
 
     def _order_of(self, candidate: Candidate, level: int, name: str) -> Iterator[Literal]:
         """Yield what a dataspace can tell of the order of a level's loops.

@@ -5,8 +5,8 @@ costs. Words are counted as totals over all instances: those of a dataspace with
 
     words of the tensor * product over the dimensions that do not index it of different positions
 
-where the positions of such a dimension are those of the loops outside of where its reuse ends, and of the fanouts
-above the level that is read. docs/formulation.md derives this.
+where the positions of such a dimension are those of the loops outside of where its reuse ends, and of the
+fanouts above the level that is read. docs/formulation.md derives this.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ class Reuse:
         if (level, dim) not in self._inside:
             slot = self._variables.slots[level]
             literal = self._inside[level, dim] = self._program.literal(f"in{level}{dim}")
-            self._program.imply(literal, [slot.innermost[own] for own in slot.dims if own not in self._moving])
+            self._program.imply(
+                literal, [slot.innermost[own] for own in slot.dims if own not in self._moving]
+            )
             for other in sorted(self._moving.intersection(slot.dims)):
                 slot.require_inside(literal, dim, other)
         return self._inside[level, dim]
@@ -195,23 +197,26 @@ class View:
 
     def _end_at_repeats(self, level: int, dim: str) -> None:
         """Let reuse along a window go on only inside of loops that repeat what was swept."""
-        for end, literal in self._ends[level, dim][1:]:
-            loops = ((own, other) for own in range(end, level) for other in self._other)
-            for own, other in loops:
-                slot = self._variables.slots[own]
-                if other not in slot.dims:
-                    continue
-                free = [claim for last, claim in self.ends(level, other) if last <= own]
-                if own == end:
-                    slot.require_inside(literal, dim, other, free)
-                else:
-                    self._program.imply(literal, [slot.live(other).negated(), *free])
+        loops = [
+            (end, literal, own, other)
+            for end, literal in self._ends[level, dim][1:]
+            for own in range(end, level)
+            for other in self._other
+            if other in self._variables.slots[own].dims
+        ]
+        for end, literal, own, other in loops:
+            slot = self._variables.slots[own]
+            free = [claim for last, claim in self.ends(level, other) if last <= own]
+            if own == end:
+                slot.require_inside(literal, dim, other, free)
+            else:
+                self._program.imply(literal, [slot.live(other).negated(), *free])
 
     def sweep(self, level: int, group: tuple[str, ...]) -> Choice[str]:
         """How the reuse along a window is repeated, until a loop moves the tile where nothing of it is left.
 
-        `WHOLE` if there is no loop between, `BACK` if loops over other dimensions let the window go back to its
-        start, `ACROSS` if such a loop is over a dimension of the window itself.
+        `WHOLE` if there is no loop between, `BACK` if loops over other dimensions let the window go back to
+        its start, `ACROSS` if such a loop is over a dimension of the window itself.
         """
         if (level, group) not in self._sweeps:
             choice = self._program.choice((WHOLE, BACK, ACROSS), f"sweep{level}")
@@ -232,7 +237,12 @@ class View:
             self._program.model.add_at_most_one([literal, *claimed])
             self._program.imply(
                 literal,
-                [claim for part in group for end, claim in self.ends(level, part) if end < level and end >= own],
+                [
+                    claim
+                    for part in group
+                    for end, claim in self.ends(level, part)
+                    if end < level and end >= own
+                ],
             )
             yield literal
 
@@ -246,8 +256,8 @@ class View:
         asking
             The level inside that they are for, None for the arithmetic.
         reader
-            Position of the node above which instances count one by one. Children of the fanouts between it and
-            the one that asks share what they have in common.
+            Position of the node above which instances count one by one. Children of the fanouts between it
+            and the one that asks share what they have in common.
         each
             Whether to count the average of one instance above that node, or all of them together.
         """
@@ -258,7 +268,7 @@ class View:
         return self._program.least_product(parts, f"words{self.space.name}{reader}")
 
     def first_touches(self, reader: int, each: bool = False) -> Choice[Number]:
-        """Distinct words of a plain dataspace that instances above a node touch, all together or on average."""
+        """Distinct words of a plain dataspace that instances above a node touch, in all or on average."""
         scope = _Scope(self, None, reader, each)
         parts = [scope.others(dim, touched=True) for dim in self._other]
         return self._program.product([*parts, *(scope.alone(dim) for dim in self._alone)])
@@ -297,7 +307,7 @@ class _Scope:
         counted = frozenset() if self._each else self._above
         if touched:
             return self._program.mapped(chain.positions(counted), lambda own: own[0])
-        cases = []
+        cases: list[tuple[Literal, Choice[Number]]] = []
         for end, literal in self._ends(dim):
             positions = chain.positions(self._storage(end) | self._separate | counted)
             cases.append((literal, self._program.mapped(positions, lambda own: own[0])))
@@ -308,7 +318,7 @@ class _Scope:
         chain = self._variables.chains[dim]
         part = self._view._ranks([dim])
         if self._view._is_unit(dim):
-            words = self._program.constant(chain.bound)
+            words: Choice[Number] = self._program.constant(chain.bound)
         else:
             tile = chain.extent(self._node)
             words = self._program.mapped(tile, partial(_all_tiles, part, dim, chain.bound))
@@ -336,7 +346,7 @@ class _Scope:
 
     def _distinct(self, dims: tuple[str, ...], part: Dataspace) -> Choice[Number]:
         """Words that all tiles together have, the least that can be delivered."""
-        words = self._program.constant(_distinct_words(part, self._view._bound))
+        words: Choice[Number] = self._program.constant(_distinct_words(part, self._view._bound))
         if not self._each:
             return words
         for dim in dims:
@@ -472,7 +482,15 @@ class Costs:
             self._program.mapped(chain.positions(self._variables.positions), lambda own: own[0])
             for chain in self._variables.chains.values()
         ]
-        return self._program.product(parts, "steps")
+        total = self._program.product(parts, "steps")
+        steps = Choice(tuple(map(int, total.values)), total.literals)
+        self._program.forbid(literal for own, literal in steps.items() if own < self.fewest_steps)
+        return steps
+
+    @property
+    def fewest_steps(self) -> int:
+        """Steps of the arithmetic if all its units are busy."""
+        return -(-self._problem.computes // self._architecture.compute_instances)
 
     # ---------------------------------------------------------------------- energy
 
@@ -491,16 +509,14 @@ class Costs:
     def _services(self, space: Dataspace) -> Iterator[tuple[Service, Literal]]:
         """Yield who may serve whom, each with the literal for it."""
         every = self._variables.keeping[space.name]
-        options = {
-            levels: tuple(self._chain_of_services(space, levels)) for levels in every.values
-        }
+        options = {levels: tuple(self._chain_of_services(space, levels)) for levels in every.values}
         for service in dict.fromkeys(own for services in options.values() for own in services):
-            gate = self._program.holds(every, lambda levels, own=service: own in options[levels])
+            gate = self._program.holds(every, partial(_offers, options, service))
             if gate is not None:
                 yield service, gate
 
     def _chain_of_services(self, space: Dataspace, levels: Keepers) -> Iterator[Service]:
-        """Yield who serves whom from the arithmetic outwards; a level that passes its stream on asks for nothing."""
+        """Yield who serves whom from the arithmetic outwards; what passes its stream on asks for nothing."""
         asking: int | None = None
         for level in reversed(self._variables.in_effect(levels, space.name)):
             yield Service(level, asking)
@@ -512,7 +528,9 @@ class Costs:
         view, price = self._views[space.name], level.energy
         words = view.words(service.asking, node)
         if not space.read_write:
-            yield self._table(words, gate, self._price(space, service.level, price.read), service.level, space)
+            yield self._table(
+                words, gate, self._price(space, service.level, price.read), service.level, space
+            )
             return
         if space.name in level.no_coalesce:
             every = price.read + price.fill + price.update
@@ -608,7 +626,9 @@ class Costs:
                 continue
             times = _times(space, level, view.is_plain or not counts_firsts, reads, writes)
             if times:
-                yield self._table(view.words(service.asking, node, each=True), gate, times * time, number, space)
+                yield self._table(
+                    view.words(service.asking, node, each=True), gate, times * time, number, space
+                )
             if counts_firsts and view.is_plain and reads:
                 yield self._table(view.first_touches(node, each=True), gate, -time, number, space)
         filled = self._variables.keeps(name, lambda held: number in held[1:])
@@ -620,12 +640,14 @@ class Costs:
             yield self._table(view.first_touches(node, each=True), filled, -time, number, space)
 
 
+def _offers(options: Mapping[Keepers, Sequence[Service]], service: Service, levels: Keepers) -> bool:
+    return service in options[levels]
+
+
 def _times(space: Dataspace, level: StorageLevel, reads_known: bool, reads: bool, writes: bool) -> int:
-    """How often a word that is served counts for a port; reads of outputs only where first touches are known."""
+    """How often a served word counts for a port; reads of outputs only where first touches are known."""
     if not space.read_write:
         return int(reads)
     if space.name in level.no_coalesce:
         return int(reads) + 2 * int(writes)
     return int(reads and reads_known) + int(writes)
-
-

@@ -17,6 +17,7 @@ from solver.cpsat import CheckedModel, Expression, Literal
 Number = int | Fraction
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S")
 R = TypeVar("R")
 
@@ -32,18 +33,18 @@ class EmptyProgramError(Exception):
 
 
 @dataclass(frozen=True)
-class Choice(Generic[T]):
+class Choice(Generic[T_co]):
     """One of several values, each with a literal; exactly one literal is true."""
 
-    values: tuple[T, ...]
+    values: tuple[T_co, ...]
     literals: tuple[Literal, ...]
 
     @property
-    def known(self) -> T | None:
+    def known(self) -> T_co | None:
         """The value if there is only one, else None."""
         return self.values[0] if len(self.values) == 1 else None
 
-    def items(self) -> Iterable[tuple[T, Literal]]:
+    def items(self) -> Iterable[tuple[T_co, Literal]]:
         """Pairs of a value and its literal."""
         return zip(self.values, self.literals, strict=True)
 
@@ -122,8 +123,8 @@ class Program:
     def limit(self, literals: Sequence[Literal], costs: Sequence[Fraction], most: Fraction) -> None:
         """Let a sum of costs be at most so much, exactly; costs too large for one row take one per digit.
 
-        A sum of numbers ``high * radix + low`` is at most ``h * radix + l`` if and only if the high parts and a
-        carry are at most h, where ``radix * carry`` is at least the low parts less l.
+        A sum of numbers ``high * radix + low`` is at most ``h * radix + l`` if and only if the high parts and
+        a carry are at most h, where ``radix * carry`` is at least the low parts less l.
         """
         unit = whole_multiple(costs)
         numbers, room = [int(cost / unit) for cost in costs], math.floor(most / unit)

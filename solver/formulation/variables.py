@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, permutations
 
 from model.architecture import StorageLevel
 from model.choices import keep_sets
 from model.mapspace import Mapspace, TemporalRules
 from solver.cpsat import Answer, Literal
 from solver.formulation.chains import Chain
-from solver.formulation.program import Choice, EmptyProgramError, Program
+from solver.formulation.program import Choice, Program
 
 Keepers = tuple[int, ...]
 """Levels that keep a dataspace, outermost first."""
@@ -39,7 +39,9 @@ class Slot:
         self._rank = _ranks(rules)
         self.dims = tuple(self._chains)
         loose = [dim for dim in self.dims if dim not in self._rank]
-        self._before = {pair: program.literal(f"{pair[0]}<{pair[1]}@{node}") for pair in combinations(loose, 2)}
+        self._before = {
+            pair: program.literal(f"{pair[0]}<{pair[1]}@{node}") for pair in combinations(loose, 2)
+        }
         for one, two, three in combinations(loose, 3):
             self._order_triple(one, two, three)
 
@@ -80,15 +82,12 @@ class Slot:
         for dim, literal in first.items():
             self._program.model.add_implication(literal, self.live(dim))
             self._program.model.add_implication(none, self.live(dim).negated())
-            for other in self.dims:
-                if other != dim:
-                    self.require_inside(literal, dim, other)
+        for dim, other in permutations(self.dims, 2):
+            self.require_inside(first[dim], dim, other)
         return first
 
-    def require_inside(
-        self, literal: Literal, one: str, other: str, escapes: Sequence[Literal] = ()
-    ) -> None:
-        """Where a literal holds, let a loop lie inside of another one, or that have no iterations, or an escape."""
+    def require_inside(self, literal: Literal, one: str, other: str, escapes: Sequence[Literal] = ()) -> None:
+        """Where a literal holds, let a loop lie inside of another one with iterations, or an escape hold."""
         inside = self.inside(one, other)
         if inside is not True:
             order = [] if isinstance(inside, bool) else [inside]
@@ -97,7 +96,9 @@ class Slot:
     def order(self, answer: Answer, live: Iterable[str]) -> list[str]:
         """The loops with iterations in the order of an answer, innermost first."""
         dims = list(live)
-        return sorted(dims, key=lambda dim: sum(self._holds(answer, other, dim) for other in dims if other != dim))
+        return sorted(
+            dims, key=lambda dim: sum(self._holds(answer, other, dim) for other in dims if other != dim)
+        )
 
     def _holds(self, answer: Answer, one: str, other: str) -> bool:
         inside = self.inside(one, other)
@@ -140,7 +141,7 @@ class Variables:
         self.sides = {
             node: {dim: self.program.literal(f"x{node}{dim}") for dim in mapspace.problem.dims}
             for node, fanout in zip(self.fanouts, self.architecture.fanouts, strict=True)
-            if fanout.mesh_x > 1 and fanout.mesh_y > 1 or self._has_order(node)
+            if (fanout.mesh_x > 1 and fanout.mesh_y > 1) or self._has_order(node)
         }
         self.keeping: dict[str, Choice[Keepers]] = {
             space.name: self.program.choice(self._keepers(space.name), f"keep{space.name}")
@@ -159,7 +160,7 @@ class Variables:
                 yield tuple(sorted(levels))
 
     def in_effect(self, levels: Keepers, dataspace: str) -> Keepers:
-        """Return the levels that hold a dataspace: one that passes its stream on needs another one outside."""
+        """Return the levels that hold a dataspace: what passes its stream on needs a level outside."""
         held: list[int] = []
         for level in levels:
             if held or dataspace not in self.level(level).no_coalesce:
@@ -170,9 +171,8 @@ class Variables:
         """Return a storage level, 0 being the outermost one."""
         return self.architecture.levels[number]
 
-    def keeps(self, dataspace: str, condition: object) -> Literal | None:
+    def keeps(self, dataspace: str, condition: Callable[[Keepers], bool]) -> Literal | None:
         """Return a literal for a condition on the levels that hold a dataspace, None if it cannot hold."""
-        assert callable(condition)
         return self.program.holds(
-            self.keeping[dataspace], lambda levels: bool(condition(self.in_effect(levels, dataspace)))
+            self.keeping[dataspace], lambda levels: condition(self.in_effect(levels, dataspace))
         )
