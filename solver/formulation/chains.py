@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from model.choices import allowed_factors
-from model.extents import tiles_of
+from model.extents import remainder_of, tiles_of
 from model.mapspace import Mapspace
 from solver.cpsat import Literal
 from solver.formulation.program import Choice, EmptyProgramError, Program
@@ -113,6 +113,23 @@ class Chain:
     @cached_property
     def _factors(self) -> dict[int, Choice[int]]:
         return {}
+
+    def loop(self, node: int, in_every_pass: bool = False) -> Literal | None:
+        """A literal for a loop of several iterations, None if there is none.
+
+        Parameters
+        ----------
+        node
+            Its position.
+        in_every_pass
+            Whether the last pass over the dimension must have several iterations, too.
+        """
+        steps = self.steps[node]
+        every = Choice(tuple(steps), tuple(steps.values()))
+        return self.program.holds(every, lambda arc: self._iterations(arc, in_every_pass) > 1)
+
+    def _iterations(self, arc: Arc, last: bool) -> int:
+        return remainder_of(self.bound, arc.inner, arc.factor) if last else arc.factor
 
     # ------------------------------------------------------------ positions of some loops
 

@@ -25,6 +25,11 @@ class Constraints:
     variables
         Of the mapspace.
 
+    Attributes
+    ----------
+    rounded
+        Whether some capacity is too large for an exact row, so that solutions may exceed it by a little.
+
     Raises
     ------
     EmptyProgramError
@@ -35,6 +40,7 @@ class Constraints:
         self._variables = variables
         self._program = variables.program
         self._mapspace = variables.mapspace
+        self.rounded = False
         for node, fanout, rules in zip(
             variables.fanouts, variables.architecture.fanouts, self._mapspace.spatial, strict=True
         ):
@@ -116,6 +122,7 @@ class Constraints:
         """Compare a sum of words; where it is too large for CP-SAT, in units that never exclude too much."""
         most_each = len(self._mapspace.problem.dataspaces) * (most + 1) * len(words)
         unit = -(-most_each // LARGEST_ACTIVITY)
+        self.rounded |= unit > 1
         low = [own // unit for own in words]
         self._program.model.add(self._program.sum_of(literals, low) <= most // unit)
         self._program.forbid(literal for literal, own in zip(literals, words, strict=True) if own > most)

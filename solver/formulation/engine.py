@@ -296,7 +296,10 @@ class _Search:
         best = run.best
         known = None if best is None else self._minimised(best.evaluation)
         self._is_close = known is not None and known - lower < CLOSE * scale.quantum
+        rounded = formulation.constraints.rounded
         priced = [(candidate, run.price(candidate, self._objective)) for candidate in candidates]
+        if not rounded and not all(evaluation.valid for _, evaluation in priced):
+            raise ModelError("an answer breaks a limit of the hardware")
         formulation.tighten(priced)
         for candidate in candidates:
             formulation.exclude(candidate)

@@ -145,9 +145,9 @@ def _enforced(row: Row, literals: Sequence[int], domains: Sequence[tuple[int, in
     ends = [sorted((c * domains[v][0], c * domains[v][1])) for c, v in row.terms]
     if row.most is None:
         assert row.least is not None
-        slack, sign = row.least - sum(low for low, _ in ends), 1
+        slack, sign = max(0, row.least - sum(low for low, _ in ends)), 1
     else:
-        slack, sign = sum(high for _, high in ends) - row.most, -1
+        slack, sign = max(0, sum(high for _, high in ends) - row.most), -1
     terms, shift = list(row.terms), 0
     for literal in literals:
         positive = literal >= 0

@@ -108,17 +108,16 @@ class Reuse:
         for between in range(level):
             beyond = [literal for own, literal in ends if own < between]
             slot = self._variables.slots[between]
-            for other in self._moving.intersection(slot.dims) if beyond else ():
-                self._program.model.add_at_most_one([*beyond, slot.live(other)])
+            moves = [slot.moves(other) for other in sorted(self._moving.intersection(slot.dims)) if beyond]
+            for literal in (literal for literal in moves if literal is not None):
+                self._program.model.add_at_most_one([*beyond, literal])
 
     def inside(self, level: int, dim: str) -> Literal:
         """A literal that lets a loop of the level lie inside of all its loops that move the tile."""
         if (level, dim) not in self._inside:
             slot = self._variables.slots[level]
             literal = self._inside[level, dim] = self._program.literal(f"in{level}{dim}")
-            self._program.imply(
-                literal, [slot.innermost[own] for own in slot.dims if own not in self._moving]
-            )
+            slot.require_innermost(literal, [own for own in slot.dims if own not in self._moving])
             for other in sorted(self._moving.intersection(slot.dims)):
                 slot.require_inside(literal, dim, other)
         return self._inside[level, dim]
