@@ -59,6 +59,7 @@ class Chain:
         self.program = program
         self.dim = dim
         self.bound = mapspace.problem.bound[dim]
+        self._fanouts = frozenset(mapspace.architecture.fanout_indices)
         arcs = _reachable(mapspace, dim)
         self.nodes = len(arcs)
         self.steps: list[dict[Arc, Literal]] = [{} for _ in arcs]
@@ -122,11 +123,13 @@ class Chain:
         node
             Its position.
         in_every_pass
-            Whether the last pass over the dimension must have several iterations, too.
+            Whether all instances inside must have several iterations in the last pass over the dimension,
+            too: in the last one of these, some children of a fanout inside may have nothing to do.
         """
         steps = self.steps[node]
         every = Choice(tuple(steps), tuple(steps.values()))
-        return self.program.holds(every, lambda arc: self._iterations(arc, in_every_pass) > 1)
+        idle = in_every_pass and any(own > node for own in self._fanouts & self.live)
+        return self.program.holds(every, lambda arc: self._iterations(arc, in_every_pass) - idle > 1)
 
     def _iterations(self, arc: Arc, last: bool) -> int:
         return remainder_of(self.bound, arc.inner, arc.factor) if last else arc.factor

@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from model.cost import Evaluation, evaluate_in
+from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import EDP, ENERGY, LATENCY
-from solver.cpsat import ModelError, Settings
+from solver.cpsat import ModelError, Outcome, Settings
 from solver.formulation.model import Candidate, Formulation, Scaled, check_formulated
 from solver.formulation.program import EmptyProgramError
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
@@ -39,9 +40,12 @@ GROWTH = 2
 CLOSE = 1000
 """Quanta between bound and incumbent below which the incumbent limits the objective exactly."""
 
+CYCLE_ATTEMPTS = 6
+"""How often CP-SAT looks for the fewest cycles before it minimises a product, at most."""
+
 DESCENTS = 4
-HEURISTIC_S = 1.0
-"""Seconds for a heuristic where the first attempt proves nothing, a tenth of the time limit at most."""
+MOST_PRICED = 50_000
+"""Descents of a heuristic where the first attempt proves nothing, and mappings that it prices at most."""
 
 
 @dataclass(frozen=True)
@@ -176,15 +180,20 @@ class _Run:
         return evaluation
 
     def try_heuristic(self, objective: str) -> None:
-        """Look for a mapping with a heuristic, once."""
+        """Look for a mapping with a heuristic, once; it knows perfect factors, which are always allowed."""
         if self._tried or self._limits:
             return
         self._tried = True
         left_s = self._clock.left_s
-        budget = Budget(seconds=HEURISTIC_S if left_s is None else min(HEURISTIC_S, left_s / 10))
-        pricing = Pricing(self._mapspace, (objective,), budget, self._options.seed, self._clock.stop)
+        budget = Budget(seconds=None if left_s is None else left_s / 10, evaluations=MOST_PRICED)
+        mapspace = replace(self._mapspace, factors=PERFECT)
+        try:
+            pricing = Pricing(mapspace, (objective,), budget, self._options.seed, self._clock.stop)
+        except MapperError:
+            return
         with suppress(MapperError, BudgetSpent):
-            GreedyDescent(descents=DESCENTS).find_mapping(self._mapspace, pricing)
+            if pricing.batched:
+                GreedyDescent(descents=DESCENTS).find_mapping(mapspace, pricing)
         if pricing.best is not None:
             self._price(pricing.best.mapping, objective)
 
@@ -264,7 +273,9 @@ class _Search:
         Once no mapping within the limit takes less than E, one that improves on the product U takes at most
         (U - 1) / E cycles.
         """
-        formulation, fewest = self._formulation, max(1, self._formulation.fewest_cycles)
+        formulation, fewest = self._formulation, self._fewest_cycles()
+        if fewest is None:
+            return self._value()
         energy, known = 0, None
         while True:
             room = self._room()
@@ -284,30 +295,54 @@ class _Search:
             if self._run.stop():
                 return energy * fewest
 
-    def _step(self, scale: Scaled, bound: int) -> int | None:
-        """Solve once, price what is found, and exclude it; return the bound, None if nothing is left."""
+    def _fewest_cycles(self) -> int | None:
+        """A bound on the cycles, for which CP-SAT has a few attempts; None if there is no mapping."""
+        fewest, slice_s = max(1, self._formulation.fewest_cycles), FIRST_SLICE_S
+        for _ in range(CYCLE_ATTEMPTS):
+            scale = self._formulation.minimise_cycles(None)
+            solved = self._solve(scale, slice_s)
+            if solved is None:
+                return None
+            outcome, _ = solved
+            fewest = max(fewest, math.ceil(scale.value(outcome.bound)))
+            if outcome.is_proven or self._run.stop():
+                break
+            slice_s *= GROWTH
+        return fewest
+
+    def _solve(
+        self, scale: Scaled, slice_s: float
+    ) -> tuple[Outcome, list[tuple[Candidate, Evaluation]]] | None:
+        """Solve once and price what is found; None if there is nothing left."""
         run, formulation = self._run, self._formulation
-        settings = replace(run.settings, deterministic_s=self._slice_s)
+        settings = replace(run.settings, deterministic_s=slice_s)
         outcome, candidates = formulation.solve(settings, run.stop)
         run.solved(formulation)
         if outcome.is_infeasible:
             return None
-        lower = math.ceil(scale.value(outcome.bound))
-        best = run.best
-        known = None if best is None else self._minimised(best.evaluation)
-        self._is_close = known is not None and known - lower < CLOSE * scale.quantum
-        rounded = formulation.constraints.rounded
         priced = [(candidate, run.price(candidate, self._objective)) for candidate in candidates]
-        if not rounded and not all(evaluation.valid for _, evaluation in priced):
+        if not formulation.constraints.rounded and not all(own.valid for _, own in priced):
             raise ModelError("an answer breaks a limit of the hardware")
-        formulation.tighten(priced)
-        for candidate in candidates:
-            formulation.exclude(candidate)
+        return outcome, priced
+
+    def _step(self, scale: Scaled, bound: int) -> int | None:
+        """Solve once, and exclude what is found; return the bound, None if nothing is left."""
+        solved = self._solve(scale, self._slice_s)
+        if solved is None:
+            return None
+        outcome, priced = solved
+        self._formulation.tighten(priced)
+        for candidate, _ in priced:
+            self._formulation.exclude(candidate)
+        lower = math.ceil(scale.value(outcome.bound))
         if not outcome.is_proven:
-            run.try_heuristic(self._objective)
+            self._run.try_heuristic(self._objective)
             self._slice_s *= GROWTH
         elif lower > self._minimised(priced[-1][1]):
             raise ModelError("a mapping costs less than the tables of the formulation say")
+        best = self._run.best
+        known = None if best is None else self._minimised(best.evaluation)
+        self._is_close = known is not None and known - lower < CLOSE * scale.quantum
         return max(bound, lower)
 
     def _minimised(self, evaluation: Evaluation) -> int:

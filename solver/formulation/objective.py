@@ -11,7 +11,8 @@ fanouts above the level that is read. docs/formulation.md derives this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -23,7 +24,7 @@ from model.extents import PERFECT
 from model.problem import Dataspace, Term
 from solver.cpsat import Literal
 from solver.formulation.constraints import rank_groups
-from solver.formulation.program import Choice, Number
+from solver.formulation.program import LARGEST_TOTAL, Choice, Number
 from solver.formulation.variables import Keepers, Variables
 
 WHOLE, BACK, ACROSS = "whole", "back", "across"
@@ -452,7 +453,7 @@ class Costs:
     variables
         Of the mapspace.
     timed
-        Whether the time that ports take counts; else cycles are those of the arithmetic.
+        Whether the time that ports take counts, which it does in any case where levels leak.
     """
 
     def __init__(self, variables: Variables, timed: bool) -> None:
@@ -462,8 +463,9 @@ class Costs:
         self._problem = variables.mapspace.problem
         self._views = {space.name: View(variables, space) for space in self._problem.dataspaces}
         self.steps = self._steps()
+        leaks = any(level.energy.leak_per_cycle for level in self._architecture.levels)
+        self.loads = tuple(self._all_loads()) if timed or leaks else ()
         self.energy = self._energy()
-        self.loads = tuple(self._all_loads()) if timed else ()
 
     @property
     def constant_energy(self) -> int:
@@ -496,7 +498,7 @@ class Costs:
     def _energy(self) -> tuple[Table, ...]:
         """Energy of all accesses and of leakage, at least; the arithmetic is left out."""
         tables = [table for space in self._problem.dataspaces for table in self._accesses(space)]
-        tables += [self._leakage(level) for level in range(len(self._variables.positions))]
+        tables += self._leaks()
         return tuple(table for table in tables if any(cost for _, cost in table.entries))
 
     def _accesses(self, space: Dataspace) -> Iterator[Table]:
@@ -526,21 +528,22 @@ class Costs:
         level, node = self._variables.level(service.level), self._variables.positions[service.level]
         view, price = self._views[space.name], level.energy
         words = view.words(service.asking, node)
+        own = partial(self._table, words, gate, service.level, space)
         if not space.read_write:
-            yield self._table(
-                words, gate, self._price(space, service.level, price.read), service.level, space
-            )
+            yield own(self._price(space, service.level, price.read))
             return
         if space.name in level.no_coalesce:
-            every = price.read + price.fill + price.update
-            yield self._table(words, gate, self._price(space, service.level, every), service.level, space)
+            yield own(self._price(space, service.level, price.read + price.fill + price.update))
             return
         read = self._price(space, service.level, price.read)
         update = self._price(space, service.level, price.update)
-        with_reads = space.name in level.rmw_first_update or view.is_plain
-        yield self._table(words, gate, update + (read if with_reads else 0), service.level, space)
-        if view.is_plain and space.name not in level.rmw_first_update and read:
-            yield self._table(view.first_touches(node), gate, -read, service.level, space)
+        if space.name in level.rmw_first_update:
+            yield own(update + read)
+            return
+        yield own(update, read if view.is_plain else Fraction(0))
+        if view.is_plain and read:
+            touches = view.first_touches(node)
+            yield self._table(touches, gate, service.level, space, Fraction(0), -read)
 
     def _filled(self, space: Dataspace, number: int) -> Iterator[Table]:
         """What is filled from outside; the outermost level that holds a dataspace is not."""
@@ -552,9 +555,11 @@ class Costs:
         subtracts = space.read_write and space.name not in level.rmw_first_update
         if subtracts and not view.is_plain:
             return
-        yield self._table(view.words(number, node), gate, price, number, space)
-        if subtracts:
-            yield self._table(view.first_touches(node), gate, -price, number, space)
+        if not subtracts:
+            yield self._table(view.words(number, node), gate, number, space, price)
+            return
+        yield self._table(view.words(number, node), gate, number, space, Fraction(0), price)
+        yield self._table(view.first_touches(node), gate, number, space, Fraction(0), -price)
 
     def _price(self, space: Dataspace, number: int, price: int) -> Fraction:
         """Energy per word of a full block, shared by as many instances of a cluster as may."""
@@ -565,29 +570,71 @@ class Costs:
         return Fraction(price * packing.accesses_per_block, packing.block_size) * paying
 
     def _table(
-        self, words: Choice[Number], gate: Literal, price: Fraction, level: int, space: Dataspace
+        self,
+        words: Choice[Number],
+        gate: Literal,
+        level: int,
+        space: Dataspace,
+        in_blocks: Fraction,
+        by_word: Fraction = Fraction(0),
     ) -> Table:
+        """A table of words at two prices, one of them for whole blocks.
+
+        Instances round up one by one, so that together they pay no less than their sum rounded up.
+        """
+        block = self._variables.level(level).packing_of(space.name).block_size
         given = self._program.given(words, gate)
-        entries = tuple((literal, price * own) for own, literal in given.items())
+        entries = tuple(
+            (literal, in_blocks * block * math.ceil(Fraction(own, block)) + by_word * own)
+            for own, literal in given.items()
+        )
         return Table(entries, gate is self._program.true, level, space.name)
 
-    def _leakage(self, number: int) -> Table:
-        """Leakage of the instances that are in use, or gated with them, in the steps of the arithmetic."""
+    def _leakage(self, number: int, positions: Collection[int]) -> Choice[Number]:
+        """Instances of a level that leak, those in use or gated with them, times positions of other nodes."""
         level, node = self._variables.level(number), self._variables.positions[number]
-        leak, fanouts = level.energy.leak_per_cycle, [n for n in self._variables.fanouts if n < node]
-        if not leak:
-            return Table((), True)
+        fanouts = [own for own in self._variables.fanouts if own < node]
         used = fanouts if level.gating_fanouts is None else fanouts[: level.gating_fanouts]
-        gated = 1
-        for fanout in self._architecture.fanouts[len(used) : len(fanouts)]:
-            gated *= fanout.size
-        counted = frozenset((*self._variables.positions, *used))
+        gated = math.prod(own.size for own in self._architecture.fanouts[len(used) : len(fanouts)])
         parts = [
-            self._program.mapped(chain.positions(counted), lambda own: own[0])
+            self._program.mapped(chain.positions({*positions, *used}), lambda own: own[0])
             for chain in self._variables.chains.values()
         ]
         total = self._program.least_product(parts, f"leak{number}")
-        return self._table_of(total, Fraction(leak * gated))
+        return self._program.mapped(total, lambda own: own * gated)
+
+    def _leaks(self) -> Iterator[Table]:
+        """Yield what levels leak in the steps of the arithmetic, and while it waits for ports."""
+        leaks = [own.energy.leak_per_cycle for own in self._architecture.levels]
+        leaking = [number for number, leak in enumerate(leaks) if leak]
+        for number in leaking:
+            steps = self._leakage(number, self._variables.positions)
+            yield self._table_of(steps, Fraction(leaks[number]))
+        digits = self._waiting() if leaking else []
+        for number in leaking if digits else ():
+            instances = self._leakage(number, ())
+            for literal, cycles in digits:
+                given = self._program.given(instances, literal)
+                yield Table(tuple((own, leaks[number] * cycles * n) for n, own in given.items()), False)
+
+    def _waiting(self) -> list[Entry]:
+        """Cycles that ports need beyond the steps, at least, as the digits of a binary number."""
+        steps = [(literal, Fraction(own)) for own, literal in self.steps.items()]
+        ports = [[entry for table in load.tables for entry in table.entries] for load in self.loads]
+        longest = max(map(_longest, self.loads), default=Fraction(0))
+        if longest <= self.fewest_steps:
+            return []
+        sums = [sum(abs(cost) for _, cost in (*port, *steps)) for port in ports]
+        unit = max(Fraction(1), (max(sums) + longest) / LARGEST_TOTAL)
+        weights = [1 << place for place in range(int(longest / unit).bit_length())]
+        digits = [self._program.literal("wait") for _ in weights]
+        for port in ports:
+            terms = [(literal, math.floor(cost / unit)) for literal, cost in port]
+            terms += [(literal, -math.ceil(cost / unit)) for literal, cost in steps]
+            terms += [(literal, -weight) for literal, weight in zip(digits, weights, strict=True)]
+            literals, numbers = zip(*terms, strict=True)
+            self._program.model.add(self._program.sum_of(literals, numbers) <= 0)
+        return [(literal, unit * weight) for literal, weight in zip(digits, weights, strict=True)]
 
     def _table_of(self, choice: Choice[Number], price: Fraction) -> Table:
         return Table(tuple((literal, price * own) for own, literal in choice.items()), True)
@@ -625,18 +672,26 @@ class Costs:
                 continue
             times = _times(space, level, view.is_plain or not counts_firsts, reads, writes)
             if times:
-                yield self._table(
-                    view.words(service.asking, node, each=True), gate, times * time, number, space
-                )
+                words = view.words(service.asking, node, each=True)
+                yield self._table(words, gate, number, space, Fraction(0), times * time)
             if counts_firsts and view.is_plain and reads:
-                yield self._table(view.first_touches(node, each=True), gate, -time, number, space)
+                yield self._table(
+                    view.first_touches(node, each=True), gate, number, space, Fraction(0), -time
+                )
         filled = self._variables.keeps(name, lambda held: number in held[1:])
         passes = space.read_write and name in level.no_coalesce
         if filled is None or not writes or passes or (counts_firsts and not view.is_plain):
             return
-        yield self._table(view.words(number, node, each=True), filled, time, number, space)
+        yield self._table(view.words(number, node, each=True), filled, number, space, Fraction(0), time)
         if counts_firsts:
-            yield self._table(view.first_touches(node, each=True), filled, -time, number, space)
+            yield self._table(view.first_touches(node, each=True), filled, number, space, Fraction(0), -time)
+
+
+def _longest(load: Load) -> Fraction:
+    """Time of a port if all of its tables are at their most."""
+    return sum(
+        (max((cost for _, cost in own.entries), default=Fraction(0)) for own in load.tables), Fraction(0)
+    )
 
 
 def _offers(options: Mapping[Keepers, Sequence[Service]], service: Service, levels: Keepers) -> bool:
