@@ -334,7 +334,7 @@ class _Search:
         self._formulation.tighten(priced)
         for candidate, _ in priced:
             self._formulation.exclude(candidate)
-        lower = math.ceil(scale.value(outcome.bound))
+        lower = math.ceil(max(scale.least, scale.value(outcome.bound)))
         if not outcome.is_proven:
             self._run.try_heuristic(self._objective)
             self._slice_s *= GROWTH

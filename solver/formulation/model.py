@@ -72,12 +72,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Scaled:
-    """A sum of tables in whole quanta: at least ``base + quantum * (sum of weights that hold)``."""
+    """A sum of tables, at least ``base + quantum * (sum of weights that hold)``, and at least `least`."""
 
     literals: tuple[Literal, ...]
     costs: tuple[Fraction, ...]
     base: Fraction
     quantum: Fraction
+    least: Fraction = Fraction(0)
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -143,11 +144,12 @@ class Formulation:
         if most is not None:
             window = Fraction(most - base) - sum(table.least for table in tables)
             tables = [self._within(table, window) for table in tables]
+        least = Fraction(base) + sum(table.least for table in tables)
         total = Fraction(base) + sum(table.base for table in tables)
         entries = [(literal, cost - table.base) for table in tables for literal, cost in table.entries]
         costs = tuple(cost for _, cost in entries)
         quantum = max(whole_multiple(costs), Fraction(math.ceil(sum(map(abs, costs)) / largest)))
-        return Scaled(tuple(literal for literal, _ in entries), costs, total, quantum)
+        return Scaled(tuple(literal for literal, _ in entries), costs, total, quantum, least)
 
     def _open(self, table: Table) -> Table:
         """A table without the entries that are excluded already."""

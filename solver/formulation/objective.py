@@ -265,7 +265,12 @@ class View:
         parts = [scope.others(dim) for dim in self._other]
         parts += [scope.alone(dim) for dim in self._alone]
         parts += [scope.window(group) for group in self._windows]
-        return self._program.least_product(parts, f"words{self.space.name}{reader}")
+        name = f"words{self.space.name}{reader}"
+        total = self._program.least_product(parts, name)
+        if each or self.is_plain:
+            return total
+        distinct = math.prod(_distinct_words(self._ranks(group), self._bound) for group in self._groups)
+        return self._program.mapped(total, lambda own: max(own, distinct), name)
 
     def first_touches(self, reader: int, each: bool = False) -> Choice[Number]:
         """Distinct words of a plain dataspace that instances above a node touch, in all or on average."""
@@ -402,11 +407,26 @@ def _distinct_words(part: Dataspace, bound: Mapping[str, int]) -> int:
 def _window_words(
     coefficients: Sequence[int], one: _Turns, other: _Turns, sweep: str, each: bool, distinct: int
 ) -> Number:
-    """Words along a window that are delivered, at least, all of them once; docs/formulation.md, "Windows"."""
+    """Words along a window that are delivered, at least; docs/formulation.md, "Windows".
+
+    Those of whole sweeps are at least the `distinct` ones. Others are rounded down, so that there are few.
+    """
     extents, reused = (one.extent, other.extent), (one.reused, other.reused)
     children = max(1, one.shared + other.shared - 1)
-    words = covered_window(coefficients, extents, reused, sweep) * children * one.outside * other.outside
-    return Fraction(max(words, distinct), one.above * other.above) if each else max(words, distinct)
+    outside = one.outside * other.outside
+    is_whole = sweep == WHOLE or one.reused == other.reused == 1 or (sweep == ACROSS and outside == 1)
+    sweep = WHOLE if is_whole else sweep
+    words = covered_window(coefficients, extents, reused, sweep) * children * outside
+    least = max(words, distinct) if is_whole else _coarse(words)
+    return Fraction(least, one.above * other.above) if each else least
+
+
+def _coarse(number: int) -> int:
+    """Round a number, at least 1, down to one of a few, by a fifth at most."""
+    found = following = 1
+    while following <= number:
+        found, following = following, max(following + 1, following * 5 // 4)
+    return found
 
 
 def covered_window(
