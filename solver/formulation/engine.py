@@ -32,7 +32,11 @@ from solver.result import (
 )
 
 FIRST_SLICE_S = 0.25
-"""CP-SAT's deterministic seconds of a first attempt."""
+VARIABLES_PER_SLICE_S = 2000
+"""CP-SAT's deterministic seconds of a first attempt at least, and variables for which it has one each."""
+
+LARGE = 5000
+"""Variables above which a heuristic comes first: what no better mapping can use is excluded then."""
 
 GROWTH = 2
 """How much longer an attempt is than one that proved nothing."""
@@ -45,7 +49,7 @@ CYCLE_ATTEMPTS = 6
 
 DESCENTS = 4
 MOST_PRICED = 50_000
-"""Descents of a heuristic where the first attempt proves nothing, and mappings that it prices at most."""
+"""Descents of a heuristic, and mappings that it prices at most."""
 
 
 @dataclass(frozen=True)
@@ -232,8 +236,11 @@ class _Search:
         self._run = run
         self._formulation = formulation
         self._objective = objective
-        self._slice_s = FIRST_SLICE_S
+        variables = formulation.program.checked.variables
+        self._slice_s = max(FIRST_SLICE_S, variables / VARIABLES_PER_SLICE_S)
         self._is_close = False
+        if variables > LARGE:
+            run.try_heuristic(objective)
 
     def _value(self) -> int | None:
         """The incumbent's value."""
@@ -297,7 +304,7 @@ class _Search:
 
     def _fewest_cycles(self) -> int | None:
         """A bound on the cycles, for which CP-SAT has a few attempts; None if there is no mapping."""
-        fewest, slice_s = max(1, self._formulation.fewest_cycles), FIRST_SLICE_S
+        fewest, slice_s = max(1, self._formulation.fewest_cycles), self._slice_s
         for _ in range(CYCLE_ATTEMPTS):
             scale = self._formulation.minimise_cycles(None)
             solved = self._solve(scale, slice_s)
