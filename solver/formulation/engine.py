@@ -47,6 +47,9 @@ CLOSE = 1000
 CYCLE_ATTEMPTS = 6
 """How often CP-SAT looks for the fewest cycles before it minimises a product, at most."""
 
+MOST_SOLVES = 25
+"""Solves before leakage while the arithmetic waits is brought in."""
+
 DESCENTS = 4
 MOST_PRICED = 50_000
 """Descents of a heuristic, and mappings that it prices at most."""
@@ -145,16 +148,36 @@ class _Run:
         """Find the best mapping within the limits; return its bound, None if there is no mapping at all."""
         if self._clock.stop():
             return 0
-        search = self._formulated(objective)
-        if search is None and self._best is not None:
-            raise ModelError("the formulation excludes a mapping that is allowed")
-        return None if search is None else search.bound()
+        bound = 0
+        for waits, most_solves in self._stages(objective):
+            search = self._formulated(objective, waits)
+            if search is None and self._best is not None:
+                raise ModelError("the formulation excludes a mapping that is allowed")
+            found = None if search is None else search.bound(most_solves)
+            if found is None or self._is_proven(objective, found) or self._clock.stop():
+                return found if found is None else max(bound, found)
+            bound = max(bound, found)
+        return bound
 
-    def _formulated(self, objective: str) -> _Search | None:
+    def _stages(self, objective: str) -> list[tuple[bool, int | None]]:
+        """Whether leakage while the arithmetic waits is known to the tables, and how many solves there are.
+
+        It is little as a rule, and its tables are large: they come in once a search without them gets stuck.
+        """
+        levels = self._mapspace.architecture.levels
+        leaks = any(level.energy.leak_per_cycle for level in levels)
+        if objective == LATENCY or not leaks or all(level.unlimited for level in levels):
+            return [(False, None)]
+        return [(False, MOST_SOLVES), (True, None)]
+
+    def _is_proven(self, objective: str, bound: int) -> bool:
+        return self._best is not None and bound >= self._best.evaluation.value(objective)
+
+    def _formulated(self, objective: str, waits: bool) -> _Search | None:
         """The search within the limits; None if nothing is allowed."""
-        timed = objective != ENERGY or any(name != ENERGY for name, _ in self._limits)
+        timed = waits or objective != ENERGY or any(name != ENERGY for name, _ in self._limits)
         try:
-            formulation = Formulation(self._mapspace, timed)
+            formulation = Formulation(self._mapspace, timed, waits)
             for name, most in self._limits:
                 self._limit(formulation, name, most)
         except EmptyProgramError:
@@ -239,6 +262,7 @@ class _Search:
         variables = formulation.program.checked.variables
         self._slice_s = max(FIRST_SLICE_S, variables / VARIABLES_PER_SLICE_S)
         self._is_close = False
+        self._solves_left: int | None = None
         if variables > LARGE:
             run.try_heuristic(objective)
 
@@ -247,13 +271,20 @@ class _Search:
         best = self._run.best
         return None if best is None else best.evaluation.value(self._objective)
 
+    def _is_over(self) -> bool:
+        """Whether to end after a step."""
+        if self._solves_left is not None:
+            self._solves_left -= 1
+        return self._solves_left == 0 or self._run.stop()
+
     def _room(self) -> int | None:
         """The most that a mapping which improves may cost."""
         value = self._value()
         return None if value is None else value - 1
 
-    def bound(self) -> int | None:
-        """Search until nothing is left or the time is over; return the bound, None if there is no mapping."""
+    def bound(self, most_solves: int | None) -> int | None:
+        """Search until nothing is left, or time or solves are over; return the bound, None if nothing fits."""
+        self._solves_left = most_solves
         try:
             return self._product() if self._objective == EDP else self._least()
         except EmptyProgramError:  # nothing is better than the incumbent
@@ -271,7 +302,7 @@ class _Search:
                 return value
             bound = found
             self._run.report(self._objective, bound)
-            if self._run.stop():
+            if self._is_over():
                 return bound
 
     def _product(self) -> int | None:
@@ -299,7 +330,7 @@ class _Search:
             self._run.report(EDP, energy * fewest)
             if value is not None and energy > 0:
                 formulation.limit_cycles((value - 1) // energy)
-            if self._run.stop():
+            if self._is_over():
                 return energy * fewest
 
     def _fewest_cycles(self) -> int | None:

@@ -113,6 +113,7 @@ class Formulation:
 
     mapspace: Mapspace
     timed: bool = True
+    waits: bool = False
     cuts: list[Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -121,7 +122,7 @@ class Formulation:
         self.variables = Variables(self.mapspace)
         self.program = self.variables.program
         self.constraints = Constraints(self.variables)
-        self.costs = Costs(self.variables, self.timed)
+        self.costs = Costs(self.variables, self.timed, self.waits)
         self._problem = self.mapspace.problem
 
     # -------------------------------------------------------------------- objective

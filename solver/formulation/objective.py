@@ -473,18 +473,20 @@ class Costs:
     variables
         Of the mapspace.
     timed
-        Whether the time that ports take counts, which it does in any case where levels leak.
+        Whether the time that ports take counts; else cycles are those of the arithmetic.
+    waits
+        Whether what levels leak while the arithmetic waits for ports counts; it does so only if `timed`.
     """
 
-    def __init__(self, variables: Variables, timed: bool) -> None:
+    def __init__(self, variables: Variables, timed: bool, waits: bool) -> None:
         self._variables = variables
         self._program = variables.program
         self._architecture = variables.architecture
         self._problem = variables.mapspace.problem
         self._views = {space.name: View(variables, space) for space in self._problem.dataspaces}
         self.steps = self._steps()
-        leaks = any(level.energy.leak_per_cycle for level in self._architecture.levels)
-        self.loads = tuple(self._all_loads()) if timed or leaks else ()
+        self._waits = waits
+        self.loads = tuple(self._all_loads()) if timed else ()
         self.energy = self._energy()
 
     @property
@@ -630,7 +632,7 @@ class Costs:
         for number in leaking:
             steps = self._leakage(number, self._variables.positions)
             yield self._table_of(steps, Fraction(leaks[number]))
-        digits = self._waiting() if leaking else []
+        digits = self._waiting() if leaking and self._waits else []
         for number in leaking if digits else ():
             instances = self._leakage(number, ())
             for literal, cycles in digits:

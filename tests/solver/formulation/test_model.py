@@ -54,7 +54,7 @@ def held(mapspace: Mapspace) -> set[object]:
 @pytest.mark.parametrize("factors", ["perfect", "any"])
 def test_solutions_are_the_valid_mappings(factors: str):
     checked = 0
-    for drawn in random_mapspaces(21, 40, 40):
+    for drawn in random_mapspaces(21, 24, 40):
         mapspace = replace(drawn, factors=factors)
         if count_mappings(mapspace, 60, innermost_orders=False) > 60:
             continue
@@ -66,7 +66,7 @@ def test_solutions_are_the_valid_mappings(factors: str):
         assert all(evaluate_in(mapspace, mapping).valid for mapping in found)
         assert {factors_and_keeps(mapping) for mapping in found} == expected
         checked += bool(expected)
-    assert checked > 10
+    assert checked > 5
 
 
 def test_a_limit_on_loops_is_kept():
@@ -99,7 +99,7 @@ def test_what_is_not_formulated_is_refused():
 def test_no_mapping_costs_less_than_the_objective_says(factors: str):
     """Each formulation is held to one mapping after the other, whose factors and kept tiles are fixed."""
     random, checked = Random(5), 0
-    for drawn in (*random_mapspaces(31, 12, 100), *windows(62, 10)):
+    for drawn in (*random_mapspaces(31, 8, 60), *windows(62, 6)):
         mapspace = replace(drawn, factors=factors)
         mappings = list(itertools.islice(enumerate_mappings(mapspace, innermost_orders=False), 100))
         valid = [mapping for mapping in mappings if evaluate_in(mapspace, mapping).valid]
@@ -108,7 +108,7 @@ def test_no_mapping_costs_less_than_the_objective_says(factors: str):
             for objective in ("energy", "latency"):
                 assert least(mapspace, mapping, objective) <= evaluation.value(objective)
                 checked += 1
-    assert checked > 40
+    assert checked > 25
 
 
 def windows(seed: int, count: int) -> list[Mapspace]:
