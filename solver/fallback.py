@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from model.extents import PERFECT
 from model.mapspace import Mapspace
 from solver.pareto import Front, pareto_front
 from solver.result import (
@@ -89,6 +90,19 @@ def map_or_explain(
     return within_loop_limit(mapspace, _with_fallback(_minimise, question))
 
 
+def formulate_or_explain(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Find the best mapping as `solver.formulation.map_by_formulation` does, or say why there is none."""
+    from solver.formulation import map_by_formulation  # noqa: PLC0415 (most searches are by bounds)
+
+    answer = map_by_formulation(mapspace, options, on_progress, should_stop)
+    return _with_reasons(_Question(mapspace, options, on_progress, should_stop), answer)
+
+
 def front_or_explain(
     mapspace: Mapspace,
     options: Options = Options(),
@@ -134,7 +148,13 @@ def _with_fallback(search: Search[Answer], question: _Question) -> Answer:
     no_memory = answer.status is Status.UNKNOWN and answer.termination is Termination.MEMORY_LIMIT
     if gave_up or no_memory:
         answer = _after_check(search, question, answer)
-    if answer.status is not Status.INFEASIBLE or answer.reasons or not question.wants_reasons:
+    return _with_reasons(question, answer)
+
+
+def _with_reasons(question: _Question, answer: Answer) -> Answer:
+    """Add the reasons why nothing fits, if asked for; they know perfect factors only."""
+    is_explained = question.mapspace.factors == PERFECT and question.wants_reasons
+    if answer.status is not Status.INFEASIBLE or answer.reasons or not is_explained:
         return answer
     from solver.explain import explain_infeasible, reasons_time_s  # noqa: PLC0415 (rarely needed)
 

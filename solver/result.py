@@ -168,6 +168,7 @@ class Phase(StrEnum):
     SURVEY = "survey"  # a first bound on all spatial choices; no search for mappings yet
     LATTICE = "lattice"
     BRANCHING = "branching"
+    FORMULATION = "CP-SAT"  # the whole problem as one model
     MAPPER = "mapper"  # a heuristic
     EXPLANATION = "explanation"  # whether anything fits, and why not
 

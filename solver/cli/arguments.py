@@ -33,7 +33,13 @@ DEFAULTS = Options()
 SHIPPED = Path(__file__).resolve().parents[2] / "specs"
 """The specs that ship with the package, in a checkout and installed."""
 
+AUTO, BOUNDS, CP_SAT = ENGINES = ("auto", "bounds", "cp-sat")
+"""What searches, see ``map --engine``."""
+
 DOT = (".dot", ".gv")
+MODELS = (".pb", ".mps", ".fzn")
+"""Formats of `solver.formulation.export`."""
+
 LARGEST_SEED = (1 << 31) - 1
 MOST_DIGITS = 18
 LONGEST_SHOWN = 60
@@ -251,6 +257,11 @@ def directory(text: str) -> Path:
 def picture(text: str) -> Path:
     """Read the path of a picture."""
     return _with_suffix(text, FORMATS)
+
+
+def model_file(text: str) -> Path:
+    """Read the path of a model for other solvers."""
+    return _with_suffix(text, MODELS)
 
 
 def graph(text: str) -> Path:
@@ -525,6 +536,10 @@ def _refuse_misplaced_word(
     parser.error(f"there is no file {word!r}; separate objectives by commas: --objective energy,latency")
 
 
+def _add_engine(parser: argparse.ArgumentParser, engines: Sequence[str], text: str) -> None:
+    parser.add_argument("--engine", choices=engines, default=engines[0], metavar="NAME", help=text)
+
+
 def _add_map(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "map", "find the best mapping and prove it")
     add_arch(parser)
@@ -559,6 +574,19 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
         "--pareto",
         "find the energy-latency front: every mapping that no other one dominates; "
         "--time-limit applies to the whole front",
+    )
+    _add_engine(
+        parser,
+        ENGINES,
+        "what searches: bounds and branching (bounds), CP-SAT on the whole problem (cp-sat: slower, knows "
+        "remainders), or what suits best (auto, the default: bounds)",
+    )
+    parser.add_argument(
+        "--export-model",
+        type=model_file,
+        metavar="OUT",
+        help="write the problem for other solvers: OUT.pb (OR-tools), OUT.mps or OUT.fzn; energy or latency, "
+        "as lower bounds on what the cost model says (docs/formulation.md)",
     )
     _add_path(
         parser,
@@ -782,6 +810,11 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
     )
     add_search_options(parser)
     _add_path(parser, "--certificate", "keep the certificate in this file")
+    _add_engine(
+        parser,
+        (BOUNDS, CP_SAT),
+        "a further witness: with cp-sat, CP-SAT alone solves the problem as well, and has to find the same",
+    )
     parser.add_argument(
         "--check-time-limit", type=seconds, metavar="S", help="stop the check after S seconds"
     )

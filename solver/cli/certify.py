@@ -17,10 +17,10 @@ from model.mapspace import Mapspace
 from model.text.files import is_file
 from model.text.source import places_of
 from model.wording import printable
-from solver.cli.arguments import DEFAULTS
+from solver.cli.arguments import CP_SAT, DEFAULTS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.progress import interruptible
-from solver.cli.running import EXIT_OF_STATUS, load_unmapped, search
+from solver.cli.running import EXIT_OF_STATUS, load_unmapped, search, search_formulated
 from solver.exit_codes import EXIT_UNCHECKED
 from solver.result import Result, Status, Termination
 
@@ -68,6 +68,8 @@ def prove_command(arguments: argparse.Namespace) -> int:
         write_stdout(f"{line}\n")
     seconds = seconds_text(result.statistics.seconds)
     write_stdout(f"{result.status.value} by the optimizer in {seconds}: {outcome_text(result)}\n")
+    if arguments.engine == CP_SAT:
+        _compare_with_formulation(mapspace, result, arguments)
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"
         if not write_certificate(path, mapspace, result, arguments):
@@ -80,6 +82,33 @@ def prove_command(arguments: argparse.Namespace) -> int:
     named = f"{printable(str(path))}: " if arguments.certificate else ""
     write_stdout(verdict.replace(f"{path}: ", named))
     return code or EXIT_OF_STATUS[result.status]
+
+
+def _compare_with_formulation(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> None:
+    """Solve the problem by CP-SAT alone; print whether it comes out the same.
+
+    Raises
+    ------
+    ContradictionError
+        If one of the two proves what the other one refutes.
+    """
+    from solver.report.figures import seconds_text
+    from solver.report.text import outcome_text
+    from solver.result import ContradictionError
+
+    other = search_formulated(mapspace, arguments)
+    below = [
+        (one.bound, two.value)
+        for one, two in ((result, other), (other, result))
+        if one.bound is not None and two.value is not None and one.bound > two.value
+    ]
+    proven = (Status.OPTIMAL, Status.INFEASIBLE)
+    statuses = {one.status for one in (result, other) if one.status in proven}
+    has_mapping = any(one.mapping is not None for one in (result, other))
+    if below or len(statuses) > 1 or (Status.INFEASIBLE in statuses and has_mapping):
+        raise ContradictionError("bounds and CP-SAT disagree on what is optimal")
+    seconds = seconds_text(other.statistics.seconds)
+    write_stdout(f"{other.status.value} by CP-SAT alone in {seconds}: {outcome_text(other)}\n")
 
 
 def is_certificate(path: Path) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
-from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S, OPERATORS
+from solver.cli.arguments import CP_SAT, EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -31,6 +31,7 @@ from solver.cli.progress import watched
 from solver.cli.running import (
     EXIT_OF_STATUS,
     counting_notes,
+    export_formulation,
     link_transfer_notes,
     load_checked,
     load_empty,
@@ -43,6 +44,7 @@ from solver.cli.running import (
     refused_reasons,
     refused_result,
     search,
+    search_formulated,
     search_options,
     sensitivities,
 )
@@ -75,8 +77,12 @@ SINGLE = (
     "check",
     "sensitivity",
     "price-constraints",
+    "export-model",
 )
 """Options about one best mapping, which `map --pareto` refuses."""
+
+BY_BOUNDS = ("certificate", "check", "sensitivity", "price_constraints")
+"""Options of `map` that need the search by bounds."""
 
 UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
 """Options of `evaluate` that a fused mapping refuses."""
@@ -87,10 +93,17 @@ def map_command(arguments: argparse.Namespace) -> int:
     if arguments.pareto:
         return _pareto(arguments)
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
-    check_outputs((*outputs, arguments.plot, arguments.report), arguments.specs)
+    check_outputs((*outputs, arguments.plot, arguments.report, arguments.export_model), arguments.specs)
     check_plot(arguments.plot, PAINTED)
     if arguments.check and arguments.certificate == STDOUT:
         raise OutputError("--check needs a certificate in a file, which the checker reads")
+    formulated = arguments.engine == CP_SAT
+    for name in BY_BOUNDS if formulated else ():
+        if getattr(arguments, name):
+            option = name.replace("_", "-")
+            raise OutputError(
+                f"--{option} needs what bounds leave behind: it does not go with --engine {CP_SAT}"
+            )
     try:  # a certificate needs the search's evidence
         loaded = load_unmapped(arguments, refuse_infeasible=not (arguments.certificate or arguments.check))
     except ConflictError as conflict:
@@ -98,7 +111,8 @@ def map_command(arguments: argparse.Namespace) -> int:
         plot = plot_steps(arguments.plot, lambda: None, "mapping")
         return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
     spec_text = mapped_spec_text(loaded, arguments)
-    result = search(loaded.mapspace, arguments)
+    export_formulation(loaded.mapspace, arguments)
+    result = (search_formulated if formulated else search)(loaded.mapspace, arguments)
     loaded = loaded.noted(
         (
             *counting_notes(loaded.mapspace, result.mapping, result.evaluation),
@@ -206,6 +220,8 @@ def _refused_map(arguments: argparse.Namespace) -> Document:
 
 def _pareto(arguments: argparse.Namespace) -> int:
     """Find the energy-latency front; write and print it."""
+    if arguments.engine == CP_SAT:
+        raise OutputError(f"--pareto is found by bounds: it does not go with --engine {CP_SAT}")
     for name in SINGLE:
         if getattr(arguments, name.replace("-", "_")):
             raise OutputError(f"--{name} is about one best mapping; --pareto finds a front of mappings")

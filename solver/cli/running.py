@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
-from model.objective import ENERGY, LATENCY
+from model.objective import EDP, ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError
+from solver.cli.arguments import CP_SAT
 from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
@@ -65,9 +66,15 @@ def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
     return (objectives,) if isinstance(objectives, str) else objectives
 
 
-def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
-    """Load a spec for a command that ignores the spec's own mapping; a note says so."""
-    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=refuse_infeasible))
+def load_unmapped(
+    arguments: argparse.Namespace, refuse_infeasible: bool = True, remainders: bool = False
+) -> LoadedSpec:
+    """Load a spec for a command that ignores the spec's own mapping; a note says so.
+
+    Specs that ask for loops with `remainders` are refused unless these are searched.
+    """
+    changes = {"refuse_infeasible": refuse_infeasible, "remainders": remainders}
+    return _noted(_load(arguments, skip_mapping=True, **changes))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
@@ -145,6 +152,44 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
 
     with watched(mapspace, arguments.quiet) as callbacks:
         return map_or_explain(mapspace, search_options(arguments), *callbacks)
+
+
+def search_formulated(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
+    """Map an Einsum by CP-SAT alone, with live progress; an interrupt ends the search early."""
+    from solver.fallback import formulate_or_explain
+    from solver.formulation.model import check_formulated
+
+    try:
+        check_formulated(mapspace)
+    except ValueError as error:
+        raise OutputError(f"--engine {CP_SAT} does not know this: {error}") from error
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return formulate_or_explain(mapspace, search_options(arguments), *callbacks)
+
+
+def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> None:
+    """Write the formulation for other solvers, if asked for."""
+    if arguments.export_model is None:
+        return
+    from solver.formulation.export import export_model
+    from solver.formulation.model import Formulation
+    from solver.formulation.program import EmptyProgramError
+
+    objective = (arguments.objective or mapspace.objectives)[0]
+    if objective == EDP:
+        raise OutputError(
+            "--export-model writes energy or latency, no product of both: add --objective energy"
+        )
+    try:
+        formulation = Formulation(mapspace, timed=objective == LATENCY)
+        scale = formulation.minimise(objective)
+        export_model(formulation, scale, arguments.export_model)
+    except EmptyProgramError as error:
+        write_stderr(f"note: no model is written: nothing is allowed ({error})\n")
+    except ValueError as error:
+        raise OutputError(f"--export-model: {error}") from error
+    except OSError as error:
+        raise OutputError(f"cannot write {arguments.export_model}: {error.strerror}") from error
 
 
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:

@@ -1,0 +1,388 @@
+"""The search by the formulation alone: solve, price, tighten, and solve again until the bound is met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from model.cost import Evaluation, evaluate_in
+from model.extents import PERFECT
+from model.mapping import Mapping
+from model.mapspace import Mapspace
+from model.objective import EDP, ENERGY, LATENCY
+from solver.cpsat import ModelError, Outcome, Settings
+from solver.formulation.model import Candidate, Formulation, Scaled, check_formulated
+from solver.formulation.program import EmptyProgramError
+from solver.heuristics.interface import Budget, BudgetSpent, MapperError
+from solver.heuristics.local_search import GreedyDescent
+from solver.heuristics.pricing import Pricing
+from solver.result import (
+    Clock,
+    Options,
+    Phase,
+    Progress,
+    ProgressCallback,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Termination,
+)
+
+FIRST_SLICE_S = 0.25
+VARIABLES_PER_SLICE_S = 2000
+"""CP-SAT's deterministic seconds of a first attempt at least, and variables for which it has one each."""
+
+LARGE = 5000
+"""Variables above which a heuristic comes first: what no better mapping can use is excluded then."""
+
+GROWTH = 2
+"""How much longer an attempt is than one that proved nothing."""
+
+CLOSE = 1000
+"""Quanta between bound and incumbent below which the incumbent limits the objective exactly."""
+
+CYCLE_ATTEMPTS = 6
+"""How often CP-SAT looks for the fewest cycles before it minimises a product, at most."""
+
+MOST_SOLVES = 25
+"""Solves before leakage while the arithmetic waits is brought in."""
+
+DESCENTS = 4
+MOST_PRICED = 50_000
+"""Descents of a heuristic, and mappings that it prices at most."""
+
+
+@dataclass(frozen=True)
+class _Best:
+    """A mapping and what it costs."""
+
+    mapping: Mapping
+    evaluation: Evaluation
+
+
+def map_by_formulation(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Find the best mapping by CP-SAT alone, as `solver.map_einsum` does by bounds; same parameters.
+
+    Raises
+    ------
+    ValueError
+        The mapspace has what is not formulated, see `check_formulated`.
+    TooLargeError
+        A dimension has too many extents.
+    ModelError
+        CP-SAT contradicts the model: a defect, never an answer.
+    """
+    check_formulated(mapspace)
+    return _Run(mapspace, options, on_progress, should_stop).minimise()
+
+
+class _Run:
+    """The search for all objectives, one after the other."""
+
+    def __init__(
+        self,
+        mapspace: Mapspace,
+        options: Options,
+        on_progress: ProgressCallback | None,
+        should_stop: StopCallback | None,
+    ) -> None:
+        self._mapspace = mapspace
+        self._options = options
+        self._on_progress = on_progress
+        self._clock = Clock(options.time_limit_s, should_stop)
+        self._statistics = Statistics()
+        self._limits: list[tuple[str, int]] = []
+        self._best: _Best | None = None
+        self._tried = False
+
+    def minimise(self) -> Result:
+        """Minimise the objectives lexicographically."""
+        objectives = self._options.objectives or self._mapspace.objectives
+        bounds: list[int | None] = []
+        for objective in objectives:
+            bound = self._minimise(objective)
+            bounds.append(bound)
+            if self._best is None or bound != self._best.evaluation.value(objective):
+                break
+            self._limits.append((objective, bound))
+        return self._result(objectives, bounds)
+
+    def _result(self, objectives: Sequence[str], bounds: Sequence[int | None]) -> Result:
+        clock, units = self._clock, self._mapspace.architecture.units_per_pj
+        statistics = replace(self._statistics, seconds=clock.seconds)
+        if self._best is None:
+            empty = bounds[0] is None
+            return Result(
+                Status.INFEASIBLE if empty else Status.UNKNOWN,
+                Termination.PROVEN if empty else clock.termination or Termination.INTERRUPTED,
+                tuple(objectives),
+                units,
+                bound=bounds[0],
+                statistics=statistics,
+            )
+        evaluation = self._best.evaluation
+        values = [evaluation.value(name) for name in objectives]
+        proven = list(bounds) == values
+        return Result(
+            Status.OPTIMAL if proven else Status.FEASIBLE,
+            Termination.PROVEN if proven else clock.termination or Termination.INTERRUPTED,
+            tuple(objectives),
+            units,
+            value=values[0],
+            bound=bounds[0],
+            later_bounds=tuple(bound for bound in bounds[1:] if bound is not None),
+            mapping=self._best.mapping,
+            evaluation=evaluation,
+            statistics=statistics,
+        )
+
+    def _minimise(self, objective: str) -> int | None:
+        """Find the best mapping within the limits; return its bound, None if there is no mapping at all."""
+        if self._clock.stop():
+            return 0
+        bound = 0
+        for waits, most_solves in self._stages(objective):
+            search = self._formulated(objective, waits)
+            if search is None and self._best is not None:
+                raise ModelError("the formulation excludes a mapping that is allowed")
+            found = None if search is None else search.bound(most_solves)
+            if found is None or self._is_proven(objective, found) or self._clock.stop():
+                return found if found is None else max(bound, found)
+            bound = max(bound, found)
+        return bound
+
+    def _stages(self, objective: str) -> list[tuple[bool, int | None]]:
+        """Whether leakage while the arithmetic waits is known to the tables, and how many solves there are.
+
+        It is little as a rule, and its tables are large: they come in once a search without them gets stuck.
+        """
+        levels = self._mapspace.architecture.levels
+        leaks = any(level.energy.leak_per_cycle for level in levels)
+        if objective == LATENCY or not leaks or all(level.unlimited for level in levels):
+            return [(False, None)]
+        return [(False, MOST_SOLVES), (True, None)]
+
+    def _is_proven(self, objective: str, bound: int) -> bool:
+        return self._best is not None and bound >= self._best.evaluation.value(objective)
+
+    def _formulated(self, objective: str, waits: bool) -> _Search | None:
+        """The search within the limits; None if nothing is allowed."""
+        timed = waits or objective != ENERGY or any(name != ENERGY for name, _ in self._limits)
+        try:
+            formulation = Formulation(self._mapspace, timed, waits)
+            for name, most in self._limits:
+                self._limit(formulation, name, most)
+        except EmptyProgramError:
+            return None
+        return _Search(self, formulation, objective)
+
+    @staticmethod
+    def _limit(formulation: Formulation, objective: str, most: int) -> None:
+        limits: dict[str, Callable[[int], None]] = {
+            ENERGY: formulation.limit_energy,
+            LATENCY: formulation.limit_cycles,
+            EDP: formulation.limit_product,
+        }
+        limits[objective](most)
+
+    def price(self, candidate: Candidate, objective: str) -> Evaluation:
+        """Price a mapping, which becomes the incumbent if it is the best within all limits."""
+        return self._price(candidate.mapping, objective)
+
+    def _price(self, mapping: Mapping, objective: str) -> Evaluation:
+        evaluation = evaluate_in(self._mapspace, mapping)
+        self._statistics.mappings_priced += 1
+        allowed = evaluation.valid and all(evaluation.value(name) <= most for name, most in self._limits)
+        best = self._best
+        if allowed and (best is None or evaluation.value(objective) < best.evaluation.value(objective)):
+            self._best = _Best(mapping, evaluation)
+        return evaluation
+
+    def try_heuristic(self, objective: str) -> None:
+        """Look for a mapping with a heuristic, once; it knows perfect factors, which are always allowed."""
+        if self._tried or self._limits:
+            return
+        self._tried = True
+        left_s = self._clock.left_s
+        budget = Budget(seconds=None if left_s is None else left_s / 10, evaluations=MOST_PRICED)
+        mapspace = replace(self._mapspace, factors=PERFECT)
+        try:
+            pricing = Pricing(mapspace, (objective,), budget, self._options.seed, self._clock.stop)
+        except MapperError:
+            return
+        with suppress(MapperError, BudgetSpent):
+            if pricing.batched:
+                GreedyDescent(descents=DESCENTS).find_mapping(mapspace, pricing)
+        if pricing.best is not None:
+            self._price(pricing.best.mapping, objective)
+
+    @property
+    def best(self) -> _Best | None:
+        """The incumbent."""
+        return self._best
+
+    @property
+    def settings(self) -> Settings:
+        """Parameters of CP-SAT, but for the time."""
+        return Settings(seed=self._options.seed)
+
+    def stop(self) -> bool:
+        """Whether to end."""
+        return self._clock.stop()
+
+    def solved(self, formulation: Formulation) -> None:
+        """Note a solve."""
+        self._statistics.core_calls += 1
+        variables = formulation.program.checked.variables
+        self._statistics.core_variables = max(self._statistics.core_variables, variables)
+
+    def report(self, objective: str, bound: int | None) -> None:
+        """Tell the caller how far the search is."""
+        if self._on_progress is not None:
+            value = None if self._best is None else self._best.evaluation.value(objective)
+            bound = bound if value is None or bound is None else min(bound, value)
+            self._on_progress(Progress(Phase.FORMULATION, self._clock.seconds, objective, value, bound))
+
+
+class _Search:
+    """The search for one objective, with one formulation."""
+
+    def __init__(self, run: _Run, formulation: Formulation, objective: str) -> None:
+        self._run = run
+        self._formulation = formulation
+        self._objective = objective
+        variables = formulation.program.checked.variables
+        self._slice_s = max(FIRST_SLICE_S, variables / VARIABLES_PER_SLICE_S)
+        self._is_close = False
+        self._solves_left: int | None = None
+        if variables > LARGE:
+            run.try_heuristic(objective)
+
+    def _value(self) -> int | None:
+        """The incumbent's value."""
+        best = self._run.best
+        return None if best is None else best.evaluation.value(self._objective)
+
+    def _is_over(self) -> bool:
+        """Whether to end after a step."""
+        if self._solves_left is not None:
+            self._solves_left -= 1
+        return self._solves_left == 0 or self._run.stop()
+
+    def _room(self) -> int | None:
+        """The most that a mapping which improves may cost."""
+        value = self._value()
+        return None if value is None else value - 1
+
+    def bound(self, most_solves: int | None) -> int | None:
+        """Search until nothing is left, or time or solves are over; return the bound, if anything fits."""
+        self._solves_left = most_solves
+        try:
+            return self._product() if self._objective == EDP else self._least()
+        except EmptyProgramError:  # nothing is better than the incumbent
+            return self._value()
+
+    def _least(self) -> int | None:
+        """Minimise energy or cycles."""
+        bound = 0
+        while True:
+            found = self._step(
+                self._formulation.minimise(self._objective, self._room(), self._is_close), bound
+            )
+            value = self._value()
+            if found is None or (value is not None and found >= value):
+                return value
+            bound = found
+            self._run.report(self._objective, bound)
+            if self._is_over():
+                return bound
+
+    def _product(self) -> int | None:
+        """Minimise energy times cycles: the least energy under falling limits on the cycles.
+
+        Once no mapping within the limit takes less than E, one that improves on the product U takes at most
+        (U - 1) / E cycles.
+        """
+        formulation, fewest = self._formulation, self._fewest_cycles()
+        if fewest is None:
+            return self._value()
+        energy, known = 0, None
+        while True:
+            room = self._room()
+            if room is not None and room != known:
+                formulation.limit_product(room)
+                formulation.limit_cycles(room // max(1, energy))
+            known = room
+            most = None if room is None else room // fewest
+            found = self._step(formulation.minimise_energy(most, self._is_close), energy)
+            value = self._value()
+            if found is None or (value is not None and found * fewest >= value):
+                return value
+            energy = found
+            self._run.report(EDP, energy * fewest)
+            if value is not None and energy > 0:
+                formulation.limit_cycles((value - 1) // energy)
+            if self._is_over():
+                return energy * fewest
+
+    def _fewest_cycles(self) -> int | None:
+        """A bound on the cycles, for which CP-SAT has a few attempts; None if there is no mapping."""
+        fewest, slice_s = max(1, self._formulation.fewest_cycles), self._slice_s
+        for _ in range(CYCLE_ATTEMPTS):
+            scale = self._formulation.minimise_cycles(None)
+            solved = self._solve(scale, slice_s)
+            if solved is None:
+                return None
+            outcome, _ = solved
+            fewest = max(fewest, math.ceil(scale.value(outcome.bound)))
+            if outcome.is_proven or self._run.stop():
+                break
+            slice_s *= GROWTH
+        return fewest
+
+    def _solve(
+        self, scale: Scaled, slice_s: float
+    ) -> tuple[Outcome, list[tuple[Candidate, Evaluation]]] | None:
+        """Solve once and price what is found; None if there is nothing left."""
+        run, formulation = self._run, self._formulation
+        settings = replace(run.settings, deterministic_s=slice_s)
+        outcome, candidates = formulation.solve(settings, run.stop)
+        run.solved(formulation)
+        if outcome.is_infeasible:
+            return None
+        priced = [(candidate, run.price(candidate, self._objective)) for candidate in candidates]
+        if not formulation.constraints.rounded and not all(own.valid for _, own in priced):
+            raise ModelError("an answer breaks a limit of the hardware")
+        return outcome, priced
+
+    def _step(self, scale: Scaled, bound: int) -> int | None:
+        """Solve once, and exclude what is found; return the bound, None if nothing is left."""
+        solved = self._solve(scale, self._slice_s)
+        if solved is None:
+            return None
+        outcome, priced = solved
+        self._formulation.tighten(priced)
+        for candidate, _ in priced:
+            self._formulation.exclude(candidate)
+        lower = math.ceil(max(scale.least, scale.value(outcome.bound)))
+        if not outcome.is_proven:
+            self._run.try_heuristic(self._objective)
+            self._slice_s *= GROWTH
+        elif lower > self._minimised(priced[-1][1]):
+            raise ModelError("a mapping costs less than the tables of the formulation say")
+        best = self._run.best
+        known = None if best is None else self._minimised(best.evaluation)
+        self._is_close = known is not None and known - lower < CLOSE * scale.quantum
+        return max(bound, lower)
+
+    def _minimised(self, evaluation: Evaluation) -> int:
+        """What a solve minimises of a mapping."""
+        return evaluation.cycles if self._objective == LATENCY else evaluation.energy

@@ -1,0 +1,100 @@
+"""`map --engine`, `map --export-model` and `prove --engine`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from solver.result import ContradictionError
+from tests.solver.examples import INFEASIBLE
+
+SPEC = str(Path(__file__).parent / "data" / "row.yaml")
+
+
+def document(path: Path) -> dict[str, object]:
+    return json.loads(path.read_text())
+
+
+def test_both_engines_find_the_same(tmp_path: Path):
+    found = {}
+    for engine in ("auto", "bounds", "cp-sat"):
+        out = tmp_path / f"{engine}.json"
+        assert main(["map", SPEC, "--engine", engine, "--quiet", "--json", str(out)]) == 0
+        found[engine] = document(out)
+    values = {engine: own["value"] for engine, own in found.items()}
+    assert len(set(map(str, values.values()))) == 1
+    assert found["cp-sat"]["statistics"]["core_calls"] > 0
+    assert found["bounds"]["statistics"]["core_calls"] == 0
+
+
+def test_remainders_are_searched_by_cp_sat_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    ruby = tmp_path / "ruby.yaml"
+    ruby.write_text("mapspace: {version: 0.4, template: ruby}\n")
+    out = tmp_path / "out.json"
+    small = tmp_path / "small.yaml"
+    sized = Path(SPEC).read_text().replace("R: 3, P: 4, C: 4, M: 6", "R: 3, P: 1, C: 1, M: 5")
+    small.write_text(sized)
+    assert main(["map", str(small), str(ruby), "--engine", "bounds", "--quiet"]) == 2
+    assert "mapspaces with remainders are not searched yet" in capsys.readouterr().err
+    assert main(["map", str(small), str(ruby), "--engine", "cp-sat", "--quiet", "--json", str(out)]) == 0
+    assert document(out)["status"] == "OPTIMAL"
+
+
+def test_prove_asks_cp_sat_as_a_further_witness(capsys: pytest.CaptureFixture[str]):
+    assert main(["prove", SPEC, "--engine", "cp-sat", "--objective", "energy", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "OPTIMAL by the optimizer" in out
+    assert "OPTIMAL by CP-SAT alone" in out
+    assert "VALID" in out
+
+
+def test_a_disagreement_is_a_defect(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("solver.fallback.formulate_or_explain", lambda *_: INFEASIBLE)
+    with pytest.raises(ContradictionError, match="disagree"):
+        main(["prove", SPEC, "--engine", "cp-sat", "--objective", "energy", "--quiet"])
+
+
+@pytest.mark.parametrize("suffix", ["pb", "mps", "fzn"])
+def test_models_are_exported(suffix: str, tmp_path: Path):
+    model = tmp_path / f"model.{suffix}"
+    assert main(["map", SPEC, "--objective", "energy", "--export-model", str(model), "--quiet"]) == 0
+    assert model.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--export-model", "x.mps", "--objective", "edp"], "no product"),
+        (["--export-model", "x.lp"], "does not end in"),
+        (["--engine", "cp-sat", "--certificate", "c.json"], "--certificate needs what bounds leave"),
+        (["--engine", "cp-sat", "--sensitivity"], "--sensitivity needs what bounds leave"),
+        (["--engine", "cp-sat", "--pareto"], "--pareto is found by bounds"),
+        (["--engine", "cp-sat", "--counting", "timeloop"], "does not know this"),
+        (["--engine", "guess"], "invalid choice"),
+    ],
+)
+def test_what_does_not_go_together(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(["map", SPEC, *options])
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_does_not_fit_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    tight = tmp_path / "tight.yaml"
+    busy = "class: intmac\n      constraints: {min_parallelism: 0.9}"
+    text = Path(SPEC).read_text().replace("meshX: 4", "meshX: 5").replace("class: intmac", busy)
+    tight.write_text(text)
+    assert main(["map", str(tight), "--engine", "cp-sat"]) == 4
+    assert "Conflict" in capsys.readouterr().out

@@ -1,0 +1,180 @@
+"""CP-SAT alone against enumeration and against the search, and faults that they have to show."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.extents import ANY
+from model.formats.timeloop import load_timeloop
+from model.mapspace import Mapspace
+from solver.cpsat import ModelError
+from solver.formulation import constraints, map_by_formulation, objective, variables
+from solver.formulation.chains import Chain
+from solver.formulation.model import Formulation
+from solver.result import Options, Progress, Status, Termination
+from solver.search import map_einsum
+from tests.bruteforce import count_mappings, optima
+from tests.conftest import REPOSITORY
+from tests.strategies import random_mapspaces
+
+OBJECTIVES = (("energy",), ("latency",), ("edp",), ("latency", "energy"), ("edp", "latency"))
+SPECS = REPOSITORY / "specs"
+
+
+def found(mapspace: Mapspace, objectives: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Values of a proven optimum, None where nothing fits."""
+    result = map_by_formulation(mapspace, Options(objectives))
+    if result.status is Status.INFEASIBLE:
+        return None
+    assert result.status is Status.OPTIMAL
+    assert result.evaluation is not None
+    assert [result.bound, *result.later_bounds] == [result.evaluation.value(name) for name in objectives]
+    return tuple(result.evaluation.value(name) for name in objectives)
+
+
+def enumerated(mapspace: Mapspace, objectives: tuple[str, ...]) -> object:
+    """The same by enumeration."""
+    (best,) = optima(mapspace, [objectives])
+    return None if best is None else best[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_agrees_with_enumeration(seed: int):
+    for number, mapspace in enumerate(random_mapspaces(700 + seed, 12, 200)):
+        objectives = OBJECTIVES[number % len(OBJECTIVES)]
+        assert found(mapspace, objectives) == enumerated(mapspace, objectives), number
+
+
+def test_agrees_with_enumeration_of_remainders():
+    checked = 0
+    for number, drawn in enumerate(random_mapspaces(720, 24, 40)):
+        mapspace = replace(drawn, factors=ANY)
+        if count_mappings(mapspace, 300, innermost_orders=False) <= 300:
+            objectives = OBJECTIVES[number % 3]
+            assert found(mapspace, objectives) == enumerated(mapspace, objectives), number
+            checked += 1
+    assert checked > 12
+
+
+@pytest.mark.parametrize(
+    ("architecture", "layer", "goal"),
+    [("weight_stationary", "gemm/1024", "energy"), ("weight_stationary", "gemm/1024", "edp")],
+)
+def test_agrees_with_the_search_on_shipped_layers(architecture: str, layer: str, goal: str):
+    files = [SPECS / "architectures" / f"{architecture}.yaml", SPECS / "layers" / f"{layer}.yaml"]
+    mapspace = load_timeloop([Path(file) for file in files]).mapspace
+    options = Options((goal,))
+    assert found(mapspace, (goal,)) == (map_einsum(mapspace, options).value,)
+
+
+# ------------------------------------------------------------------------- interruptions
+
+
+def test_stops_with_bounds_that_hold():
+    for number, mapspace in enumerate(random_mapspaces(730, 12, 150)):
+        objectives = OBJECTIVES[number % 3]
+        best = enumerated(mapspace, objectives)
+        calls = iter(range(1000))
+        result = map_by_formulation(
+            mapspace, Options(objectives), None, lambda own=calls, n=number: next(own) > n % 4
+        )
+        if result.status is Status.INFEASIBLE:
+            assert best is None
+        elif result.status is not Status.OPTIMAL:
+            assert result.termination is Termination.INTERRUPTED
+            assert best is None or result.bound <= best[0]
+            assert result.value is None or result.value >= best[0]
+
+
+def test_no_time_at_all():
+    (mapspace,) = random_mapspaces(731, 1, 200)
+    result = map_by_formulation(mapspace, Options(("energy",), time_limit_s=0))
+    assert (result.status, result.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
+
+
+def test_the_same_mapping_every_time_and_progress_on_the_way():
+    seen: list[Progress] = []
+    mapspace = random_mapspaces(732, 6, 400)[-1]
+    results = [map_by_formulation(mapspace, Options(("energy",)), seen.append) for _ in range(2)]
+    assert results[0].mapping == results[1].mapping
+    assert all(own.bound is None or own.incumbent is None or own.bound <= own.incumbent for own in seen)
+
+
+# ------------------------------------------------------------------------ planted faults
+
+
+def dearer(self: Any, space: Any, number: int, price: int) -> Fraction:
+    """Prices that are too high by half."""
+    return Fraction(3 * price, 2)
+
+
+FAULTS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
+    "prices too high": (objective.Costs, "_price", lambda own: dearer),
+    "reads of first touches forgotten": (
+        objective.View,
+        "first_touches",
+        lambda own: lambda self, reader, each=False: self._program.constant(0),
+    ),
+    "reuse never claimed": (
+        objective.Reuse,
+        "ends",
+        lambda own: lambda self, level, dim: [(level, self._program.true)],
+    ),
+    "windows overstated": (
+        objective,
+        "covered_window",
+        lambda own: lambda *given: 9 * own(*given),
+    ),
+    "capacities too small": (
+        constraints.Constraints,
+        "_limit_words",
+        lambda own: lambda self, literals, words, most, least: own(self, literals, words, most // 2, 0),
+    ),
+    "capacities forgotten": (constraints.Constraints, "_add_capacity", lambda own: lambda self, number: None),
+    "meshes too small": (
+        constraints.Constraints,
+        "_at_most",
+        lambda own: lambda self, factors, most, name: own(self, factors, 1, name),
+    ),
+    "orders fixed": (
+        variables.Slot,
+        "inside",
+        lambda own: lambda self, one, other: own(self, one, other) if one in self._rank else one < other,
+    ),
+    "positions miscounted": (
+        Chain,
+        "_closed",
+        lambda own: lambda self, extent, tallies, label: tuple(
+            2 * n for n in own(self, extent, tallies, label)
+        ),
+    ),
+    "all of a kind excluded": (
+        Formulation,
+        "_whole",
+        lambda own: lambda self, candidate: own(self, candidate)[:1],
+    ),
+    "too much added": (
+        Formulation,
+        "_part",
+        lambda own: lambda self, candidate, level, name: own(self, candidate, level, name)[:0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_caught(name: str, monkeypatch: pytest.MonkeyPatch):
+    place, attribute, fault = FAULTS[name]
+    monkeypatch.setattr(place, attribute, fault(getattr(place, attribute)))
+    for number, mapspace in enumerate(random_mapspaces(750, 60, 80)):
+        goal = OBJECTIVES[number % 3]
+        try:
+            result = map_by_formulation(mapspace, Options(goal))
+        except ModelError:
+            return
+        if (None if result.value is None else (result.value,)) != enumerated(mapspace, goal):
+            return
+    pytest.fail("nobody noticed")
