@@ -66,15 +66,9 @@ def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
     return (objectives,) if isinstance(objectives, str) else objectives
 
 
-def load_unmapped(
-    arguments: argparse.Namespace, refuse_infeasible: bool = True, remainders: bool = False
-) -> LoadedSpec:
-    """Load a spec for a command that ignores the spec's own mapping; a note says so.
-
-    Specs that ask for loops with `remainders` are refused unless these are searched.
-    """
-    changes = {"refuse_infeasible": refuse_infeasible, "remainders": remainders}
-    return _noted(_load(arguments, skip_mapping=True, **changes))
+def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
+    """Load a spec for a command that ignores the spec's own mapping; a note says so."""
+    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=refuse_infeasible))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:

@@ -79,6 +79,7 @@ def result_document(
             in_reported_unit(objective, bound, result.units_per_pj)
             for objective, bound in zip(result.objectives[1:], result.later_bounds, strict=False)
         ],
+        "perfect_factors": _perfect_factors(result),
         "seconds": result.statistics.seconds,
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": asdict(result.statistics),
@@ -87,6 +88,18 @@ def result_document(
         "constraints": constraints,
         "sensitivity": None if effects is None else list(map(effect_document, effects)),
     }
+
+
+def _perfect_factors(result: Result) -> Document | None:
+    """Return what is known without remainders; None where they are not searched."""
+    perfect = result.perfect_factors
+    if perfect is None:
+        return None
+    value, bound = (
+        None if own is None else in_reported_unit(result.objective, own, result.units_per_pj)
+        for own in (perfect.value, perfect.bound)
+    )
+    return {**picked(perfect, "status"), "value": value, "bound": bound}
 
 
 def outcome_document(result: Result) -> Document:

@@ -36,7 +36,7 @@ from solver.report.tables import (
     slack_table,
     totals_table,
 )
-from solver.result import Result, Statistics, Status, Termination
+from solver.result import PerfectFactors, Result, Statistics, Status, Termination
 from solver.sensitivity import Effect, variations
 
 STYLES = {
@@ -212,7 +212,18 @@ def outcome_text(result: Result) -> str:
         parts.append(f"gap {percent(result.gap)}")
     if result.evaluation is not None:
         parts.extend(_later_values(result, result.evaluation))
+    if result.value is not None and result.perfect_factors is not None:
+        parts.append(_saved_text(result, result.value, result.perfect_factors))
     return ", ".join(parts)
+
+
+def _saved_text(result: Result, value: int, perfect: PerfectFactors) -> str:
+    """Return what remainders bring."""
+    if perfect.status is Status.INFEASIBLE:
+        return "nothing fits without remainders"
+    if perfect.value is None or perfect.value == value:
+        return "remainders save nothing" if perfect.value == value else "without remainders nothing was found"
+    return f"remainders save {percent(1 - value / perfect.value)} {result.objective}"
 
 
 def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:

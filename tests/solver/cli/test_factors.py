@@ -30,11 +30,30 @@ def document():
     return json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("command", ["map", "map --pareto", "compare", "prove", "network", "sweep"])
-def test_searches_refuse_remainders(command, row, capsys):
+FEWER = ("M: 6", "M: 5")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["map", "map --pareto", "compare --mappers random --evaluations 20", "network", "explain", "sweep"],
+)
+def test_searches_take_remainders(command, row):
     more = ("--set-attribute", "PE.meshX=4") if command == "sweep" else ()
-    assert main([*command.split(), row(), *ANY, *more]) == 2
-    assert "mapspaces with remainders are not searched yet" in capsys.readouterr().err
+    assert main([*command.split(), row(FEWER), *ANY, *more, "--json", "out.json"]) == 0
+    assert command in ("sweep", "network") or document()["factors"] == "any"
+
+
+def test_an_optimum_with_remainders_is_proven_to_the_checker(row, capsys):
+    assert main(["prove", row(FEWER), *ANY, "--objective", "energy"]) == 0
+    assert "VALID" in capsys.readouterr().out
+
+
+def test_what_remainders_save_is_said(row, capsys):
+    assert main(["map", row(FEWER), *ANY, "--objective", "energy", "--json", "out.json"]) == 0
+    perfect = document()["perfect_factors"]
+    assert perfect["status"] == "OPTIMAL"
+    assert perfect["value"] == perfect["bound"] >= document()["value"]
+    assert "remainders save" in capsys.readouterr().out
 
 
 def test_assign_needs_methods(row, capsys):
@@ -52,11 +71,6 @@ def test_conflicts_are_explained(kind, row):
     assert "C=2 instead of C=4 in the temporal loops of `weight_spad`" in [
         lever["text"] for lever in reason["levers"]
     ]
-
-
-def test_what_constraints_cost_is_not_searched(row, capsys):
-    assert main(["explain", row(), *ANY]) == 2
-    assert "a mapping fits; what constraints cost is not searched with remainders" in capsys.readouterr().err
 
 
 def test_an_evaluation_of_refused_constraints_has_the_reasons(row):

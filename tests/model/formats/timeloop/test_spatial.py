@@ -269,7 +269,7 @@ def test_with_remainders_maximize_dims_takes_the_fewest_rounds(spatial, bounds, 
     text = text_with(spatial)
     for dim, bound in bounds.items():
         text = text.replace(f"{dim}: 16", f"{dim}: {bound}")
-    loaded = load(text.replace("{meshX: 4, meshY: 4}", "{meshX: 16}"), factors="any", remainders=True)
+    loaded = load(text.replace("{meshX: 4, meshY: 4}", "{meshX: 16}"), factors="any")
     found = {rule.dim: rule.value for rule in loaded.mapspace.spatial[0].factors}
     assert found == expected
     assert not any("remainder" in note.text for note in loaded.notes)

@@ -9,6 +9,7 @@ import pytest
 
 from model.architecture import Fanout, StorageLevel
 from model.cost.counting import tile_words
+from model.extents import Extents
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
@@ -48,7 +49,9 @@ def test_fanout_choices_are_all_that_fit(seed: int):
         for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True):
             roomy = Fanout("f", random.randint(1, 6), random.randint(1, 6))
             for mesh in (fanout, roomy):
-                choices = fanout_choices(mesh, rules, problem.dims, space.active, space.lattice.bounds)
+                choices = fanout_choices(
+                    mesh, rules, problem.dims, space.active, [Extents(b) for b in space.lattice.bounds]
+                )
                 factors = [dict(zip(space.active, choice.factors, strict=True)) for choice in choices]
                 found = [tuple(factor.get(dim, 1) for dim in problem.dims) for factor in factors]
                 assert len(found) == len(set(found))
@@ -97,7 +100,7 @@ def test_stages_hold_one_of_all_choices_that_no_cost_tells_apart(seed: int):
         assert len(found) == len(members)
         dims, bounds = mapspace.problem.dims, space.lattice.bounds
         options = [
-            fanout_choices(fanout, rules, dims, space.active, bounds)
+            fanout_choices(fanout, rules, dims, space.active, [Extents(bound) for bound in bounds])
             for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True)
         ]
         naive = [own for own in product(*options) if divisible(space, own)]

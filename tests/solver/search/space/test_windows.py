@@ -11,6 +11,7 @@ import pytest
 from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
 from model.cost.counting import displacement, distinct_offsets, extents
 from model.cost.rules import rule_of
+from model.extents import ANY, PERFECT
 from model.mapspace import (
     COUNTINGS,
     EXACT,
@@ -286,8 +287,9 @@ def test_distinct_tiles_are_a_lower_bound(seed: int):
             (factor, displacement(space, dim, tile))
             for dim, (tile, factor, _) in zip(dims, split, strict=True)
         ]
-        bound = seen.distinct_tiles([factor for _, factor, _ in split], bounds)
-        assert 1 <= bound <= distinct_offsets(moves)
+        for kind in (PERFECT, ANY):
+            bound = seen.distinct_tiles([factor for _, factor, _ in split], bounds, kind)
+            assert 1 <= bound <= distinct_offsets(moves)
 
 
 @pytest.mark.parametrize("seed", range(40))

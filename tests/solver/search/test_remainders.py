@@ -1,0 +1,152 @@
+"""The search of mappings with remainders, against complete enumeration with the plain cost model."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.extents import ANY, PERFECT
+from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
+from model.problem import Dataspace, Problem, Term
+from solver.result import Options, Status
+from solver.search import engine, map_einsum
+from tests import strategies
+from tests.bruteforce import count_mappings, optima, optimum
+from tests.mapspaces import copies, free_mapspace, matmul
+from tests.reference import OBJECTIVES
+from tests.solver.search.holding import compare, solve, start_below
+from tests.solver.search.unusual import fixed_mapspaces, unusual_einsum, unusual_mapspaces
+from tests.strategies import CONVOLUTIONS, convolution_2d, random_mapspaces_with_remainders
+
+
+def wider(mapspaces: Sequence[Mapspace], seed: int, most: int) -> list[Mapspace]:
+    """The same with remainders, some bounds raised, as far as they have no more mappings."""
+    random, found = Random(seed), []
+    for mapspace in mapspaces:
+        bounds = tuple(b + random.choice((0, 1)) if b > 1 else 1 for b in mapspace.problem.bounds)
+        changed = replace(mapspace, problem=replace(mapspace.problem, bounds=bounds), factors=ANY)
+        if max(bounds) <= 12 and count_mappings(changed, most, innermost_orders=False) < most:
+            found.append(changed)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_of_all_mappings(seed: int):
+    results = compare(random_mapspaces_with_remainders(seed, 5, 300), OBJECTIVES)
+    assert Status.OPTIMAL in {result.status for result in results}
+
+
+@pytest.mark.parametrize("seed", range(20, 24))
+def test_nothing_that_improves_is_ruled_out(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """Also without a good mapping to begin with, and where branching decides all."""
+    monkeypatch.setattr(engine, "FIRST_NODES", 0 if seed % 2 else 200)
+    for mapspace in random_mapspaces_with_remainders(seed, 4, 300):
+        for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
+            with monkeypatch.context() as patch:
+                start_below(patch, 1 << 200 if best is None else best[0] + 1)
+                result = solve(mapspace, objective)
+            assert result.value == (None if best is None else best[0])
+
+
+@pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
+def test_windows(einsums: tuple, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(strategies, "EINSUMS", einsums)
+    mapspaces = wider(strategies.random_mapspaces(3, 9, 60), 3, 150)
+    assert len(mapspaces) > 2
+    compare(mapspaces, OBJECTIVES)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fixed_factors_and_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
+    unusual = unusual_mapspaces(monkeypatch, seed, 3, 100)
+    mapspaces = wider([*fixed_mapspaces(seed, 2, 200), *unusual], seed, 600)
+    assert mapspaces
+    compare(mapspaces, OBJECTIVES)
+
+
+def test_an_uneven_split_may_be_faster():
+    """Of 100 iterations on 4 children that hold 24 each, tiles of 24 take 28 steps, tiles of 20 take 40."""
+    spaces = Dataspace("A", ((Term("N"),),)), Dataspace("Z", ((Term("N"),),), read_write=True)
+    nodes = StorageLevel("DRAM"), Fanout("PE", 4), StorageLevel("buffer", size_words=48)
+    mapspace = free_mapspace(Problem("copy", ("N",), (100,), spaces), *nodes)
+    temporal = TemporalRules(), TemporalRules((FactorRule("N", ">=", 20),))
+    mapspace = replace(mapspace, temporal=temporal, factors=ANY)
+    assert solve(mapspace, "latency").value == optimum(mapspace, "latency")[0] == 28
+
+
+def outer_product(factors: tuple[FactorRule, ...]) -> Mapspace:
+    """``Z[p, k] += A[p] * B[k]`` with one word of A in a register, P above K in the buffer."""
+    spaces = (
+        Dataspace("A", ((Term("P"),),)),
+        Dataspace("B", ((Term("K"),),)),
+        Dataspace("Z", ((Term("P"),), (Term("K"),)), read_write=True),
+    )
+    levels = (
+        StorageLevel("DRAM", energy=AccessEnergy(100, 0, 0)),
+        StorageLevel("buffer"),
+        StorageLevel("register", size_words=1),
+    )
+    temporal = (
+        TemporalRules((FactorRule("K", "=", 1),)),
+        TemporalRules((*factors, FactorRule("K", "=", 3)), inner=("P", "K")),
+        TemporalRules(tuple(FactorRule(dim, "=", 1) for dim in "PK")),
+    )
+    kept = [frozenset("ABZ"), frozenset("B"), frozenset("A")]
+    keep = tuple(KeepRules(own, frozenset("ABZ") - own) for own in kept)
+    mapspace = free_mapspace(Problem("outer product", ("P", "K"), (5, 3), spaces), *levels)
+    return replace(mapspace, keep=keep, temporal=temporal, factors=ANY)
+
+
+def test_a_tile_alone_in_its_pass_stays():
+    """Of 5 tiles, a loop of 4 leaves the last one in place while K repeats; a loop of 3 does not."""
+    three = (FactorRule("P", "=", 3),)
+    either = tuple(FactorRule("P", relation, value) for relation, value in ((">=", 3), ("<=", 4)))
+    assert solve(outer_product(three), "energy").value == 1800
+    assert solve(outer_product(either), "energy").value == 1600
+
+
+def test_energy_may_depend_on_how_full_the_last_round_is():
+    """Of 13 iterations on 2 children, tiles of 6 ask for 7 different ones, tiles of 5 for 8."""
+    nodes = (
+        StorageLevel("DRAM", energy=AccessEnergy(1000, 1000, 1000)),
+        StorageLevel("buffer", energy=AccessEnergy(10, 10, 10)),
+        Fanout("PE", 2),
+        StorageLevel("register", size_words=19, energy=AccessEnergy(1, 1, 1)),
+    )
+    mapspace = replace(free_mapspace(matmul(13, 1, 1), *nodes), factors=ANY)
+    compare([mapspace], OBJECTIVES)
+
+
+def test_padding_never_beats_it():
+    """What a mapping of a padded problem costs, a mapping with remainders does not exceed."""
+    random = Random(4)
+    nodes = (
+        StorageLevel("DRAM", energy=AccessEnergy(200, 200, 200)),
+        StorageLevel("buffer", size_words=90, energy=AccessEnergy(6, 6, 6)),
+        Fanout("PE", 4, 4),
+        StorageLevel("register", size_words=8, energy=AccessEnergy(1, 1, 1)),
+    )
+    better = 0
+    for _ in range(3):
+        bounds = [random.choice((5, 7, 11)) for _ in range(3)]
+        padded = list(bounds)
+        padded[random.randrange(3)] += random.choice((1, 3))
+        for objective in OBJECTIVES:
+            options = Options((objective,))
+            wide = map_einsum(replace(free_mapspace(matmul(*bounds), *nodes), factors=ANY), options)
+            other = map_einsum(replace(free_mapspace(matmul(*padded), *nodes), factors=PERFECT), options)
+            assert wide.status is Status.OPTIMAL
+            assert wide.value <= other.value
+            better += wide.value < wide.perfect_factors.value
+    assert better > 2
+
+
+def test_perfect_factors_come_first():
+    mapspace = replace(copies((7,), 6, 4), factors=ANY)
+    result = map_einsum(mapspace, Options(("latency",)))
+    perfect = map_einsum(replace(mapspace, factors=PERFECT), Options(("latency",)))
+    assert result.perfect_factors.status is Status.OPTIMAL
+    assert result.perfect_factors.value == result.perfect_factors.bound == perfect.value > result.value
+    assert perfect.perfect_factors is None
