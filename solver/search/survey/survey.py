@@ -12,13 +12,12 @@ from functools import cached_property, partial, reduce
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray, alike, ranges
 from solver.search.goal import rounded_down
 from solver.search.space.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.spatial import Factors
 from solver.search.stopping import Stop, Stopped, never
-from solver.search.survey.cells import Cells, alone, parted, ranges
+from solver.search.survey.cells import Cells, alone, parted
 from solver.search.survey.rates import Kept, KeptLevels, Measure, Rate, RateTable
 
 NO_TILE = np.iinfo(np.int64).max
@@ -120,15 +119,14 @@ class FewestBelow:
     @cached_property
     def _window_kinds(self) -> tuple[IntArray, ...]:
         """Stage by stage, which classes unroll windows alike: a number per class."""
-        kinds: list[dict[Factors, int]] = [{} for _ in self._space.stages]
-        pairs = zip(kinds, self._space.stages, strict=True)
-        return tuple(np.array([own.setdefault(c.windows, len(own)) for c in stage]) for own, stage in pairs)
+        return tuple(alike(stage.windows.T, len(stage))[1] for stage in self._space.stages)
 
     def _least(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
         """Fewest words with what each combination unrolls above a level, windows all in the same way."""
         space, (level, _) = self._space, tenancy
         unrolling = space.unrolling(
-            [own.windows for own in self._grid.spatial(int(numbers[0]))[:level]], space.stages[:level]
+            [own.windows for own in self._grid.spatial(int(numbers[0]))[:level]],
+            [stage.unrolled for stage in space.stages[:level]],
         )
         tiles = space.feasible(*tenancy)
         table = np.full(space.lattice.size, NO_TILE)
