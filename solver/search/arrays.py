@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -35,38 +33,32 @@ def ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
     return np.repeat(np.arange(len(sizes)), sizes), np.repeat(skipped, sizes) + np.arange(sizes.sum())
 
 
-def alike(columns: Iterable[IntArray], rows: int) -> tuple[IntArray, IntArray]:
-    """Rows that are equal in all columns.
+def alike(rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Which rows are equal.
 
     Parameters
     ----------
-    columns
-        Each of shape (rows,).
+    rows
+        Shape (rows, columns).
 
     Returns
     -------
     tuple[IntArray, IntArray]
         The first row of each kind, ascending; and the place of every row's kind among these, shape (rows,).
     """
-    codes, size = np.zeros(rows, dtype=np.int64), 1
-    for column in columns:
-        values, span = _from_zero(column)
+    codes, size = np.zeros(len(rows), dtype=np.int64), 1
+    if len(rows) == 0:
+        return codes, codes
+    least, most = rows.min(axis=0), rows.max(axis=0)
+    for d in np.flatnonzero(least < most).tolist():
+        values, span = rows[:, d] - least[d], int(most[d] - least[d]) + 1
+        if span > MOST_VALUES:
+            values, span = np.unique(values, return_inverse=True)[1], len(rows)
         if size * span > MOST_CODES:
-            codes, size = _from_zero(np.unique(codes, return_inverse=True)[1])
+            codes, size = np.unique(codes, return_inverse=True)[1], len(rows)
         codes, size = codes * span + values, size * span
     _, firsts, kinds = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(firsts)
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return firsts[order], places[kinds]
-
-
-def _from_zero(column: IntArray) -> tuple[IntArray, int]:
-    """Numbers from 0 on that tell the values of a column apart, and how many there are at the most."""
-    if len(column) == 0:
-        return column, 1
-    least, span = int(column.min()), int(column.max()) - int(column.min()) + 1
-    if span <= MOST_VALUES:
-        return column - least, span
-    values, places = np.unique(column, return_inverse=True)
-    return places, len(values)

@@ -127,12 +127,12 @@ def _arranged(fanout: Fanout, order: SideOrder, active: Sequence[str], vectors: 
     """Those of several factor vectors that fit the mesh, in the first way that order and split leave."""
     along_x, fits = np.zeros(vectors.shape, dtype=np.bool_), np.zeros(len(vectors), dtype=np.bool_)
     unrolled = vectors > 1
-    firsts, kinds = alike(np.packbits(unrolled, axis=1).T.astype(np.int64), len(vectors))
+    firsts, kinds = alike(np.packbits(unrolled, axis=1).astype(np.int64))
     for kind, first in enumerate(firsts.tolist()):
         rows = np.flatnonzero(kinds == kind)
         needed = {dim for dim, there in zip(active, unrolled[first].tolist(), strict=True) if there}
         for across, some in _sides(fanout, order.sets_along_x(needed), active, vectors[rows]):
-            along_x[np.ix_(rows[some], across)] = True
+            along_x[rows[some][:, None], across] = True
             fits[rows[some]] = True
     return FanoutChoices(vectors[fits], along_x[fits])
 
@@ -140,7 +140,7 @@ def _arranged(fanout: Fanout, order: SideOrder, active: Sequence[str], vectors: 
 def _sides(
     fanout: Fanout, sets: Iterable[tuple[str, ...]], active: Sequence[str], vectors: IntArray
 ) -> Iterator[tuple[list[int], IntArray]]:
-    """Yield some sets of dimensions along X, and the rows of the vectors that fit the mesh with none before."""
+    """Yield sets of dimensions along X, and the rows that fit the mesh with this one, and with none before."""
     place = {dim: d for d, dim in enumerate(active)}
     left, products = np.arange(len(vectors)), vectors.prod(axis=1)
     for dims in sets:

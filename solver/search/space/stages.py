@@ -54,7 +54,7 @@ class _Choices:
             (self.apart, others.apart),
         )
         every = _Choices(*map(np.concatenate, pairs))
-        firsts, _ = alike((every.codes, *every.distinct.T, *every.apart.T), len(every.codes))
+        firsts, _ = alike(np.column_stack((every.codes, every.distinct, every.apart)))
         return every.chosen(firsts)
 
 
@@ -93,7 +93,7 @@ class StageRules:
         unused = [factors[:, sorted(view.irrelevant)].prod(axis=1) for view in self.views]
         irrelevant = np.stack(unused, axis=1)
         windows = np.where([d in sliding for d in range(factors.shape[1])], factors, 1)
-        firsts, kinds = alike((units, *irrelevant.T, *joined.distinct.T, *windows.T), len(units))
+        firsts, kinds = alike(np.column_stack((units, irrelevant, joined.distinct, windows)))
         keys = (own[firsts] for own in (units, irrelevant, joined.distinct, windows))
         starts = np.searchsorted(np.sort(kinds), np.arange(len(firsts)))
         return Stage(tuple(options), joined.places[np.argsort(kinds, kind="stable")], starts, *keys)
@@ -125,7 +125,7 @@ class StageRules:
 
     def _distinct_along(self, component: Component, factors: IntArray) -> IntArray:
         own = factors[:, component.dims]
-        firsts, kinds = alike(own.T, len(own))
+        firsts, kinds = alike(own)
         bounds = tuple(self.lattice.bounds[d] for d in component.dims)
         known = [component.distinct_tiles(tuple(row), bounds, self.kind) for row in own[firsts].tolist()]
         return np.array(known, dtype=np.int64)[kinds]
@@ -143,7 +143,7 @@ class StageRules:
         return tuple(sorted(telling))
 
     def _joined(self, outer: _Choices, inner: _Choices, stop: Stop) -> _Choices:
-        """One of all pairs of choices within the bounds that have the same product and that nothing tells apart."""
+        """One of all pairs of choices within the bounds with the same product that nothing tells apart."""
         joined = self._pairs(outer, inner, *np.empty((2, 0), dtype=np.int64))
         for first, second in self.lattice.dividing(outer.codes, inner.codes, PAIRS_AT_ONCE):
             if stop():

@@ -119,7 +119,7 @@ class FewestBelow:
     @cached_property
     def _window_kinds(self) -> tuple[IntArray, ...]:
         """Stage by stage, which classes unroll windows alike: a number per class."""
-        return tuple(alike(stage.windows.T, len(stage))[1] for stage in self._space.stages)
+        return tuple(alike(stage.windows)[1] for stage in self._space.stages)
 
     def _least(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
         """Fewest words with what each combination unrolls above a level, windows all in the same way."""
