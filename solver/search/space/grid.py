@@ -258,10 +258,12 @@ def _pairs(
     space: SearchSpace, level: int, own: IntArray, spans: IntArray, stop: Stop
 ) -> tuple[IntArray, IntArray]:
     """Pairs of one of `own`, in order, and one of `spans` inside, that `level` may have room for."""
-    roomy = _roomy(space, level)
+    keep, never_sure = space.mapspace.keep[level].keep, space.levels[level].no_coalesce
+    kept = frozenset(view.place for view in space.views if view.name in keep - never_sure)
     outer, inner = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for first, second in _unless(stop, space.lattice.dividing(own, spans, PAIRS_AT_ONCE)):
-        held = roomy[space.lattice.unrolled(space.lattice.product(own[first], spans[second]))]
+        unrolled = space.lattice.unrolled(space.lattice.product(own[first], spans[second]))
+        held = space.within_capacity(level, kept, unrolled)
         outer.append(first[held])
         inner.append(second[held])
     return np.concatenate(outer), np.concatenate(inner)
@@ -289,10 +291,3 @@ def _agree(space: SearchSpace, outer: int, inner: int, stop: Stop) -> BoolArray:
         for i, j in _unless(stop, space.lattice.dividing(one, other, PAIRS_AT_ONCE)):
             agree[rows[i], columns[j]] = True
     return agree
-
-
-def _roomy(space: SearchSpace, level: int) -> BoolArray:
-    """Tiles that leave `level` within its capacity, whatever else it keeps."""
-    keep, never_sure = space.mapspace.keep[level].keep, space.levels[level].no_coalesce
-    kept = frozenset(view.place for view in space.views if view.name in keep - never_sure)
-    return space.within_capacity(level, kept)

@@ -263,8 +263,8 @@ class SearchSpace:
 
     def _fitting(self, level: int, kept: frozenset[int]) -> IntArray:
         within = self.within_capacity(level, kept)
-        if usable := self.levels[level].usable_words:
-            least = math.ceil(usable * self.levels[level].min_utilization)
+        least = math.ceil((self.levels[level].usable_words or 0) * self.levels[level].min_utilization)
+        if least > 0:
             within &= self._most_words(level, kept) >= least
         return np.flatnonzero(within)
 

@@ -140,7 +140,7 @@ def _arranged(fanout: Fanout, order: SideOrder, active: Sequence[str], vectors: 
 def _sides(
     fanout: Fanout, sets: Iterable[tuple[str, ...]], active: Sequence[str], vectors: IntArray
 ) -> Iterator[tuple[list[int], IntArray]]:
-    """Yield sets of dimensions along X, and the rows that fit the mesh with this one, and with none before."""
+    """Yield sets of dimensions along X, and the rows that fit the mesh with it and none before."""
     place = {dim: d for d, dim in enumerate(active)}
     left, products = np.arange(len(vectors)), vectors.prod(axis=1)
     for dims in sets:

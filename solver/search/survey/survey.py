@@ -8,7 +8,7 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, partial, reduce
 
 import numpy as np
 
@@ -283,7 +283,7 @@ class _Surveyor:
         self._table = table
         self.space = table.space
         self._fronts = fronts
-        self._fewest = partial(fewest_words, table.space) if fewest is None else fewest
+        self._fewest = cache(partial(fewest_words, table.space) if fewest is None else fewest)
         self._paid: dict[tuple[Kept, Measure], FloatArray] = {}
         self._known_surplus: dict[Kept, FloatArray] = {}
 
@@ -433,9 +433,10 @@ def pareto_front(points: FloatArray) -> FloatArray:
     FloatArray
         Shape (front, columns), by rising sums; of shape (0,) if there are no points.
     """
-    rest = points[np.argsort(points.sum(axis=1), kind="stable")]
-    front = []
-    while len(rest):
-        front.append(rest[0])
-        rest = rest[(rest < rest[0]).any(axis=1)]
+    # The first points undercut most others: sorting all of them would take longer.
+    sums, front = points.sum(axis=1), []
+    while len(points):
+        front.append(points[np.argmin(sums)])
+        left = np.logical_or.reduce(points.T < front[-1][:, None])
+        points, sums = points[left], sums[left]
     return np.array(front)
