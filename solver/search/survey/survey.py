@@ -437,6 +437,6 @@ def pareto_front(points: FloatArray) -> FloatArray:
     sums, front = points.sum(axis=1), []
     while len(points):
         front.append(points[np.argmin(sums)])
-        left = np.logical_or.reduce(points.T < front[-1][:, None])
+        left = (points < front[-1]).any(axis=1)
         points, sums = points[left], sums[left]
     return np.array(front)
