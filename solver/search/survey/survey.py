@@ -396,7 +396,7 @@ class _Surveyor:
         if key not in self._fronts:
             tiles = self.space.feasible(kept.level, kept.tenants)
             traffic = [self._unreused_words(p, kept.level)[tiles] for p in sorted(places)]
-            self._fronts[key] = pareto_front(np.stack(traffic, axis=1)).T.copy()
+            self._fronts[key] = pareto_front(np.stack(traffic).T).T.copy()
         return self._fronts[key]
 
 
