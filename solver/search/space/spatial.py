@@ -21,6 +21,9 @@ from solver.search.stopping import Stop, Stopped, never
 VECTORS_AT_ONCE = 1 << 18
 """Factor vectors of a fanout that are arranged together, about."""
 
+MOST_CHOICES = 1 << 21
+"""Choices of a stage that are told apart, at most: each of them takes about 1 kB."""
+
 Factors = tuple[int, ...]
 
 
@@ -85,7 +88,12 @@ def fanout_choices(
     active, dims
         The active dimensions, and what extents they may have.
     stop
-        Asked now and then; once it answers True `Stopped` is raised.
+        Asked now and then.
+
+    Raises
+    ------
+    Stopped
+        Once `stop` answers True, or if there are more than `MOST_CHOICES`.
     """
     none = np.empty((0, len(active)), dtype=np.int64)
     found = [FanoutChoices(none, none > 0)]
@@ -98,10 +106,15 @@ def fanout_choices(
         candidates.append([f for f in factors if all(rule.allows(f) for rule in of_dim)])
     order = SideOrder.of(rules, all_dims)
     for vectors in _vectors(np.ones((1, 0), dtype=np.int64), candidates, fanout.size):
-        if stop():
-            raise Stopped
         found.append(_arranged(fanout, order, active, vectors))
+        check_number(sum(map(len, found)), stop)
     return FanoutChoices.together(found)
+
+
+def check_number(choices: int, stop: Stop) -> None:
+    """Raise `Stopped` if so many choices do not fit into memory, or once `stop` answers True."""
+    if choices > MOST_CHOICES or stop():
+        raise Stopped
 
 
 def _vectors(begun: IntArray, candidates: Sequence[Sequence[int]], room: int) -> Iterator[IntArray]:

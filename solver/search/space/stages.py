@@ -13,8 +13,8 @@ from model.extents import Factors as Kind
 from solver.search.arrays import IntArray, alike
 from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.lattice import Lattice
-from solver.search.space.spatial import FanoutChoices, Stage
-from solver.search.stopping import Stop, Stopped
+from solver.search.space.spatial import FanoutChoices, Stage, check_number
+from solver.search.stopping import Stop
 
 PAIRS_AT_ONCE = 1 << 18
 """Pairs of choices that are looked at together."""
@@ -146,9 +146,8 @@ class StageRules:
         """One of all pairs of choices within the bounds with the same product that nothing tells apart."""
         joined = self._pairs(outer, inner, *np.empty((2, 0), dtype=np.int64))
         for first, second in self.lattice.dividing(outer.codes, inner.codes, PAIRS_AT_ONCE):
-            if stop():
-                raise Stopped
             joined = joined.and_also(self._pairs(outer, inner, first, second))
+            check_number(len(joined.codes), stop)
         return joined
 
     def _pairs(self, outer: _Choices, inner: _Choices, first: IntArray, second: IntArray) -> _Choices:

@@ -20,6 +20,7 @@ from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
+from solver.search.space import spatial
 from solver.search.space.grid import spatial_grid
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import FanoutChoice, StageChoice, fanout_choices
@@ -216,6 +217,14 @@ def test_enumerating_spatial_choices_can_be_stopped():
         _ = SearchSpace(mapspace, stop=stop).stages
     result = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=0))
     assert (result.status, result.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
+
+
+def test_more_spatial_choices_than_memory_holds_are_not_told_apart(monkeypatch: pytest.MonkeyPatch):
+    mapspace = free_mapspace(matmul(4, 4, 4), StorageLevel("dram"), Fanout("f", 4), Fanout("g", 4))
+    numbers = [sum(len(own.members) for own in stage) for stage in SearchSpace(mapspace).stages]
+    for most, termination in ((numbers[0], Termination.PROVEN), (numbers[0] - 1, Termination.MEMORY_LIMIT)):
+        monkeypatch.setattr(spatial, "MOST_CHOICES", most)
+        assert map_einsum(mapspace, Options(objectives=("energy",))).termination == termination
 
 
 @pytest.mark.parametrize("seed", range(4))
