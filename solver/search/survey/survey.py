@@ -386,9 +386,10 @@ class _Surveyor:
     def _relevant(self, place: int, level: int) -> IntArray:
         return self.space.relevant_words(place, level, self.space.no_unrolling).repeated
 
-    def _unreused_words(self, place: int, level: int) -> FloatArray:
+    def _unreused_words(self, place: int, level: int) -> IntArray:
         irrelevant = self.space.tables[place].irrelevant_tiles
-        return (self._relevant(place, level) * irrelevant).astype(np.float64)
+        key = "unreused", place, self.space.reuses(place, level)
+        return self.space.memo(key, lambda: self._relevant(place, level) * irrelevant)
 
     def _front(self, kept: Kept, places: frozenset[int]) -> FloatArray:
         """Traffic of the tiles that fit and that no other tile undercuts, shape (places, tiles)."""
@@ -396,7 +397,7 @@ class _Surveyor:
         if key not in self._fronts:
             tiles = self.space.feasible(kept.level, kept.tenants)
             traffic = [self._unreused_words(p, kept.level)[tiles] for p in sorted(places)]
-            self._fronts[key] = pareto_front(np.stack(traffic).T).T.copy()
+            self._fronts[key] = pareto_front(np.stack(traffic).astype(np.float64).T).T.copy()
         return self._fronts[key]
 
 
