@@ -237,11 +237,11 @@ class LatticeBounds(Generic[Sub_co]):
             )
             for boundary in self.boundaries.by_level[level]
         }
-        for number, (members, _) in enumerate(self.classes):
+        for number, led in enumerate(self.classes):
             loads = np.zeros((1, count))
             for boundary in self.boundaries.by_level[level]:
                 once, loose = np.array([boundary.once_words]), fewest[boundary.place][number]
-                boundary.price.add_loads(once if boundary.counts_in(members) else loose, loads)
+                boundary.price.add_loads(once if boundary.counts_in(led.members) else loose, loads)
             best = np.minimum(best, loads[0])
         return best
 
@@ -261,8 +261,8 @@ class LatticeBounds(Generic[Sub_co]):
         """Tables of one level and its rows of bounds, both only for tiles that leave some of `room`."""
         rows = self._undominated(at_boundary, inside, room)
         least = np.full(len(tiles), INFINITY, dtype=np.int64)
-        for (members, _), costs in zip(self.classes, at_boundary, strict=True):
-            fitting = [values for row, values in rows.items() if row.fits(members)]
+        for led, costs in zip(self.classes, at_boundary, strict=True):
+            fitting = [values for row, values in rows.items() if row.fits(led.members)]
             np.minimum(least, costs + np.min(fitting, axis=0), out=least)
         keep = least < room
         stage = StageTables(tiles[keep], at_boundary[:, keep], least[keep])

@@ -482,9 +482,8 @@ class Branching:
         tiles = stage.tiles[places]
         fits = lattice.fitting(tiles, member.code(lattice), node.tile)
         places, tiles = places[fits], tiles[fits]
-        loops = slot.least_loops(node.tile, tiles, member.factors)
-        possible = np.logical_and.reduce(loops > 0, axis=1)
-        return InnerTiles(places, tiles, loops, member).only(possible)
+        rows, loops = slot.loops_between(node.tile, tiles, member.factors)
+        return InnerTiles(places[rows], tiles[rows], loops, member)
 
     def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Iterator[Family]:
         """Children of `node` whose loops are in an order of this class."""

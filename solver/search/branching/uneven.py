@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, islice, product
+from itertools import count, product
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.branching.completion import Order, Priced, Skeleton, SkeletonKey
 from solver.search.branching.walk import Loops, Node, Walk
 from solver.search.goal import SLACK, Goal
+from solver.search.space.counts import loop_factors
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.lattice import INFINITY
 from solver.search.space.orders import OrderClass, allowed_orders
@@ -229,10 +230,16 @@ Chain = tuple[int, ...]
 
 
 class _Choice(NamedTuple):
-    """Factors of a dimension, its steps in time, and the extents of the tiles of all levels."""
+    """Factors of a dimension, and what mappings depend on, the extents of the tiles of all levels among it.
+
+    Parameters
+    ----------
+    counts
+        Per level, iterations that the arithmetic asks it for; of the outermost level, steps in time.
+    """
 
     factors: Chain
-    steps: int
+    counts: tuple[int, ...]
     extents: tuple[int, ...]
 
 
@@ -241,8 +248,8 @@ class Variants:
     """The factors that lead to the same numbers of tiles at every level.
 
     Words follow from the numbers of tiles, and least factors have the smallest tiles. But with spatial
-    factors outside, larger tiles may take fewer steps; where tiles have to fill a level at least, where
-    words come in blocks, or where only some instances pay, larger ones may be better, too.
+    factors, larger tiles may take fewer steps, and less that the arithmetic asks for; where tiles have to fill a
+    level at least, where words come in blocks, or where only some instances pay, they may be better, too.
 
     Parameters
     ----------
@@ -262,7 +269,7 @@ class Variants:
         options = [self._options(d) for d in range(len(self.space.active))]
         if not all(options):
             return
-        fewest = [min(choice.steps for choice in own) for own in options]
+        fewest = [min(choice.counts[0] for choice in own) for own in options]
         yield from self._joined(options, fewest, hopeful, (), 1)
 
     def _joined(
@@ -281,26 +288,33 @@ class Variants:
             yield tuple(tuple(chain[level] for chain in chosen) for level in levels), steps
             return
         for choice in options[place]:
-            yield from self._joined(options, fewest, hopeful, (*chosen, choice.factors), steps * choice.steps)
+            yield from self._joined(
+                options, fewest, hopeful, (*chosen, choice.factors), steps * choice.counts[0]
+            )
 
     def _options(self, dim: int) -> list[_Choice]:
         """The choices of a dimension that no other one is as good as, the least factors first."""
         found = self._chains(dim)
-        if not self._sensitive:
-            return [*islice(found, 1)]
         if not self._by_steps:
             return [*found]
         best: list[_Choice] = []
-        for choice in sorted(found, key=lambda own: (own.extents, own.steps)):
+        for choice in found:
             if not any(_no_worse(other, choice) for other in best):
-                best.append(choice)
+                best = [*(own for own in best if not _no_worse(choice, own)), choice]
+            if choice.counts == self._fewest(dim):
+                # Later ones have larger tiles, and nothing that is less.
+                return best
         return best
 
-    @property
-    def _sensitive(self) -> bool:
-        """Whether other than the least factors may be better."""
-        leaking = any(level.energy.leak_per_cycle for level in self.space.levels)
-        return self.timed or leaking or not self._by_steps
+    def _fewest(self, dim: int) -> tuple[int, ...]:
+        """The counts of a choice if all children always had something to do."""
+        bound, spatial = self.space.lattice.bounds[dim], self._spatial(dim)
+        every = math.prod(spatial)
+        outside = (every // math.prod(spatial[:level]) for level in range(len(spatial)))
+        return tuple(-(-bound // unrolled) for unrolled in outside)
+
+    def _spatial(self, dim: int) -> list[int]:
+        return [*(choice.factors[dim] for choice in self.node.spatial), self.member.factors[dim]]
 
     @cached_property
     def _by_steps(self) -> bool:
@@ -314,8 +328,7 @@ class Variants:
 
     def _chains(self, dim: int) -> Iterator[_Choice]:
         """All factors of a dimension with the numbers of tiles of the leaf, the least of each level first."""
-        lattice, bound = self.space.lattice, self.space.lattice.bounds[dim]
-        spatial = [*(choice.factors[dim] for choice in self.node.spatial), self.member.factors[dim]]
+        lattice, bound, spatial = self.space.lattice, self.space.lattice.bounds[dim], self._spatial(dim)
         tiles = [int(lattice.tiles[tile, dim]) for tile in self.node.tiles]
         inside = [*tiles[1:], bound]
         ranges = [
@@ -327,34 +340,49 @@ class Variants:
             for factor, unrolled in zip(reversed(factors), reversed(spatial), strict=True):
                 extent = min(extent * unrolled * factor, bound)
                 extents.append(extent)
-            yield _Choice(factors, _steps(bound, factors, spatial), tuple(extents))
+            counts = (_rounds(bound, factors, spatial, level) for level in range(len(spatial)))
+            yield _Choice(factors, tuple(counts), tuple(extents))
 
-    def _factors(self, level: int, dim: int, tiles: int, outer: int) -> list[int]:
-        """Temporal factors of a level that leave `outer` of so many tiles."""
-        least = -(-tiles // outer)
-        most = tiles if outer == 1 else -(-tiles // (outer - 1)) - 1
-        if outer == 1:
-            most = least
-        allowed = self.space.slots[level].allowed[dim]
-        return [factor for factor in range(least, most + 1) if factor in allowed]
+    def _factors(self, level: int, dim: int, tiles: int, outer: int) -> Sequence[int]:
+        """Temporal factors of a level that leave `outer` of so many tiles, with passes like the node's."""
+        allowed = sorted(self.space.slots[level].allowed[dim])
+        one, two, others = loop_factors(tiles, outer, allowed)
+        if level == len(self.node.path):
+            return sorted({one, two, *others} - {0})
+        chosen = self.node.path[level][dim]
+        return (chosen,) if chosen in (one, two) else others
 
 
 def _no_worse(one: _Choice, other: _Choice) -> bool:
-    smaller = all(a <= b for a, b in zip(one.extents, other.extents, strict=True))
-    return smaller and one.steps <= other.steps
+    pairs = zip((*one.extents, *one.counts), (*other.extents, *other.counts), strict=True)
+    return all(a <= b for a, b in pairs)
 
 
-def _steps(bound: int, temporal: Sequence[int], spatial: Sequence[int]) -> int:
-    """Steps in time of a dimension, levels outermost first: the first child takes part in all of them."""
-    strides = [1]
-    for factor, unrolled in zip(reversed(temporal), reversed(spatial), strict=True):
-        strides.append(strides[-1] * unrolled * factor)
-    steps = bound
-    for level, unrolled in enumerate(spatial):
-        stride = strides[len(spatial) - 1 - level]
-        rounds, rest = divmod(steps, unrolled * stride)
-        steps = rounds * stride + min(rest, stride)
-    return steps
+def _rounds(bound: int, temporal: Sequence[int], spatial: Sequence[int], level: int) -> int:
+    """Iterations of a dimension that differ by more than what children inside of a level share.
+
+    Levels are outermost first. With level 0 these are its steps in time.
+    """
+    loops = [
+        loop
+        for own in reversed(range(len(spatial)))
+        for loop in ((spatial[own], own < level), (temporal[own], True))
+    ]
+    return _combinations(loops, bound)
+
+
+def _combinations(loops: Sequence[tuple[int, bool]], number: int) -> int:
+    """As `distinct_digits`, of single numbers."""
+    if not loops:
+        return 1
+    *inner, (_, counts) = loops
+    size = math.prod(factor for factor, _ in inner)
+    rounds = -(-number // size)
+    last = _combinations(inner, number - (rounds - 1) * size)
+    if rounds == 1:
+        return last
+    full = math.prod(factor for factor, own in inner if own)
+    return (rounds - 1) * full + last if counts else full
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ of tiles; its extents are the least that have so many. There are about 2 sqrt(N)
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,33 @@ class _Codes:
                 (self._rows[:known], np.empty((end, *vectors.shape[1:]), dtype=np.int64))
             )
         self._rows[known:end] = vectors
+
+
+def loop_factors(rounds: int, outer: int, allowed: Sequence[int]) -> tuple[int, int, Sequence[int]]:
+    """Factors of a loop around `rounds` of tiles that leave `outer` tiles outside.
+
+    Parameters
+    ----------
+    allowed
+        Ascending.
+
+    Returns
+    -------
+    tuple
+        The factor that leaves one round to the last pass, the one that leaves two (0 if there is none), and
+        all others, ascending.
+    """
+    least = -(-rounds // outer)
+    most = least if outer == 1 else -(-rounds // (outer - 1)) - 1
+    within = allowed[bisect_left(allowed, least) : bisect_right(allowed, most)]
+    single = [0, 0]
+    for left in (1, 2):
+        factor = rounds if outer == 1 else (rounds - left) // (outer - 1)
+        if rounds - factor * (outer - 1) == left and factor > 1 and factor in within:
+            single[left - 1] = factor
+    if not any(single):
+        return 0, 0, within
+    return single[0], single[1], [factor for factor in within if factor not in single]
 
 
 @dataclass(frozen=True)
@@ -434,30 +462,44 @@ class CountSlot(Slot):
             steps[np.searchsorted(-numbers, numbers[inside] // -factor), inside] = True
         return steps
 
-    def least_loops(self, outer: int, inner: IntArray, factors: Sequence[int]) -> IntArray:
-        """The least loops between one tile outside and several inside, with spatial factors between.
-
-        Returns
-        -------
-        IntArray
-            Shape (inner tiles, dimensions); 0 where there is none.
-        """
-        lattice, columns = self.lattice, []
+    def loops_between(self, outer: int, inner: IntArray, factors: Sequence[int]) -> tuple[IntArray, IntArray]:
+        """As of `Slot`: for each number of rounds in the last pass that makes a difference, the least loop."""
+        lattice = self.lattice
         outside, places = lattice.tiles[outer].tolist(), lattice.places[inner]
+        rows, loops = np.arange(len(inner)), np.empty((len(inner), 0), dtype=np.int64)
         for d, (factor, left) in enumerate(zip(factors, outside, strict=True)):
-            tiles = -(-lattice.numbers[d] // factor)
-            loops = -(-tiles // left)
-            if not self.free[d]:
-                loops = self._allowed_from(d, loops)
-            fits = (-(-tiles // np.maximum(loops, 1)) == left) & (loops <= tiles)
-            columns.append(np.where(fits, loops, 0)[places[:, d]])
-        return np.stack(columns, axis=1)
+            options = self._loops_of(d, factor, left)[:, places[rows, d]]
+            kinds, found = np.nonzero(options)
+            column = options[kinds, found]
+            rows, loops = rows[found], np.concatenate([loops[found], column[:, None]], axis=1)
+        return rows, loops
 
-    def _allowed_from(self, dim: int, least: IntArray) -> IntArray:
-        """The least allowed factors that are no less than some others; 0 where there is none."""
-        allowed = np.array([*sorted(self.allowed[dim]), 0], dtype=np.int64)
-        found: IntArray = allowed[np.searchsorted(allowed[:-1], least)]
-        return found
+    def _loops_of(self, dim: int, unrolled: int, outer: int) -> IntArray:
+        """Factors that leave `outer` tiles outside of spatial ones, shape (3, numbers of tiles); 0 for none.
+
+        Those with one or two rounds in the last pass, and the least of all others.
+        """
+        key = dim, unrolled, outer
+        if key not in self._known_loops:
+            rounds = (-(-self.lattice.numbers[dim] // unrolled)).tolist()
+            found = [loop_factors(own, outer, self._sorted[dim]) for own in rounds]
+            self._known_loops[key] = np.array(
+                [(few[0] if few else 0, *single) for *single, few in found], dtype=np.int64
+            ).T
+        return self._known_loops[key]
+
+    @cached_property
+    def _known_loops(self) -> dict[tuple[int, int, int], IntArray]:
+        return {}
+
+    @cached_property
+    def _sorted(self) -> tuple[Sequence[int], ...]:
+        """Allowed factors, ascending."""
+        ranges = (range(1, bound + 1) for bound in self.lattice.bounds)
+        return tuple(
+            every if free else sorted(allowed)
+            for every, free, allowed in zip(ranges, self.free, self.allowed, strict=True)
+        )
 
     @cached_property
     def _alone_steps(self) -> dict[Alone, BoolArray]:

@@ -355,20 +355,23 @@ class Slot:
         """Look at minima over the `sources` that this slot connects with each of the `targets`."""
         return Reach(self, sources, targets)
 
-    def least_loops(self, outer: int, inner: IntArray, factors: Sequence[int]) -> IntArray:
-        """The loops between one tile outside and several inside, with spatial factors between.
+    def loops_between(self, outer: int, inner: IntArray, factors: Sequence[int]) -> tuple[IntArray, IntArray]:
+        """Loops between one tile outside and several inside, with spatial factors between.
 
         Returns
         -------
-        IntArray
-            Shape (inner tiles, dimensions), for tiles that some loops connect; 0 where none are allowed.
+        tuple
+            Places in `inner`, of which with remainders some may come several times, and the loops there, of
+            shape (places, dimensions).
         """
         spans = self.lattice.extents[inner] * np.array(factors, dtype=np.int64)
         loops: IntArray = self.lattice.extents[outer] // spans
+        possible = np.ones(len(inner), dtype=np.bool_)
         for d, allowed in enumerate(self.allowed):
             if not self.free[d]:
-                loops[:, d] *= np.isin(loops[:, d], sorted(allowed))
-        return loops
+                possible &= np.isin(loops[:, d], sorted(allowed))
+        places = np.flatnonzero(possible)
+        return places, loops[places]
 
     def connects(
         self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: Alone | None = None

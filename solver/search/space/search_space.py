@@ -55,10 +55,14 @@ class Led(NamedTuple):
         The reuse class of the loop, see `SearchSpace.reuse_classes`.
     alone
         With remainders, what leaves tiles in place in passes of one iteration only; None if nothing does.
+    still
+        Then the dataspaces that the first loop outside of it leaves in place which runs over another
+        dimension: the others are moved by that loop at the latest.
     """
 
     members: frozenset[int]
     alone: Alone | None = None
+    still: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -223,8 +227,14 @@ class SearchSpace:
         classes = []
         for members in self.reuse_classes:
             split = (Alone(d, left) for d in self.leading(members) for left in self._left(d))
-            classes += [Led(members), *(Led(members, alone) for alone in split)]
+            pairs = ((alone, still) for alone in split for still in self._besides(alone.dim))
+            classes += [Led(members), *(Led(members, *pair) for pair in pairs)]
         return tuple(classes)
+
+    def _besides(self, dim: int) -> list[frozenset[int]]:
+        """What loops over other dimensions leave in place."""
+        others = (self.left_in_place(d) for d in range(len(self.active)) if d != dim)
+        return list(dict.fromkeys(others)) or [frozenset()]
 
     def _left(self, dim: int) -> tuple[int, ...]:
         """Rounds that the last pass of a loop may have where children have one iteration only."""
@@ -350,9 +360,13 @@ class SearchSpace:
             uneven = self.lattice
             if not alone and not view.window_dims:
                 return Words(table.plain_words, table.plain_words)
+            moving: tuple[int, ...] = ()
+            if led is not None and led.alone is not None and place not in led.still:
+                dims = (d for d in range(len(self.active)) if self.left_in_place(d) == led.still)
+                moving = tuple(d for d in dims if d != led.alone.dim)
             both = self.memo(
-                (place, unrolling, leading, alone),
-                lambda: np.stack(uneven_words(view, table, uneven, unrolling, leading, alone)),
+                (place, unrolling, leading, alone, moving),
+                lambda: np.stack(uneven_words(view, table, uneven, unrolling, leading, alone, moving)),
             )
             return Words(both[0], both[1] if view.window_dims else table.plain_words)
         key = (place, unrolling, leading)

@@ -21,6 +21,7 @@ def uneven_words(
     unrolling: Unrolling,
     leading: Collection[int],
     alone: Collection[Alone],
+    moving: Collection[int],
 ) -> Words:
     """Least words of deliveries with remainders, shape (lattice size,).
 
@@ -33,6 +34,9 @@ def uneven_words(
         Dimensions: the innermost loop that moves the tile, if there is one, runs over one of these.
     alone
         Loops that may have passes of one iteration only.
+    moving
+        Dimensions: a loop over one of these lies outside of such a loop, and inside of all others. It moves the
+        tile, too, but in its own passes of one iteration. None if there is no such loop.
 
     References
     ----------
@@ -49,13 +53,36 @@ def uneven_words(
             begun = np.where(live, np.minimum(begun, first), begun)
             repeated = np.where(live, np.minimum(repeated, again), repeated)
         for one in () if component.sliding else split:
-            again = plain // own * _moved_apart(component, lattice, unrolling, one, own)
+            kept = plain // own * (own - _moved_apart(component, lattice, unrolling, one, own))
+            again = plain - _kept_besides(view, lattice, unrolling, kept, moving)
             repeated = np.where(live, np.minimum(repeated, again), repeated)
     whole = begun is plain
     words = np.broadcast_to(repeated, lattice.counts).reshape(lattice.size)
     return Words(
         words, tables.plain_words if whole else np.broadcast_to(begun, lattice.counts).reshape(lattice.size)
     )
+
+
+def _kept_besides(
+    view: DataspaceView,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    kept: IntArray,
+    moving: Collection[int],
+) -> IntArray:
+    """Words of those that one loop leaves in place that another one leaves there, too, at most."""
+    if not moving:
+        return kept
+    most: IntArray = np.zeros((1,) * len(lattice.counts), dtype=np.int64)
+    for dim in moving:
+        (component,) = (own for own in view.components if dim in own.dims)
+        if component.sliding:
+            return kept
+        own = covered(component, lattice)
+        for left in (1, 2):
+            moved = _moved_apart(component, lattice, unrolling, Alone(dim, left), own)
+            most = np.maximum(most, -(-kept * (own - moved) // own))
+    return most
 
 
 def _most_alone(lattice: CountLattice, unrolling: Unrolling, alone: Alone) -> IntArray:
@@ -73,7 +100,8 @@ def _most_alone(lattice: CountLattice, unrolling: Unrolling, alone: Alone) -> In
         own = last if left == 1 else children - last
         # Of several numbers of tiles, any is possible.
         found = np.maximum(found, np.where(tiles == most, own, children if left == 1 else children - 1))
-    return np.minimum(found, np.maximum(tiles - 1, 0))
+    # One pass has several at least.
+    return np.minimum(found, np.maximum(most - 2, 0))
 
 
 def _moved_apart(
