@@ -1,4 +1,4 @@
-"""Types of the arrays that the search computes with."""
+"""Types of the arrays that the search computes with, and what several modules do with them."""
 
 from __future__ import annotations
 
@@ -8,3 +8,57 @@ import numpy.typing as npt
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
+
+MOST_CODES = 1 << 62
+"""Numbers that tell rows apart are below it."""
+
+MOST_VALUES = 1 << 31
+"""Values of a column are told apart by themselves if they are less than so much apart."""
+
+
+def ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
+    """All numbers in several ranges, one range after the other: which range, and the number.
+
+    Parameters
+    ----------
+    starts, sizes
+        Shape (ranges,); sizes may be 0.
+
+    Returns
+    -------
+    tuple[IntArray, IntArray]
+        Both of shape (sum of all sizes,).
+    """
+    skipped = starts - np.cumsum(sizes) + sizes
+    return np.repeat(np.arange(len(sizes)), sizes), np.repeat(skipped, sizes) + np.arange(sizes.sum())
+
+
+def alike(rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Which rows are equal.
+
+    Parameters
+    ----------
+    rows
+        Shape (rows, columns).
+
+    Returns
+    -------
+    tuple[IntArray, IntArray]
+        The first row of each kind, ascending; and the place of every row's kind among these, shape (rows,).
+    """
+    codes, size = np.zeros(len(rows), dtype=np.int64), 1
+    if len(rows) == 0:
+        return codes, codes
+    least, most = rows.min(axis=0), rows.max(axis=0)
+    for d in np.flatnonzero(least < most).tolist():
+        values, span = rows[:, d] - least[d], int(most[d] - least[d]) + 1
+        if span > MOST_VALUES:
+            values, span = np.unique(values, return_inverse=True)[1], len(rows)
+        if size * span > MOST_CODES:
+            codes, size = np.unique(codes, return_inverse=True)[1], len(rows)
+        codes, size = codes * span + values, size * span
+    _, firsts, kinds = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(firsts)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return firsts[order], places[kinds]

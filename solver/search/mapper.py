@@ -251,6 +251,8 @@ class SharedSearch:
             clock.report(Phase.SURVEY, goal, None)
             quantum, growth = self._quantum, FIRST_GROWTH
         except Stopped:
+            # The first reason is kept: without any there are too many spatial choices.
+            clock.end(Termination.MEMORY_LIMIT)
             return _Minimum(best, proven)
         while True:
             search = Search(self._survey, goal, quantum, self._shared, best)

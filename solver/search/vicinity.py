@@ -16,7 +16,7 @@ from model.mapping import FanoutMapping, Mapping, StorageMapping
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.spatial import Factors, StageClass
+from solver.search.space.spatial import Factors
 from solver.search.survey.prospects import SurveyBounds
 from solver.search.survey.survey import Survey
 
@@ -53,7 +53,7 @@ class Vicinity:
         grid = self._survey.grid
         unlike = np.zeros(len(grid), dtype=np.int64)
         for stage, choices, unrolled in zip(self._space.stages, grid.choices, factors, strict=True):
-            others = ~_with_factors(stage, unrolled)
+            others = ~stage.with_factors(unrolled)
             if others.any():
                 unlike += others[choices]
         return unlike
@@ -93,8 +93,3 @@ def _spatial_factors(space: SearchSpace, mapping: Mapping) -> list[Factors]:
         )
         for below in space.fanouts_below
     ]
-
-
-def _with_factors(stage: Sequence[StageClass], factors: Factors) -> BoolArray:
-    """Which classes some spatial choice with these factors belongs to, shape (classes,)."""
-    return np.array([any(member.factors == factors for member in kind.members) for kind in stage])

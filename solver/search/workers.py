@@ -184,8 +184,7 @@ class Bounder:
         if isinstance(sub, SubproblemGroup):
             return sub.grid.choices
         stages = zip(self._space.stages, sub.spatial, strict=True)
-        places = (next(i for i, choice in enumerate(stage) if choice is chosen) for stage, chosen in stages)
-        return tuple(np.array([place]) for place in places)
+        return tuple(np.array([stage.place_of(chosen)]) for stage, chosen in stages)
 
 
 def _bounded(work: Work[Sub], stop: Stop) -> LatticeBounds[Sub]:

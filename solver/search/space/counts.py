@@ -8,9 +8,11 @@ of tiles; its extents are the least that have so many. There are about 2 sqrt(N)
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from operator import mul
 
 import numpy as np
@@ -31,6 +33,45 @@ def numbers_of_tiles(bound: int) -> tuple[int, ...]:
         extent = -(-bound // (numbers[-1] - 1))
         numbers.append(-(-bound // extent))
     return tuple(numbers)
+
+
+class _Codes:
+    """Numbers for spatial factors and the tiles that they need, from 0 on: nothing is unrolled.
+
+    Parameters
+    ----------
+    dims
+        Number of dimensions.
+    """
+
+    def __init__(self, dims: int) -> None:
+        self._numbers: defaultdict[bytes, int] = defaultdict(count().__next__)
+        self._rows = np.empty((0, 2, dims), dtype=np.int64)
+        self.of(np.ones((1, 2, dims), dtype=np.int64))
+
+    @property
+    def vectors(self) -> IntArray:
+        """By number, shape (numbers, 2, dimensions)."""
+        return self._rows[: len(self._numbers)]
+
+    def of(self, vectors: IntArray) -> IntArray:
+        """Numbers of several, shape (vectors, 2, dimensions)."""
+        known, data, width = len(self._numbers), vectors.tobytes(), 16 * vectors.shape[2]
+        keys = (data[width * row : width * (row + 1)] for row in range(len(vectors)))
+        codes = np.fromiter(map(self._numbers.__getitem__, keys), np.int64, len(vectors))
+        new = np.flatnonzero(codes >= known)
+        if len(new):
+            self._add(known, vectors[new[np.unique(codes[new], return_index=True)[1]]])
+        return codes
+
+    def _add(self, known: int, vectors: IntArray) -> None:
+        end = known + len(vectors)
+        if end > len(self._rows):
+            # With as much room again, for those that come one by one.
+            self._rows = np.concatenate(
+                (self._rows[:known], np.empty((end, *vectors.shape[1:]), dtype=np.int64))
+            )
+        self._rows[known:end] = vectors
 
 
 def loop_factors(rounds: int, outer: int, allowed: Sequence[int]) -> tuple[int, int, Sequence[int]]:
@@ -215,21 +256,31 @@ class CountLattice(Lattice):
     # Spatial factors.
 
     @cached_property
-    def _codes(self) -> dict[_Unrolled, int]:
-        return {(self._ones, self._ones): 0}
+    def _codes(self) -> _Codes:
+        """Spatial factors, and how many tiles they need so that no child has nothing to do."""
+        return _Codes(len(self.bounds))
 
     @cached_property
-    def _vectors(self) -> list[_Unrolled]:
-        """Spatial factors by code, and how many tiles they need so that no child has nothing to do."""
-        return [(self._ones, self._ones)]
+    def _code_of(self) -> dict[_Unrolled, int]:
+        """Codes that were asked for one by one."""
+        return {}
+
+    @cached_property
+    def _vector_of(self) -> dict[int, _Unrolled]:
+        return {}
 
     @property
     def _ones(self) -> tuple[int, ...]:
         return (1,) * len(self.bounds)
 
-    def has(self, factors: Sequence[int]) -> bool:
-        """Whether these are within the bounds."""
-        return all(factor <= bound for factor, bound in zip(factors, self.bounds, strict=True))
+    def have(self, factors: IntArray) -> BoolArray:
+        """Which rows, shape (rows, dimensions), are within the bounds."""
+        have: BoolArray = np.logical_and.reduce(factors <= np.array(self.bounds, dtype=np.int64), axis=1)
+        return have
+
+    def codes(self, factors: IntArray) -> IntArray:
+        """As of `Lattice`."""
+        return self._codes.of(np.stack((factors, factors), axis=1))
 
     def code(self, factors: Sequence[int]) -> int:
         """A number for spatial factors of one fanout."""
@@ -247,27 +298,30 @@ class CountLattice(Lattice):
         return self._code(product, needed)
 
     def _code(self, factors: tuple[int, ...], needed: tuple[int, ...]) -> int:
-        code = self._codes.setdefault((factors, needed), len(self._vectors))
-        if code == len(self._vectors):
-            self._vectors.append((factors, needed))
-        return code
+        vector = factors, needed
+        if vector not in self._code_of:
+            self._code_of[vector] = int(self._codes.of(np.array([vector], dtype=np.int64))[0])
+        return self._code_of[vector]
+
+    def _vector(self, code: int) -> _Unrolled:
+        if code not in self._vector_of:
+            factors, needed = self._codes.vectors[code].tolist()
+            self._vector_of[code] = tuple(factors), tuple(needed)
+        return self._vector_of[code]
 
     def factors(self, code: int) -> tuple[int, ...]:
         """The spatial factors that have this code."""
-        return self._vectors[code][0]
+        return self._vector(code)[0]
 
     def _factors(self, codes: IntArray) -> IntArray:
         """Factors of several codes, shape (codes, dimensions)."""
-        return self._vectors_of(codes)[:, 0]
+        factors: IntArray = self._codes.vectors[codes, 0]
+        return factors
 
     def _needed(self, codes: IntArray) -> IntArray:
         """Tiles that they need, likewise."""
-        return self._vectors_of(codes)[:, 1]
-
-    def _vectors_of(self, codes: IntArray) -> IntArray:
-        distinct, inverse = np.unique(codes, return_inverse=True)
-        vectors = [self._vectors[code] for code in distinct.tolist()]
-        return np.array(vectors, dtype=np.int64).reshape(len(vectors), 2, len(self.bounds))[inverse]
+        needed: IntArray = self._codes.vectors[codes, 1]
+        return needed
 
     def product(self, codes: IntArray, others: IntArray) -> IntArray:
         """Codes of products of spatial factors, and of those of fanouts inside.
@@ -275,19 +329,19 @@ class CountLattice(Lattice):
         The last child of a fanout may have work for one child of its own only.
         """
         codes, others = np.broadcast_arrays(codes, others)
+        if not codes.any() or not others.any():
+            return codes + others
         # Most pairs come many times.
-        pairs, inverse = np.unique(np.stack([codes, others]), axis=1, return_inverse=True)
-        outer, inner = self._vectors_of(pairs[0]), self._vectors_of(pairs[1])
+        vectors = self._codes.vectors
+        pairs, inverse = np.unique(codes * len(vectors) + others, return_inverse=True)
+        outer, inner = vectors[pairs // len(vectors)], vectors[pairs % len(vectors)]
         products = outer[:, 0] * inner[:, 0]
         needed = np.maximum((outer[:, 1] - 1) * inner[:, 0] + 1, inner[:, 1])
-        vectors = zip(map(tuple, products.tolist()), map(tuple, needed.tolist()), strict=True)
-        found = np.array([self._code(*vector) for vector in vectors], dtype=np.int64)
-        return found[inverse.reshape(-1)]
+        return self._codes.of(np.stack((products, needed), axis=1))[inverse]
 
-    def common(self, codes: IntArray) -> int:
-        """Code of the largest factors that none of some others are below."""
-        factors, needed = self._vectors_of(codes).min(axis=0).tolist()
-        return self._code(tuple(factors), tuple(needed))
+    def common(self, codes: IntArray, starts: IntArray) -> IntArray:
+        """Codes of the largest factors that no others of a range are below; ranges begin at `starts`."""
+        return self._codes.of(np.minimum.reduceat(self._codes.vectors[codes], starts, axis=0))
 
     def unrolled(self, codes: IntArray) -> IntArray:
         """Indices of the tiles of spatial factors alone, with one iteration in each instance."""
@@ -312,7 +366,7 @@ class CountLattice(Lattice):
 
     def _roomy(self, code: int) -> list[int]:
         """Per dimension, how many places have as many tiles as spatial factors outside."""
-        pairs = zip(self.most, self._vectors[code][1], strict=True)
+        pairs = zip(self.most, self._vector(code)[1], strict=True)
         return [int(np.searchsorted(-most, -needed, side="right")) for most, needed in pairs]
 
     def leaving_room(self, indices: IntArray, factors: Iterable[int]) -> BoolArray:
@@ -353,7 +407,7 @@ class CountLattice(Lattice):
 
     def fitting(self, indices: IntArray, factor: int, whole: int = -1) -> BoolArray:
         """Which tiles at `indices` are so many that no instance is idle, and lie within the one `whole`."""
-        factors, needed = self._vectors[factor]
+        factors, needed = self._vector(factor)
         within = np.ones(len(indices), dtype=np.bool_)
         places, outside = self.places[indices], self.tiles[whole]
         for d, (unrolled, least) in enumerate(zip(factors, needed, strict=True)):

@@ -209,15 +209,13 @@ class Tables:
 
 def tables(space: DataspaceView, lattice: Lattice) -> Tables:
     """Tabulate `space` over the lattice."""
-    extents, ratios = lattice.extents, lattice.tiles
-    boxes = [_box(c, extents) for c in space.components]
-    ones = np.ones(lattice.size, dtype=np.int64)
-    tile = math.prod(boxes, start=ones)
-    plain = ones
-    for component in space.components:
-        plain = plain * lattice.spread(covered(component, lattice))
-    irrelevant = math.prod((ratios[:, d] for d in space.irrelevant), start=ones)
-    return Tables(tile, plain, irrelevant, tuple(boxes))
+    dims = range(len(lattice.bounds))
+    one: IntArray = np.ones([1 for _ in dims], dtype=np.int64)
+    boxes = [_box(component, [lattice.side(d) for d in dims]) for component in space.components]
+    plain = math.prod((covered(component, lattice) for component in space.components), start=one)
+    irrelevant = math.prod(map(lattice.tiles_along, space.irrelevant), start=one)
+    tile, plain, irrelevant = map(lattice.spread, (math.prod(boxes, start=one), plain, irrelevant))
+    return Tables(tile, plain, irrelevant, tuple(map(lattice.spread, boxes)))
 
 
 def covered(component: Component, lattice: Lattice) -> IntArray:
@@ -262,13 +260,14 @@ def _covered(component: Component, lattice: Lattice, tiles: dict[int, IntArray])
 
 def bounding_box(space: DataspaceView, extents: IntArray) -> IntArray:
     """Words of tiles of some extents, shape (tiles, dimensions)."""
-    boxes = (_box(component, extents) for component in space.components)
+    boxes = (_box(component, extents.T) for component in space.components)
     words: IntArray = math.prod(boxes, start=np.ones(len(extents), dtype=np.int64))
     return words
 
 
-def _box(component: Component, extents: IntArray) -> IntArray:
-    box = np.ones(len(extents), dtype=np.int64)
+def _box(component: Component, extents: Sequence[IntArray] | IntArray) -> IntArray:
+    """Extents of tiles in a component, given those of each dimension."""
+    box: IntArray = np.ones(1, dtype=np.int64)
     for rank in component.ranks:
-        box = box * (1 + sum(abs(c) * (extents[:, d] - 1) for d, c in rank))
+        box = box * (1 + sum(abs(c) * (extents[d] - 1) for d, c in rank))
     return box

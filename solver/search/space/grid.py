@@ -171,6 +171,11 @@ class SpatialGrid:
         return tuple(reversed(result))
 
     @cached_property
+    def tiles_inside(self) -> tuple[IntArray, ...]:
+        """Indices of the tiles of what is unrolled inside each level alone, shaped as `unrolled_above`."""
+        return tuple(map(self.space.lattice.unrolled, self.unrolled_inside))
+
+    @cached_property
     def unused_above(self) -> tuple[tuple[FloatArray, ...], ...]:
         """Per dataspace and level, the spatial factors above that do not index the dataspace.
 
@@ -236,8 +241,7 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
     choices: dict[int, IntArray] = {}  # of stages with several classes
     for level in reversed(range(len(space.levels))):
         table = space.stage_tables[level]
-        outer, inner = _pairs(space, level, table.common, spans, stop)
-        spans = space.lattice.product(table.common[outer], spans[inner])
+        outer, inner, spans = _pairs(space, level, table.common, spans, stop)
         units = table.units[outer] * units[inner]
         choices = {stage: places[inner] for stage, places in choices.items()}
         if len(table.units) > 1:
@@ -256,15 +260,17 @@ def spatial_grid(space: SearchSpace, stop: Stop = never) -> SpatialGrid:
 
 def _pairs(
     space: SearchSpace, level: int, own: IntArray, spans: IntArray, stop: Stop
-) -> tuple[IntArray, IntArray]:
-    """Pairs of one of `own`, in order, and one of `spans` inside, that `level` may have room for."""
-    roomy = _roomy(space, level)
-    outer, inner = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Pairs of one of `own`, in order, and of `spans`, that `level` may have room for; and their products."""
+    keep, never_sure = space.mapspace.keep[level].keep, space.levels[level].no_coalesce
+    kept = frozenset(view.place for view in space.views if view.name in keep - never_sure)
+    found = [np.empty((3, 0), dtype=np.int64)]
     for first, second in _unless(stop, space.lattice.dividing(own, spans, PAIRS_AT_ONCE)):
-        held = roomy[space.lattice.unrolled(space.lattice.product(own[first], spans[second]))]
-        outer.append(first[held])
-        inner.append(second[held])
-    return np.concatenate(outer), np.concatenate(inner)
+        products = space.lattice.product(own[first], spans[second])
+        held = space.within_capacity(level, kept, space.lattice.unrolled(products))
+        found.append(np.stack((first, second, products))[:, held])
+    outer, inner, both = np.concatenate(found, axis=1)
+    return outer, inner, both
 
 
 def _unless(stop: Stop, pairs: Iterator[Pairs]) -> Iterator[Pairs]:
@@ -289,10 +295,3 @@ def _agree(space: SearchSpace, outer: int, inner: int, stop: Stop) -> BoolArray:
         for i, j in _unless(stop, space.lattice.dividing(one, other, PAIRS_AT_ONCE)):
             agree[rows[i], columns[j]] = True
     return agree
-
-
-def _roomy(space: SearchSpace, level: int) -> BoolArray:
-    """Tiles that leave `level` within its capacity, whatever else it keeps."""
-    keep, never_sure = space.mapspace.keep[level].keep, space.levels[level].no_coalesce
-    kept = frozenset(view.place for view in space.views if view.name in keep - never_sure)
-    return space.within_capacity(level, kept)

@@ -181,9 +181,21 @@ class Lattice:
         places = (self.position[d][v] * self.dim_strides[d] for d, v in enumerate(vector))
         return sum(places)
 
-    def has(self, factors: Sequence[int]) -> bool:
-        """Whether these are spatial factors of the lattice, as may not be of a coarse dimension."""
-        return all(f in places for f, places in zip(factors, self.position, strict=True))
+    def have(self, factors: IntArray) -> BoolArray:
+        """Which rows, shape (rows, dimensions), are factors of the lattice, as may not be of a coarse one."""
+        have = np.ones(len(factors), dtype=np.bool_)
+        for d, divisors in enumerate(self._divisors):
+            have &= np.isin(factors[:, d], divisors)
+        return have
+
+    def codes(self, factors: IntArray) -> IntArray:
+        """Numbers for the factors of one fanout in each row, shape (rows, dimensions)."""
+        codes: IntArray = np.zeros(len(factors), dtype=np.int64)
+        for d, stride in enumerate(self.dim_strides):
+            divisors = np.array(self.divisors_of(d), dtype=np.int64)
+            order = np.argsort(divisors)
+            codes += order[np.searchsorted(divisors, factors[:, d], sorter=order)] * stride
+        return codes
 
     def code(self, factors: Sequence[int]) -> int:
         """A number for spatial factors of the lattice."""
@@ -201,10 +213,11 @@ class Lattice:
         """Codes of products of spatial factors, which are within the bounds."""
         return codes + others
 
-    def common(self, codes: IntArray) -> int:
-        """Code of the largest factors that divide some others."""
-        least = self.exponents[codes].min(axis=0).astype(np.int64)
-        return int(least @ np.array(self.strides, dtype=np.int64))
+    def common(self, codes: IntArray, starts: IntArray) -> IntArray:
+        """Codes of the largest factors that divide all others of a range; ranges begin at `starts`."""
+        least = np.minimum.reduceat(self.exponents[codes], starts, axis=0).astype(np.int64)
+        common: IntArray = least @ np.array(self.strides, dtype=np.int64)
+        return common
 
     def unrolled(self, codes: IntArray) -> IntArray:
         """Indices of the tiles of spatial factors alone, with one iteration in each instance."""

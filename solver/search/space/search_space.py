@@ -22,7 +22,7 @@ from solver.search.space.dataspaces import DataspaceView, Tables, bounding_box, 
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of
 from solver.search.space.lattice import Alone, Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
-from solver.search.space.spatial import Factors, StageClass, StageTable, fanout_choices
+from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
 from solver.search.space.uneven import uneven_union, uneven_words
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
@@ -184,21 +184,21 @@ class SearchSpace:
         return tuple(tuple(places) for places in below)
 
     @cached_property
-    def stages(self) -> tuple[tuple[StageClass, ...], ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """Per level, the classes of spatial choices below it."""
         return tuple(self._stage(places) for places in self.fanouts_below)
 
     @cached_property
     def stage_tables(self) -> tuple[StageTable, ...]:
         """The same as arrays."""
-        return tuple(StageTable(stage, self.lattice, len(self.views)) for stage in self.stages)
+        return tuple(StageTable(stage, self.lattice) for stage in self.stages)
 
-    def _stage(self, places: Sequence[int]) -> tuple[StageClass, ...]:
+    def _stage(self, places: Sequence[int]) -> Stage:
         fanouts = [self.architecture.fanouts[number] for number in places]
         rules = [self.mapspace.spatial[number] for number in places]
         extents = [Extents(bound, self.mapspace.factors) for bound in self.lattice.bounds]
         options = [
-            fanout_choices(fanout, own, self.problem.dims, self.active, extents)
+            fanout_choices(fanout, own, self.problem.dims, self.active, extents, self.stop)
             for fanout, own in zip(fanouts, rules, strict=True)
         ]
         gated = any(level.gating_fanouts in places[1:] for level in self.levels)
@@ -238,7 +238,7 @@ class SearchSpace:
 
     def _left(self, dim: int) -> tuple[int, ...]:
         """Rounds that the last pass of a loop may have where children have one iteration only."""
-        unrolled = any(m.factors[dim] > 1 for stage in self.stages for own in stage for m in own.members)
+        unrolled = any(factor > 1 for stage in self.stages for factor in stage.unrolled[dim])
         return (1, 2) if unrolled else (1,)
 
     def left_in_place(self, dim: int) -> frozenset[int]:
@@ -273,8 +273,8 @@ class SearchSpace:
 
     def _fitting(self, level: int, kept: frozenset[int]) -> IntArray:
         within = self.within_capacity(level, kept)
-        if usable := self.levels[level].usable_words:
-            least = math.ceil(usable * self.levels[level].min_utilization)
+        least = math.ceil((self.levels[level].usable_words or 0) * self.levels[level].min_utilization)
+        if least > 0:
             within &= self._most_words(level, kept) >= least
         return np.flatnonzero(within)
 
@@ -406,33 +406,33 @@ class SearchSpace:
     def no_unrolling(self) -> Unrolling:
         """The assumption on spatial factors that always holds."""
         ones = (1,) * len(self.active)
-        return Unrolling(ones, ones, self._inside(self.stages))
+        return Unrolling(ones, ones, self._inside([stage.unrolled for stage in self.stages]))
 
-    def unrolling(self, stages: Sequence[Factors], classes: Sequence[Sequence[StageClass]] = ()) -> Unrolling:
+    def unrolling(self, stages: Sequence[Factors], unrolled: Sequence[Sequence[Factors]] = ()) -> Unrolling:
         """Spatial factors of the window dimensions above a level, given those of all stages above it.
 
-        With remainders it matters what classes of spatial choices these may have, stage by stage.
+        With remainders it matters what else these may unroll: by stage, all factors of each dimension.
         """
         dims = range(len(self.active))
         above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
-        return Unrolling(tuple(above), tuple(directly), self._inside(classes))
+        return Unrolling(tuple(above), tuple(directly), self._inside(unrolled))
 
     @property
     def uneven(self) -> bool:
         """Whether loops may have remainders."""
         return self.mapspace.factors == ANY
 
-    def _inside(self, stages: Sequence[Sequence[StageClass]]) -> tuple[tuple[int, ...], ...]:
-        """What the innermost of some stages unroll of each dimension, in any of their classes."""
+    def _inside(self, stages: Sequence[Sequence[Factors]]) -> tuple[tuple[int, ...], ...]:
+        """What the innermost of some stages unroll of each dimension, by any of their choices."""
         if not self.uneven:
             return ()
         return tuple(self._products(stages, d) for d in range(len(self.active)))
 
-    def _products(self, stages: Sequence[Sequence[StageClass]], dim: int) -> tuple[int, ...]:
+    def _products(self, stages: Sequence[Sequence[Factors]], dim: int) -> tuple[int, ...]:
         products, every = {1}, {1} if not stages else set()
         for stage in reversed(stages):
-            factors = {1, *(member.factors[dim] for own in stage for member in own.members)}
+            factors = {1, *stage[dim]}
             products = {min(p * f, self.lattice.bounds[dim]) for p in products for f in factors}
             every |= products
         return tuple(sorted(every))

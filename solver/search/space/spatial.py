@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 
@@ -13,8 +14,15 @@ from model.architecture import Fanout
 from model.choices import SideOrder
 from model.extents import Extents
 from model.mapspace import SpatialRules
-from solver.search.arrays import BoolArray, IntArray
+from solver.search.arrays import BoolArray, IntArray, alike, ranges
 from solver.search.space.lattice import Lattice
+from solver.search.stopping import Stop, Stopped, never
+
+VECTORS_AT_ONCE = 1 << 18
+"""Factor vectors of a fanout that are arranged together, about."""
+
+MOST_CHOICES = 1 << 21
+"""Choices of a stage that are told apart, at most: each of them takes about 1 kB."""
 
 Factors = tuple[int, ...]
 
@@ -27,13 +35,50 @@ class FanoutChoice:
     along_x: frozenset[int]
 
 
+@dataclass(frozen=True, eq=False)
+class FanoutChoices:
+    """Several choices of a fanout, as arrays with a row each.
+
+    Parameters
+    ----------
+    factors
+        Shape (choices, dimensions).
+    along_x
+        Which dimensions lie along X, likewise.
+    """
+
+    factors: IntArray
+    along_x: BoolArray
+
+    def __len__(self) -> int:
+        """Number of choices."""
+        return len(self.factors)
+
+    def __getitem__(self, place: int) -> FanoutChoice:
+        """One of them."""
+        along_x = np.flatnonzero(self.along_x[place]).tolist()
+        return FanoutChoice(tuple(self.factors[place].tolist()), frozenset(along_x))
+
+    def __iter__(self) -> Iterator[FanoutChoice]:
+        """All of them."""
+        return map(self.__getitem__, range(len(self)))
+
+    @classmethod
+    def together(cls, parts: Sequence[FanoutChoices]) -> FanoutChoices:
+        """Those of several, one after the other."""
+        return cls(
+            np.concatenate([part.factors for part in parts]), np.concatenate([part.along_x for part in parts])
+        )
+
+
 def fanout_choices(
     fanout: Fanout,
     rules: SpatialRules,
     all_dims: Sequence[str],
     active: Sequence[str],
     dims: Sequence[Extents],
-) -> list[FanoutChoice]:
+    stop: Stop = never,
+) -> FanoutChoices:
     """All factor vectors that `rules` and the mesh allow, each with one arrangement on the mesh.
 
     How the dimensions are arranged along X and Y does not change the cost, so one witness is enough.
@@ -42,34 +87,83 @@ def fanout_choices(
     ----------
     active, dims
         The active dimensions, and what extents they may have.
+    stop
+        Asked now and then.
+
+    Raises
+    ------
+    Stopped
+        Once `stop` answers True, or if there are more than `MOST_CHOICES`.
     """
+    none = np.empty((0, len(active)), dtype=np.int64)
+    found = [FanoutChoices(none, none > 0)]
     if any(not rule.allows(1) for rule in rules.factors if rule.dim not in active):
-        return []
-    candidates = []
+        return found[0]
+    longest, candidates = max(fanout.mesh_x, fanout.mesh_y), []
     for dim, extents in zip(active, dims, strict=True):
         of_dim = [rule for rule in rules.factors if rule.dim == dim]
-        longest = max(fanout.mesh_x, fanout.mesh_y)
-        candidates.append(
-            [f for f in extents.factors(1) if f <= longest and all(r.allows(f) for r in of_dim)]
-        )
-    arranger = _Arranger(fanout, rules, all_dims, active)
-    choices = []
-    for factors in _vectors(candidates, fanout.size):
-        along_x = arranger.arrange(factors)
-        if along_x is not None:
-            choices.append(FanoutChoice(factors, along_x))
-    return choices
+        factors = takewhile(lambda factor: factor <= longest, extents.factors(1))
+        candidates.append([f for f in factors if all(rule.allows(f) for rule in of_dim)])
+    order = SideOrder.of(rules, all_dims)
+    for vectors in _vectors(np.ones((1, 0), dtype=np.int64), candidates, fanout.size):
+        found.append(_arranged(fanout, order, active, vectors))
+        check_number(sum(map(len, found)), stop)
+    return FanoutChoices.together(found)
 
 
-def _vectors(candidates: Sequence[Sequence[int]], room: int) -> Iterator[Factors]:
-    if not candidates:
-        yield ()
+def check_number(choices: int, stop: Stop) -> None:
+    """Raise `Stopped` if so many choices do not fit into memory, or once `stop` answers True."""
+    if choices > MOST_CHOICES or stop():
+        raise Stopped
+
+
+def _vectors(begun: IntArray, candidates: Sequence[Sequence[int]], room: int) -> Iterator[IntArray]:
+    """Rows that begin with those of `begun`, in order, with one of the candidates for each further place.
+
+    Their products are at most `room`.
+    """
+    if len(begun) == 0:
         return
-    for factor in candidates[0]:
-        if factor > room:
-            break
-        for rest in _vectors(candidates[1:], room // factor):
-            yield (factor, *rest)
+    if not candidates:
+        yield begun
+        return
+    own = np.array(candidates[0], dtype=np.int64)
+    counts = np.searchsorted(own, room // begun.prod(axis=1), side="right")
+    ends = np.cumsum(counts)
+    cuts = np.searchsorted(ends, np.arange(VECTORS_AT_ONCE, ends[-1], VECTORS_AT_ONCE))
+    for some in np.split(np.arange(len(begun)), cuts):
+        rows, places = ranges(np.zeros_like(some), counts[some])
+        yield from _vectors(np.column_stack((begun[some][rows], own[places])), candidates[1:], room)
+
+
+def _arranged(fanout: Fanout, order: SideOrder, active: Sequence[str], vectors: IntArray) -> FanoutChoices:
+    """Those of several factor vectors that fit the mesh, in the first way that order and split leave."""
+    along_x, fits = np.zeros(vectors.shape, dtype=np.bool_), np.zeros(len(vectors), dtype=np.bool_)
+    unrolled = vectors > 1
+    firsts, kinds = alike(np.packbits(unrolled, axis=1).astype(np.int64))
+    for kind, first in enumerate(firsts.tolist()):
+        rows = np.flatnonzero(kinds == kind)
+        needed = {dim for dim, there in zip(active, unrolled[first].tolist(), strict=True) if there}
+        for across, some in _sides(fanout, order.sets_along_x(needed), active, vectors[rows]):
+            along_x[rows[some][:, None], across] = True
+            fits[rows[some]] = True
+    return FanoutChoices(vectors[fits], along_x[fits])
+
+
+def _sides(
+    fanout: Fanout, sets: Iterable[tuple[str, ...]], active: Sequence[str], vectors: IntArray
+) -> Iterator[tuple[list[int], IntArray]]:
+    """Yield sets of dimensions along X, and the rows that fit the mesh with it and none before."""
+    place = {dim: d for d, dim in enumerate(active)}
+    left, products = np.arange(len(vectors)), vectors.prod(axis=1)
+    for dims in sets:
+        across = [place[dim] for dim in dims]
+        width = math.prod((vectors[left, d] for d in across), start=np.ones_like(left))
+        fitting = (width <= fanout.mesh_x) & (products[left] // width <= fanout.mesh_y)
+        yield across, left[fitting]
+        left = left[~fitting]
+        if len(left) == 0:
+            return
 
 
 def nested_use(factor: int, inside: int) -> int:
@@ -78,31 +172,6 @@ def nested_use(factor: int, inside: int) -> int:
     With remainders the last child of the outer one may have work for one child only.
     """
     return inside if factor == 1 else (factor - 1) * inside + 1
-
-
-class _Arranger:
-    """Finds which dimensions go along X, within the order and split that the rules fix."""
-
-    def __init__(
-        self, fanout: Fanout, rules: SpatialRules, all_dims: Sequence[str], active: Sequence[str]
-    ) -> None:
-        self._fanout = fanout
-        self._place = {dim: i for i, dim in enumerate(active)}
-        self._active = tuple(active)
-        self._order = SideOrder.of(rules, all_dims)
-
-    def arrange(self, factors: Factors) -> frozenset[int] | None:
-        """Active dimensions along X for `factors`, None if no arrangement fits the mesh."""
-        total = math.prod(factors)
-        if total > self._fanout.size:
-            return None
-        needed = {dim for dim, factor in zip(self._active, factors, strict=True) if factor > 1}
-        for dims in self._order.sets_along_x(needed):
-            along_x = [self._place[dim] for dim in dims]
-            width = math.prod(factors[i] for i in along_x)
-            if width <= self._fanout.mesh_x and total // width <= self._fanout.mesh_y:
-                return frozenset(along_x)
-        return None
 
 
 @dataclass(frozen=True)
@@ -146,6 +215,129 @@ class StageClass:
         """What tells this class from the others of its stage."""
         return self.units, self.irrelevant, self.distinct, self.windows
 
+    @property
+    def unrolled(self) -> tuple[Factors, ...]:
+        """Per dimension, all factors that members have."""
+        return tuple(zip(*(member.factors for member in self.members), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The classes of a stage, in order. They are made when they are asked for, each once.
+
+    Parameters
+    ----------
+    fanouts
+        The choices of each fanout, outermost first.
+    places
+        What the members choose of them, class by class: shape (members, fanouts).
+    starts
+        Where the members of a class begin, shape (classes,).
+    units, irrelevant, distinct, windows
+        As of `StageClass`: shapes (classes,), (classes, dataspaces), (classes, dataspaces) and
+        (classes, dimensions).
+    """
+
+    fanouts: tuple[FanoutChoices, ...]
+    places: IntArray
+    starts: IntArray
+    units: IntArray
+    irrelevant: IntArray
+    distinct: IntArray
+    windows: IntArray
+
+    def __len__(self) -> int:
+        """Number of classes."""
+        return len(self.starts)
+
+    def __getitem__(self, place: int) -> StageClass:
+        """One of them."""
+        if place not in self._made:
+            self._made[place] = StageClass(
+                int(self.units[place]),
+                tuple(self.irrelevant[place].tolist()),
+                tuple(self.distinct[place].tolist()),
+                tuple(self.windows[place].tolist()),
+                tuple(map(self._member, range(len(self.places))[self.members(place)])),
+            )
+        return self._made[place]
+
+    def __iter__(self) -> Iterator[StageClass]:
+        """All of them."""
+        return map(self.__getitem__, range(len(self)))
+
+    @cached_property
+    def _made(self) -> dict[int, StageClass]:
+        return {}
+
+    def members(self, place: int) -> slice:
+        """Which members a class has."""
+        return slice(self.starts[place], self.starts[place] + self.sizes[place])
+
+    def _member(self, number: int) -> StageChoice:
+        choices = tuple(
+            own[place] for own, place in zip(self.fanouts, self.places[number].tolist(), strict=True)
+        )
+        return StageChoice(choices, tuple(self.factors[number].tolist()))
+
+    def place_of(self, chosen: StageClass) -> int:
+        """The place of a class that was asked for."""
+        return next(place for place, made in self._made.items() if made is chosen)
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """Members of each class, shape (classes,)."""
+        return np.diff(self.starts, append=len(self.places))
+
+    @property
+    def _unrolled(self) -> Iterator[IntArray]:
+        """Factors of each member's choices, by fanout, innermost first: shape (members, dimensions)."""
+        chosen = zip(self.fanouts, self.places.T, strict=True)
+        return (own.factors[places] for own, places in reversed(list(chosen)))
+
+    @cached_property
+    def factors(self) -> IntArray:
+        """Products of the factors of each member's choices, shape (members, dimensions)."""
+        ones = np.ones((len(self.places), self.windows.shape[1]), dtype=np.int64)
+        return math.prod(self._unrolled, start=ones)
+
+    @cached_property
+    def least_used(self) -> IntArray:
+        """As of `StageChoice`, shape (members, dimensions)."""
+        used = np.ones_like(self.factors)
+        for factors in self._unrolled:
+            used = np.where(factors == 1, used, (factors - 1) * used + 1)
+        return used
+
+    @cached_property
+    def unrolled(self) -> tuple[Factors, ...]:
+        """Per dimension, all factors that members have, ascending."""
+        return self.unrolled_by(np.arange(len(self)))
+
+    def unrolled_by(self, classes: IntArray) -> tuple[Factors, ...]:
+        """The same of the members of some classes."""
+        factors = self.factors[np.isin(self.class_of, classes)]
+        return tuple(tuple(np.unique(own).tolist()) for own in factors.T)
+
+    def codes(self, lattice: Lattice) -> IntArray:
+        """Numbers of the members' factors, shape (members,)."""
+        codes = np.zeros(len(self.places), dtype=np.int64)
+        for own, places in reversed(list(zip(self.fanouts, self.places.T, strict=True))):
+            chosen, inverse = np.unique(places, return_inverse=True)
+            codes = lattice.product(lattice.codes(own.factors[chosen])[inverse], codes)
+        return codes
+
+    def with_factors(self, factors: Factors) -> BoolArray:
+        """Which classes have a member with these factors, shape (classes,)."""
+        same = (self.factors == np.array(factors, dtype=np.int64)).all(axis=1)
+        found: BoolArray = np.isin(np.arange(len(self)), self.class_of[same])
+        return found
+
+    @cached_property
+    def class_of(self) -> IntArray:
+        """The place of each member's class, shape (members,)."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
 
 class StageTable:
     """The classes of a stage, of which there may be none, as arrays with an entry per class.
@@ -156,8 +348,6 @@ class StageTable:
         Children in use per instance above, shape (classes,).
     irrelevant, distinct
         Of each dataspace, as in `StageClass`, shape (dataspaces, classes).
-    unrollings
-        Per class, the lattice indices of its members' factors.
     most_factors
         Largest factor of any member per dimension, shape (classes, dimensions).
     least_used
@@ -168,30 +358,25 @@ class StageTable:
         Lattice index of the largest factors that divide those of all members, shape (classes,).
     """
 
-    def __init__(self, classes: Sequence[StageClass], lattice: Lattice, dataspaces: int) -> None:
-        shape = len(classes), dataspaces
-        self.units = np.array([choice.units for choice in classes], dtype=np.float64)
-        self.irrelevant = (
-            np.array([choice.irrelevant for choice in classes], dtype=np.float64).reshape(shape).T
-        )
-        self.distinct = np.array([choice.distinct for choice in classes], dtype=np.float64).reshape(shape).T
-        self.unrollings = tuple(
-            np.array([member.code(lattice) for member in choice.members], dtype=np.int64)
-            for choice in classes
-        )
-        self.most_factors = np.array(
-            [np.max([m.factors for m in own.members], axis=0) for own in classes], dtype=np.int64
-        ).reshape(len(classes), len(lattice.bounds))
-        self.least_used = np.array(
-            [np.min([m.least_used for m in own.members], axis=0) for own in classes], dtype=np.int64
-        ).reshape(len(classes), len(lattice.bounds))
-        self.several = np.array([len(members) > 1 for members in self.unrollings], dtype=np.bool_)
-        self.common = np.array([lattice.common(members) for members in self.unrollings], dtype=np.int64)
+    def __init__(self, stage: Stage, lattice: Lattice) -> None:
+        self._stage = stage
+        self.units = stage.units.astype(np.float64)
+        self.irrelevant = stage.irrelevant.T.astype(np.float64)
+        self.distinct = stage.distinct.T.astype(np.float64)
+        self.most_factors = np.maximum.reduceat(stage.factors, stage.starts, axis=0)
+        self.least_used = np.minimum.reduceat(stage.least_used, stage.starts, axis=0)
+        self._codes = stage.codes(lattice)
+        self.several = stage.sizes > 1
+        self.common = lattice.common(self._codes, stage.starts)
 
     @property
     def number_of_members(self) -> int:
         """Members of all classes together."""
-        return sum(map(len, self.unrollings))
+        return len(self._codes)
+
+    def unrollings(self, place: int) -> IntArray:
+        """Lattice indices of the factors of one class's members, shape (members,)."""
+        return self._codes[self._stage.members(place)]
 
     def members(self, chosen: BoolArray) -> tuple[IntArray, IntArray]:
         """All members of some classes: the place of each one's class, and lattice index of its factors.
@@ -206,7 +391,5 @@ class StageTable:
         tuple[IntArray, IntArray]
             Both of shape (members of these classes,).
         """
-        places = np.flatnonzero(chosen)
-        parts = [self.unrollings[place] for place in places]
-        repeated = np.repeat(places, [len(part) for part in parts])
-        return repeated, np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        members = chosen[self._stage.class_of]
+        return self._stage.class_of[members], self._codes[members]

@@ -3,54 +3,59 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import mul
 
 import numpy as np
 
 from model.architecture import Fanout
 from model.extents import Factors as Kind
-from solver.search.arrays import IntArray
-from solver.search.space.dataspaces import DataspaceView
+from solver.search.arrays import IntArray, alike
+from solver.search.space.dataspaces import Component, DataspaceView
 from solver.search.space.lattice import Lattice
-from solver.search.space.spatial import Factors, FanoutChoice, StageChoice, StageClass
-from solver.search.stopping import Stop, Stopped
+from solver.search.space.spatial import FanoutChoices, Stage, check_number
+from solver.search.stopping import Stop
 
 PAIRS_AT_ONCE = 1 << 18
 """Pairs of choices that are looked at together."""
 
-MOST_CODES = 1 << 40
-"""Codes of spatial factors are below it."""
-
-NOTHING = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class _Mark:
-    """What tells choices with the same product apart.
-
-    Per dataspace the ``distinct`` tiles among the children, a lower bound where windows slide; and per
-    fanout its own part of the product, as far as it matters which of them it is.
-    """
-
-    distinct: tuple[int, ...]
-    apart: tuple[Factors, ...]
-
-    def then(self, inner: _Mark) -> _Mark:
-        """The mark of two choices of consecutive fanouts together."""
-        return _Mark(tuple(map(mul, self.distinct, inner.distinct)), self.apart + inner.apart)
-
 
 @dataclass(frozen=True)
 class _Choices:
-    """Choices of some consecutive fanouts, with the lattice index of each one's factors, and its mark."""
+    """Choices of some consecutive fanouts, as arrays with a row each.
 
-    choices: tuple[tuple[FanoutChoice, ...], ...]
-    indices: IntArray
-    kinds: IntArray
-    marks: tuple[_Mark, ...]
+    Parameters
+    ----------
+    places
+        Of what is chosen of each fanout, shape (choices, fanouts).
+    codes
+        Of their factors together, shape (choices,).
+    distinct
+        Different tiles of each dataspace among the children, a lower bound where windows slide.
+    apart
+        Per fanout its own part of the product, as far as it matters which of them it is.
+    """
+
+    places: IntArray
+    codes: IntArray
+    distinct: IntArray
+    apart: IntArray
+
+    def chosen(self, rows: IntArray) -> _Choices:
+        """Some of them."""
+        return _Choices(self.places[rows], self.codes[rows], self.distinct[rows], self.apart[rows])
+
+    def and_also(self, others: _Choices) -> _Choices:
+        """One of all that have the same product, distinct tiles and parts: the first one."""
+        pairs = (
+            (self.places, others.places),
+            (self.codes, others.codes),
+            (self.distinct, others.distinct),
+            (self.apart, others.apart),
+        )
+        every = _Choices(*map(np.concatenate, pairs))
+        firsts, _ = alike(np.column_stack((every.codes, every.distinct, every.apart)))
+        return every.chosen(firsts)
 
 
 @dataclass(frozen=True)
@@ -73,53 +78,57 @@ class StageRules:
     gated: bool
     kind: Kind
 
-    def classes(
-        self, fanouts: Sequence[Fanout], options: Sequence[Sequence[FanoutChoice]], stop: Stop
-    ) -> tuple[StageClass, ...]:
+    def classes(self, fanouts: Sequence[Fanout], options: Sequence[FanoutChoices], stop: Stop) -> Stage:
         """Group the combinations of the fanouts' choices that divide the bounds.
 
         Of combinations that no cost and no bound tells apart, the first one is enough.
         """
-        joined = _Choices(((),), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), (self._unit,))
-        for fanout, fanout_options in zip(fanouts, options, strict=True):
-            joined = self._joined(joined, self._single(fanout, fanout_options), stop)
-        sliding = frozenset(d for view in self.views for d in view.window_dims)
-        classes = defaultdict(list)
-        for choices, index, kind in zip(joined.choices, joined.indices, joined.kinds, strict=True):
-            factors = self.lattice.factors(int(index))
-            unused = tuple(view.unused(factors) for view in self.views)
-            windows = tuple(f if d in sliding else 1 for d, f in enumerate(factors))
-            key = math.prod(factors), unused, joined.marks[kind].distinct, windows
-            classes[key].append(StageChoice(choices, factors))
-        return tuple(StageClass(*key, tuple(members)) for key, members in classes.items())
+        joined = self._nothing
+        for fanout, own in zip(fanouts, options, strict=True):
+            joined = self._joined(joined, self._single(fanout, own), stop)
+        chosen = [own.factors[places] for own, places in zip(options, joined.places.T, strict=True)]
+        ones = np.ones((len(joined.codes), len(self.lattice.bounds)), dtype=np.int64)
+        factors = math.prod(chosen, start=ones)
+        units, sliding = factors.prod(axis=1), {d for view in self.views for d in view.window_dims}
+        unused = [factors[:, sorted(view.irrelevant)].prod(axis=1) for view in self.views]
+        irrelevant = np.stack(unused, axis=1)
+        windows = np.where([d in sliding for d in range(factors.shape[1])], factors, 1)
+        firsts, kinds = alike(np.column_stack((units, irrelevant, joined.distinct, windows)))
+        keys = (own[firsts] for own in (units, irrelevant, joined.distinct, windows))
+        starts = np.searchsorted(np.sort(kinds), np.arange(len(firsts)))
+        return Stage(tuple(options), joined.places[np.argsort(kinds, kind="stable")], starts, *keys)
 
     @property
-    def _unit(self) -> _Mark:
-        return _Mark((1,) * len(self.views), ())
+    def _nothing(self) -> _Choices:
+        """The choice of no fanout at all."""
+        none, ones = np.empty((1, 0), dtype=np.int64), np.ones((1, len(self.views)), dtype=np.int64)
+        return _Choices(none, np.zeros(1, dtype=np.int64), ones, none)
 
-    def _single(self, fanout: Fanout, choices: Sequence[FanoutChoice]) -> _Choices:
+    def _single(self, fanout: Fanout, choices: FanoutChoices) -> _Choices:
         """Choices of one fanout, as far as the lattice has their factors."""
-        known = [choice for choice in choices if self.lattice.has(choice.factors)]
-        numbers: dict[_Mark, int] = {}
-        kinds = [numbers.setdefault(self._mark(fanout, choice), len(numbers)) for choice in known]
-        indices = [self.lattice.code(choice.factors) for choice in known]
-        return _Choices(
-            tuple((choice,) for choice in known),
-            np.array(indices, dtype=np.int64),
-            np.array(kinds, dtype=np.int64),
-            tuple(numbers),
-        )
-
-    def _mark(self, fanout: Fanout, choice: FanoutChoice) -> _Mark:
-        units = math.prod(choice.factors)
-        distinct = (
-            units
-            if view.name in fanout.no_multicast
-            else view.distinct_tiles(choice.factors, self.lattice.bounds, self.kind)
+        places = np.flatnonzero(self.lattice.have(choices.factors))
+        factors = choices.factors[places]
+        units = factors.prod(axis=1)
+        distinct = [
+            units if view.name in fanout.no_multicast else self._distinct(view, factors)
             for view in self.views
-        )
-        apart = tuple(choice.factors[d] for d in self._telling)
-        return _Mark(tuple(distinct), ((*apart, units) if self.gated else apart,))
+        ]
+        apart = factors[:, self._telling]
+        if self.gated:
+            apart = np.column_stack((apart, units))
+        return _Choices(places[:, None], self.lattice.codes(factors), np.stack(distinct, axis=1), apart)
+
+    def _distinct(self, view: DataspaceView, factors: IntArray) -> IntArray:
+        """Different tiles among the children of vectors of factors, at least."""
+        parts = (self._distinct_along(component, factors) for component in view.components)
+        return math.prod(parts, start=np.ones(len(factors), dtype=np.int64))
+
+    def _distinct_along(self, component: Component, factors: IntArray) -> IntArray:
+        own = factors[:, component.dims]
+        firsts, kinds = alike(own)
+        bounds = tuple(self.lattice.bounds[d] for d in component.dims)
+        known = [component.distinct_tiles(tuple(row), bounds, self.kind) for row in own[firsts].tolist()]
+        return np.array(known, dtype=np.int64)[kinds]
 
     @property
     def _telling(self) -> tuple[int, ...]:
@@ -134,38 +143,18 @@ class StageRules:
         return tuple(sorted(telling))
 
     def _joined(self, outer: _Choices, inner: _Choices, stop: Stop) -> _Choices:
-        """One of all pairs of choices that have the same product within the bounds, and the same mark."""
-        numbers: dict[_Mark, int] = {}
-        rows, columns, kinds, known = [NOTHING], [NOTHING], [NOTHING], NOTHING
-        for first, second in self.lattice.dividing(outer.indices, inner.indices, PAIRS_AT_ONCE):
-            if stop():
-                raise Stopped
-            together = self._together(outer, inner, outer.kinds[first], inner.kinds[second], numbers)
-            # Keys are the same in all rounds: numbers only grow.
-            products = self.lattice.product(outer.indices[first], inner.indices[second])
-            keys = together * MOST_CODES + products
-            places = np.sort(np.unique(keys, return_index=True)[1])
-            places = places[~np.isin(keys[places], known)]
-            known = np.concatenate((known, keys[places]))
-            rows.append(first[places])
-            columns.append(second[places])
-            kinds.append(together[places])
-        first, second = np.concatenate(rows), np.concatenate(columns)
-        pairs = zip(first.tolist(), second.tolist(), strict=True)
-        return _Choices(
-            tuple((*outer.choices[i], *inner.choices[j]) for i, j in pairs),
-            self.lattice.product(outer.indices[first], inner.indices[second]),
-            np.concatenate(kinds),
-            tuple(numbers),
-        )
+        """One of all pairs of choices within the bounds with the same product that nothing tells apart."""
+        joined = self._pairs(outer, inner, *np.empty((2, 0), dtype=np.int64))
+        for first, second in self.lattice.dividing(outer.codes, inner.codes, PAIRS_AT_ONCE):
+            joined = joined.and_also(self._pairs(outer, inner, first, second))
+            check_number(len(joined.codes), stop)
+        return joined
 
-    @staticmethod
-    def _together(
-        outer: _Choices, inner: _Choices, first: IntArray, second: IntArray, numbers: dict[_Mark, int]
-    ) -> IntArray:
-        """Number the marks of pairs, given the kinds of both."""
-        codes, inverse = np.unique(first * len(inner.marks) + second, return_inverse=True)
-        pairs = (divmod(code, len(inner.marks)) for code in codes.tolist())
-        marks = (outer.marks[i].then(inner.marks[j]) for i, j in pairs)
-        mark_numbers = [numbers.setdefault(mark, len(numbers)) for mark in marks]
-        return np.array(mark_numbers, dtype=np.int64)[inverse]
+    def _pairs(self, outer: _Choices, inner: _Choices, first: IntArray, second: IntArray) -> _Choices:
+        outside, inside = outer.chosen(first), inner.chosen(second)
+        return _Choices(
+            np.column_stack((outside.places, inside.places)),
+            self.lattice.product(outside.codes, inside.codes),
+            outside.distinct * inside.distinct,
+            np.column_stack((outside.apart, inside.apart)),
+        )

@@ -75,7 +75,7 @@ class Combination(Subproblem):
     def unrolling(self, level: int) -> Unrolling:
         """Spatial factors of the window dimensions above `level` (not the outermost)."""
         stages = self.spatial[:level]
-        return self.space.unrolling([own.windows for own in stages], [(own,) for own in stages])
+        return self.space.unrolling([own.windows for own in stages], [own.unrolled for own in stages])
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""

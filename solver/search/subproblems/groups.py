@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -85,7 +85,7 @@ class SubproblemGroup(Subproblem):
     @cached_property
     def _unrollings(self) -> tuple[IntArray, ...]:
         stages = zip(self.space.stage_tables, self._classes, strict=True)
-        by_stage = ([table.unrollings[members] for members in classes] for table, classes in stages)
+        by_stage = ([table.unrollings(members) for members in classes] for table, classes in stages)
         return tuple(np.unique(np.concatenate(unrollings)) for unrollings in by_stage)
 
     @cached_property
@@ -160,12 +160,10 @@ class SubproblemGroup(Subproblem):
 
     def unrolling(self, level: int) -> Unrolling:
         """What the spatial factors of the window dimensions above `level` have in common."""
-        chosen = zip(self.space.stages[:level], self._classes[:level], strict=True)
-        stages = [[stage[own] for own in classes] for stage, classes in chosen]
-        windows = ([own.windows for own in classes] for classes in stages)
-        shared = min if self.space.uneven else math.gcd
-        common = [reduce(lambda one, other: tuple(map(shared, one, other)), own) for own in windows]
-        return self.space.unrolling(common, stages)
+        chosen = list(zip(self.space.stages[:level], self._classes[:level], strict=True))
+        shared = np.minimum if self.space.uneven else np.gcd
+        common = [tuple(shared.reduce(stage.windows[own], axis=0).tolist()) for stage, own in chosen]
+        return self.space.unrolling(common, [stage.unrolled_by(own) for stage, own in chosen])
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""

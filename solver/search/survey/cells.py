@@ -10,7 +10,7 @@ from itertools import count
 
 import numpy as np
 
-from solver.search.arrays import FloatArray, IntArray
+from solver.search.arrays import FloatArray, IntArray, ranges
 from solver.search.space.grid import SpatialGrid
 from solver.search.stopping import Stop, Stopped
 
@@ -71,23 +71,6 @@ class Part(Cells):
     def members(self) -> SpatialGrid:
         """The grid of the combinations in them, in order."""
         return self.grid.chosen(self.numbers)
-
-
-def ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
-    """All numbers in several ranges, one range after the other: which range, and the number.
-
-    Parameters
-    ----------
-    starts, sizes
-        Shape (ranges,); sizes may be 0.
-
-    Returns
-    -------
-    tuple[IntArray, IntArray]
-        Both of shape (sum of all sizes,).
-    """
-    skipped = starts - np.cumsum(sizes) + sizes
-    return np.repeat(np.arange(len(sizes)), sizes), np.repeat(skipped, sizes) + np.arange(sizes.sum())
 
 
 def alone(grid: SpatialGrid) -> Cells:

@@ -158,7 +158,7 @@ class TilePairs:
     def __init__(self, outer: Level, inner: Level, between: int, below: int | None) -> None:
         self.space = outer.space
         self.outer, self.inner = outer, inner
-        self._unrollings = self.space.stage_tables[outer.place].unrollings[between]
+        self._unrollings = self.space.stage_tables[outer.place].unrollings(between)
         self._below = below
 
     @property
@@ -171,7 +171,7 @@ class TilePairs:
         """Which tiles of the inner level its loops and the fanouts below can make up."""
         if self._below is None:
             return np.ones(len(self.inner.tiles), dtype=np.bool_)
-        unrollings = self.space.stage_tables[self.inner.place].unrollings[self._below]
+        unrollings = self.space.stage_tables[self.inner.place].unrollings(self._below)
         around, _ = self.space.lattice.times(np.zeros(1, dtype=np.int64), unrollings)
         return self.space.slots[self.inner.place].products(around)[self.inner.tiles]
 
@@ -207,7 +207,7 @@ class TilePairs:
         lattice, roomy = self.space.lattice, np.ones((len(grid), len(self.outer.tiles)), dtype=np.bool_)
         for table, index in zip(self.space.stage_tables[: self.outer.place], grid.choices, strict=False):
             classes, places = np.unique(index, return_inverse=True)
-            unrollings = [table.unrollings[own] for own in classes]
+            unrollings = [table.unrollings(own) for own in classes]
             roomy &= np.stack([lattice.leaving_room(self.outer.tiles, own) for own in unrollings])[places]
         return roomy
 

@@ -78,6 +78,7 @@ class RateTable:
         self.steps = self._least(grid.steps)
         self.leak_per_cycle = self._least(grid.leak_per_cycle)
         self._rates: dict[Portion, dict[Measure, Rate]] = {}
+        self._held: dict[tuple[int, frozenset[int]], BoolArray] = {}
 
     def __len__(self) -> int:
         """Number of cells."""
@@ -130,9 +131,12 @@ class RateTable:
         BoolArray
             Shape (cells,): of a cell, whether it is so for any of its combinations.
         """
-        unrolled = self.space.lattice.unrolled(self._grid.unrolled_inside[level])
-        fits = self.space.within_capacity(level, tenants, unrolled)
-        return fits if self._starts is None else np.logical_or.reduceat(fits, self._starts)
+        if (level, tenants) not in self._held:
+            fits = self.space.within_capacity(level, tenants, self._grid.tiles_inside[level])
+            self._held[level, tenants] = (
+                fits if self._starts is None else np.logical_or.reduceat(fits, self._starts)
+            )
+        return self._held[level, tenants]
 
     def _measured(self, portion: Portion) -> Iterator[tuple[Measure, Rate]]:
         space, place = self.space, portion.place

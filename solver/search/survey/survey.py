@@ -8,17 +8,16 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, partial, reduce
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.arrays import BoolArray, FloatArray, IntArray, alike, ranges
 from solver.search.goal import rounded_down
 from solver.search.space.grid import LARGEST_EXACT, ROUNDED_DOWN, SpatialGrid, spatial_grid
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.spatial import Factors
 from solver.search.stopping import Stop, Stopped, never
-from solver.search.survey.cells import Cells, alone, parted, ranges
+from solver.search.survey.cells import Cells, alone, parted
 from solver.search.survey.rates import Kept, KeptLevels, Measure, Rate, RateTable
 
 NO_TILE = np.iinfo(np.int64).max
@@ -120,15 +119,14 @@ class FewestBelow:
     @cached_property
     def _window_kinds(self) -> tuple[IntArray, ...]:
         """Stage by stage, which classes unroll windows alike: a number per class."""
-        kinds: list[dict[Factors, int]] = [{} for _ in self._space.stages]
-        pairs = zip(kinds, self._space.stages, strict=True)
-        return tuple(np.array([own.setdefault(c.windows, len(own)) for c in stage]) for own, stage in pairs)
+        return tuple(alike(stage.windows)[1] for stage in self._space.stages)
 
     def _least(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
         """Fewest words with what each combination unrolls above a level, windows all in the same way."""
         space, (level, _) = self._space, tenancy
         unrolling = space.unrolling(
-            [own.windows for own in self._grid.spatial(int(numbers[0]))[:level]], space.stages[:level]
+            [own.windows for own in self._grid.spatial(int(numbers[0]))[:level]],
+            [stage.unrolled for stage in space.stages[:level]],
         )
         tiles = space.feasible(*tenancy)
         table = np.full(space.lattice.size, NO_TILE)
@@ -285,7 +283,7 @@ class _Surveyor:
         self._table = table
         self.space = table.space
         self._fronts = fronts
-        self._fewest = partial(fewest_words, table.space) if fewest is None else fewest
+        self._fewest = cache(partial(fewest_words, table.space) if fewest is None else fewest)
         self._paid: dict[tuple[Kept, Measure], FloatArray] = {}
         self._known_surplus: dict[Kept, FloatArray] = {}
 
@@ -388,9 +386,10 @@ class _Surveyor:
     def _relevant(self, place: int, level: int) -> IntArray:
         return self.space.relevant_words(place, level, self.space.no_unrolling).repeated
 
-    def _unreused_words(self, place: int, level: int) -> FloatArray:
+    def _unreused_words(self, place: int, level: int) -> IntArray:
         irrelevant = self.space.tables[place].irrelevant_tiles
-        return (self._relevant(place, level) * irrelevant).astype(np.float64)
+        key = "unreused", place, self.space.reuses(place, level)
+        return self.space.memo(key, lambda: self._relevant(place, level) * irrelevant)
 
     def _front(self, kept: Kept, places: frozenset[int]) -> FloatArray:
         """Traffic of the tiles that fit and that no other tile undercuts, shape (places, tiles)."""
@@ -398,7 +397,7 @@ class _Surveyor:
         if key not in self._fronts:
             tiles = self.space.feasible(kept.level, kept.tenants)
             traffic = [self._unreused_words(p, kept.level)[tiles] for p in sorted(places)]
-            self._fronts[key] = pareto_front(np.stack(traffic, axis=1)).T.copy()
+            self._fronts[key] = pareto_front(np.stack(traffic).astype(np.float64).T).T.copy()
         return self._fronts[key]
 
 
@@ -435,9 +434,10 @@ def pareto_front(points: FloatArray) -> FloatArray:
     FloatArray
         Shape (front, columns), by rising sums; of shape (0,) if there are no points.
     """
-    rest = points[np.argsort(points.sum(axis=1), kind="stable")]
-    front = []
-    while len(rest):
-        front.append(rest[0])
-        rest = rest[(rest < rest[0]).any(axis=1)]
+    # The first points undercut most others: sorting all of them would take longer.
+    sums, front = points.sum(axis=1), []
+    while len(points):
+        front.append(points[np.argmin(sums)])
+        left = (points < front[-1]).any(axis=1)
+        points, sums = points[left], sums[left]
     return np.array(front)

@@ -1,24 +1,31 @@
 """Spatial choices against a naive enumeration of factors and orders."""
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, product
+from operator import le
 from random import Random
 
+import numpy as np
 import pytest
 
 from model.architecture import Fanout, StorageLevel
+from model.choices import SideOrder
 from model.cost.counting import tile_words
-from model.extents import Extents
+from model.extents import FACTORS, PERFECT, Extents
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status, Termination
 from solver.search import map_einsum
+from solver.search.space import spatial
 from solver.search.space.grid import spatial_grid
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.spatial import fanout_choices
+from solver.search.space.spatial import FanoutChoice, StageChoice, fanout_choices
 from solver.search.stopping import Stopped
+from tests import strategies
 from tests.bruteforce import axis_choices
 from tests.mapspaces import free_mapspace, matmul
 from tests.solver.search.unusual import told_apart
@@ -40,6 +47,11 @@ def naive(fanout: Fanout, rules: SpatialRules, problem: Problem) -> set[tuple[in
     return found
 
 
+def extents(space: SearchSpace) -> list[Extents]:
+    """What the active dimensions may be split into."""
+    return [Extents(bound, space.mapspace.factors) for bound in space.lattice.bounds]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_fanout_choices_are_all_that_fit(seed: int):
     random = Random(seed)
@@ -49,9 +61,7 @@ def test_fanout_choices_are_all_that_fit(seed: int):
         for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True):
             roomy = Fanout("f", random.randint(1, 6), random.randint(1, 6))
             for mesh in (fanout, roomy):
-                choices = fanout_choices(
-                    mesh, rules, problem.dims, space.active, [Extents(b) for b in space.lattice.bounds]
-                )
+                choices = fanout_choices(mesh, rules, problem.dims, space.active, extents(space))
                 factors = [dict(zip(space.active, choice.factors, strict=True)) for choice in choices]
                 found = [tuple(factor.get(dim, 1) for dim in problem.dims) for factor in factors]
                 assert len(found) == len(set(found))
@@ -98,15 +108,101 @@ def test_stages_hold_one_of_all_choices_that_no_cost_tells_apart(seed: int):
         assert len({own.key for own in stage}) == len(stage)
         found = {told_apart(space, 0, [choice.factors for choice in own.choices]) for own in members}
         assert len(found) == len(members)
-        dims, bounds = mapspace.problem.dims, space.lattice.bounds
+        dims = mapspace.problem.dims
         options = [
-            fanout_choices(fanout, rules, dims, space.active, [Extents(bound) for bound in bounds])
+            fanout_choices(fanout, rules, dims, space.active, extents(space))
             for fanout, rules in zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True)
         ]
         naive = [own for own in product(*options) if divisible(space, own)]
         assert {told_apart(space, 0, [choice.factors for choice in own]) for own in naive} == found
         left_out += len(naive) - len(members)
     assert left_out > 20
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_classes_are_those_of_an_enumeration_one_by_one(seed: int):
+    """The same classes and members in the same order, with the same sides; and their arrays."""
+    random, compared = Random(seed), Counter[str]()
+    for mapspace in random_mapspaces(400 + seed, 12, 300):
+        drawn = consecutive(random, mapspace)
+        rules = tuple(strategies._spatial_rules(random, mapspace.problem) for _ in drawn.spatial)
+        for kind in FACTORS:
+            space = SearchSpace(replace(drawn, spatial=rules, factors=kind))
+            stage, table = space.stages[0], space.stage_tables[0]
+            naive = classes_one_by_one(space)
+            assert [(own.key, own.members) for own in stage] == naive
+            assert table.number_of_members == sum(len(members) for _, members in naive)
+            for place, (_, members) in enumerate(naive):
+                codes = [member.code(space.lattice) for member in members]
+                used = np.array([member.least_used for member in members])
+                assert table.unrollings(place).tolist() == codes
+                assert table.most_factors[place].tolist() == np.max([m.factors for m in members], 0).tolist()
+                assert table.least_used[place].tolist() == used.min(axis=0).tolist()
+                assert len(members) > 1 or table.common[place] == codes[0]
+            compared[kind] += len(naive)
+    assert min(compared.values()) > 40
+
+
+def classes_one_by_one(space: SearchSpace) -> list[tuple[object, tuple[StageChoice, ...]]]:
+    """Keys and members of the outermost stage's classes."""
+    mapspace, bounds = space.mapspace, space.lattice.bounds
+    fanouts = mapspace.architecture.fanouts
+    options = [
+        list(choices_one_by_one(space, fanout, rules))
+        for fanout, rules in zip(fanouts, mapspace.spatial, strict=True)
+    ]
+    firsts: dict[object, StageChoice] = {}
+    for choices in product(*options):
+        own = [choice.factors for choice in choices]
+        member = StageChoice(choices, tuple(map(math.prod, zip(*own, strict=True))))
+        if fits_bounds(space, member):
+            needed = tiles_needed(member) if space.uneven else ()
+            firsts.setdefault((told_apart(space, 0, own), needed), member)
+    classes: dict[object, list[StageChoice]] = {}
+    for member in firsts.values():
+        distinct = tuple(
+            math.prod(
+                math.prod(choice.factors)
+                if view.name in fanout.no_multicast
+                else view.distinct_tiles(choice.factors, bounds, mapspace.factors)
+                for fanout, choice in zip(fanouts, member.choices, strict=True)
+            )
+            for view in space.views
+        )
+        windows = tuple(f if d in space.window_dims else 1 for d, f in enumerate(member.factors))
+        unused = tuple(view.unused(member.factors) for view in space.views)
+        classes.setdefault((math.prod(member.factors), unused, distinct, windows), []).append(member)
+    return [(key, tuple(members)) for key, members in classes.items()]
+
+
+def choices_one_by_one(space: SearchSpace, fanout: Fanout, rules: SpatialRules) -> Iterator[FanoutChoice]:
+    """Every vector of factors that fits the mesh, with the first arrangement that does."""
+    order = SideOrder.of(rules, space.problem.dims)
+    for factors in product(*(own.values for own in extents(space))):
+        factor = dict.fromkeys(space.problem.dims, 1) | dict(zip(space.active, factors, strict=True))
+        if not all(rule.allows(factor[rule.dim]) for rule in rules.factors):
+            continue
+        for along_x in order.sets_along_x([dim for dim in space.active if factor[dim] > 1]):
+            width = math.prod(factor[dim] for dim in along_x)
+            if width <= fanout.mesh_x and math.prod(factors) <= width * fanout.mesh_y:
+                yield FanoutChoice(factors, frozenset(map(space.active.index, along_x)))
+                break
+
+
+def fits_bounds(space: SearchSpace, member: StageChoice) -> bool:
+    """Whether no child of any fanout is idle."""
+    if space.mapspace.factors == PERFECT:
+        return divisible(space, (member,))
+    return all(map(le, tiles_needed(member), space.lattice.bounds))
+
+
+def tiles_needed(member: StageChoice) -> tuple[int, ...]:
+    """Per dimension, the fewest tiles for which no child of any fanout is idle, with remainders."""
+    needed = []
+    for factors in zip(*(choice.factors for choice in member.choices), strict=True):
+        outermost = next((place for place, factor in enumerate(factors) if factor > 1), 0)
+        needed.append((factors[outermost] - 1) * math.prod(factors[outermost + 1 :]) + 1)
+    return tuple(needed)
 
 
 def test_enumerating_spatial_choices_can_be_stopped():
@@ -121,6 +217,14 @@ def test_enumerating_spatial_choices_can_be_stopped():
         _ = SearchSpace(mapspace, stop=stop).stages
     result = map_einsum(mapspace, Options(objectives=("energy",), time_limit_s=0))
     assert (result.status, result.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
+
+
+def test_more_spatial_choices_than_memory_holds_are_not_told_apart(monkeypatch: pytest.MonkeyPatch):
+    mapspace = free_mapspace(matmul(4, 4, 4), StorageLevel("dram"), Fanout("f", 4), Fanout("g", 4))
+    numbers = [sum(len(own.members) for own in stage) for stage in SearchSpace(mapspace).stages]
+    for most, termination in ((numbers[0], Termination.PROVEN), (numbers[0] - 1, Termination.MEMORY_LIMIT)):
+        monkeypatch.setattr(spatial, "MOST_CHOICES", most)
+        assert map_einsum(mapspace, Options(objectives=("energy",))).termination == termination
 
 
 @pytest.mark.parametrize("seed", range(4))
