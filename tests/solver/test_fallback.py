@@ -8,7 +8,7 @@ import pytest
 
 from model.architecture import Architecture, Compute, Node, Port
 from model.extents import ANY
-from model.mapspace import ACCELFORGE
+from model.mapspace import ACCELFORGE, TIMELOOP
 from model.sparsity import Sparsity
 from solver import fallback
 from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
@@ -288,7 +288,7 @@ UNSEARCHED = {
     "not searched by the counting rule 'accelforge'": {"counting": ACCELFORGE},
     "take different times: that is not searched": _changed((PORTED, *INNER)),
     "with several places of": _changed((PLACED, *INNER)),
-    "with remainders are not searched": {"factors": ANY},
+    "remainders are not counted by the rule 'timeloop'": {"factors": ANY, "counting": TIMELOOP},
     "sparse data are not searched": {"sparsity": Sparsity({}, ())},
 }
 
