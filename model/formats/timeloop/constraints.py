@@ -26,17 +26,8 @@ from model.text.fields import (
     name_list,
     one_of,
 )
-from model.text.source import (
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    Span,
-    SpecError,
-    did_you_mean,
-    source_ref,
-)
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, source_ref
+from model.wording import did_you_mean, listing
 
 _OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
 _ANY = -1

@@ -26,11 +26,10 @@ from model.text.source import (
     Span,
     SpecError,
     TakeNote,
-    did_you_mean,
     note_at,
     values_in,
 )
-from model.wording import listing
+from model.wording import did_you_mean, listing
 
 VERSION = Decimal("0.4")
 

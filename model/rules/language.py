@@ -1,0 +1,236 @@
+"""Conditions on mappings: quantities, exact arithmetic, comparisons, and what is true of a mapping."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
+
+from model.source_ref import SourceRef
+
+Kind = Literal[
+    "tile",
+    "words",
+    "keeps",
+    "capacity",
+    "temporal",
+    "innermost",
+    "spatial",
+    "instances",
+    "fanout",
+    "energy",
+    "cycles",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Value = Fraction | str | bool
+"""A number, the name of a dimension, or whether a condition holds."""
+
+OF_HARDWARE: tuple[Kind, ...] = ("capacity", "fanout")
+OF_TILES: tuple[Kind, ...] = ("tile", "words", "keeps")
+OF_FANOUTS: tuple[Kind, ...] = ("spatial", "instances")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What a condition asks of a mapping, or of the hardware.
+
+    Parameters
+    ----------
+    kind
+        ``tile``: iterations of a dimension that a tile at a storage level has. ``words``: words of a level
+        that the tile of a dataspace takes there in one instance, 0 if it is not kept. ``keeps``: whether a
+        level keeps a dataspace. ``capacity``: words that the tiles in one instance of a level may take.
+        ``temporal``: the factor of a level's loop over a dimension. ``innermost``: the dimension of a level's
+        innermost loop of bound above 1, an empty text if it has none. ``spatial``: a fanout's factor over a
+        dimension. ``instances``: the product of a fanout's factors. ``fanout``: children that a fanout has.
+        ``energy``: of the mapping in pJ. ``cycles``: of the mapping.
+    node
+        Name of the level or the fanout; empty for `energy` and `cycles`.
+    of
+        Name of the dimension or the dataspace, for kinds that have one.
+    """
+
+    kind: Kind
+    node: str = ""
+    of: str = ""
+
+    def __str__(self) -> str:
+        arguments = [_quoted(name) for name in (self.node, self.of) if name]
+        return f"{self.kind}({', '.join(arguments)})" if arguments else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number, an energy in pJ, or the name of a dimension."""
+
+    value: Fraction | str
+    is_energy: bool = False
+
+    def __str__(self) -> str:
+        if isinstance(self.value, str):
+            return _quoted(self.value)
+        return f"{_decimal(self.value)} pJ" if self.is_energy else _decimal(self.value)
+
+
+OperatorName = Literal["+", "-", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or", "not"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator and its operands: one for ``not`` and a sign, two or more for ``and`` and ``or``."""
+
+    name: OperatorName
+    operands: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        parts = [f"({part})" if isinstance(part, Operation) else str(part) for part in self.operands]
+        return f"{self.name} {parts[0]}" if len(parts) == 1 else f" {self.name} ".join(parts)
+
+
+Expression = Quantity | Constant | Operation
+Facts = Callable[[Quantity], Value]
+"""The value of each quantity that a condition may ask for."""
+
+_BINARY: dict[OperatorName, Callable[..., Value]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": lambda left, right: Fraction(left // right),
+    "%": operator.mod,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_UNARY: dict[OperatorName, Callable[..., Value]] = {
+    "-": operator.neg,
+    "+": operator.pos,
+    "not": operator.not_,
+}
+
+
+def value_of(expression: Expression, facts: Facts) -> Value:
+    """Return the exact value of an expression; operands of ``and`` and ``or`` only as far as they matter.
+
+    Raises
+    ------
+    ZeroDivisionError
+        If something is divided by zero.
+    """
+    match expression:
+        case Constant(value=value):
+            return value
+        case Quantity():
+            return facts(expression)
+        case Operation(name="and", operands=operands):
+            return all(value_of(operand, facts) for operand in operands)
+        case Operation(name="or", operands=operands):
+            return any(value_of(operand, facts) for operand in operands)
+    values = [value_of(operand, facts) for operand in expression.operands]
+    return (_UNARY if len(values) == 1 else _BINARY)[expression.name](*values)
+
+
+class Locality(NamedTuple):
+    """The one place that a rule is about.
+
+    Parameters
+    ----------
+    kind
+        ``tile``: the tile at a storage level, and what the level keeps. ``spatial``: the factors of a fanout.
+    node
+        Name of the level or the fanout.
+    """
+
+    kind: Literal["tile", "spatial"]
+    node: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition that every mapping of a mapspace satisfies.
+
+    Parameters
+    ----------
+    condition
+        What holds; rules with equal conditions are equal.
+    text, place
+        What was written, and the constraint in which it stands (such as ``tile of buffer``), if in one.
+    source
+        Where it is written.
+    """
+
+    condition: Expression
+    text: str = field(default="", compare=False)
+    place: str = field(default="", compare=False)
+    source: SourceRef | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        """Return the rule as it is written, with its place."""
+        text = self.text or str(self.condition)
+        return f"{self.place}: {text}" if self.place else text
+
+    @cached_property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """What the condition asks for, each once, in the order in which it is named."""
+        return tuple(dict.fromkeys(_quantities(self.condition)))
+
+    @cached_property
+    def parts(self) -> tuple[Rule, ...]:
+        """Rules that hold together just where this one does: the operands of ``and``, or itself."""
+        if not isinstance(self.condition, Operation) or self.condition.name != "and":
+            return (self,)
+        rules = (replace(self, condition=operand) for operand in self.condition.operands)
+        return tuple(part for rule in rules for part in rule.parts)
+
+    @cached_property
+    def locality(self) -> Locality | None:
+        """The one tile or fanout that the rule is about; None if there are several, or it is about others."""
+        asked = [quantity for quantity in self.quantities if quantity.kind not in OF_HARDWARE]
+        nodes = {quantity.node for quantity in asked}
+        if len(nodes) != 1:
+            return None
+        (node,) = nodes
+        if all(quantity.kind in OF_TILES for quantity in asked):
+            return Locality("tile", node)
+        return Locality("spatial", node) if all(q.kind in OF_FANOUTS for q in asked) else None
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether the condition holds; it does not where something is divided by zero."""
+        try:
+            return bool(value_of(self.condition, facts))
+        except ZeroDivisionError:
+            return False
+
+
+def asks_for_energy(rules: tuple[Rule, ...]) -> bool:
+    """Whether some rule is about the energy of mappings."""
+    return any(quantity.kind == "energy" for rule in rules for quantity in rule.quantities)
+
+
+def _quantities(expression: Expression) -> Iterator[Quantity]:
+    if isinstance(expression, Quantity):
+        yield expression
+    elif isinstance(expression, Operation):
+        for operand in expression.operands:
+            yield from _quantities(operand)
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f'"{name}"'
+
+
+def _decimal(number: Fraction) -> str:
+    """Return a number that has finitely many decimal places with all of them."""
+    places = 0
+    while (number * 10**places).denominator != 1 and places < 2_000:
+        places += 1
+    digits = str(abs(math.trunc(number * 10**places))).rjust(places + 1, "0")
+    sign = "-" if number < 0 else ""
+    return f"{sign}{digits[:-places]}.{digits[-places:]}" if places else f"{sign}{digits}"
