@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -26,7 +26,8 @@ Kind = Literal[
     "cycles",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-Value = Fraction | str | bool
+Number = int | Fraction
+Value = Number | str | bool
 """A number, the name of a dimension, or whether a condition holds."""
 
 OF_HARDWARE: tuple[Kind, ...] = ("capacity", "fanout")
@@ -67,7 +68,7 @@ class Quantity:
 class Constant:
     """A number, an energy in pJ, or the name of a dimension."""
 
-    value: Fraction | str
+    value: Number | str
     is_energy: bool = False
 
     def __str__(self) -> str:
@@ -99,8 +100,8 @@ _BINARY: dict[OperatorName, Callable[..., Value]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
-    "/": operator.truediv,
-    "//": lambda left, right: Fraction(left // right),
+    "/": lambda left, right: Fraction(left) / right,
+    "//": operator.floordiv,
     "%": operator.mod,
     "==": operator.eq,
     "!=": operator.ne,
@@ -201,6 +202,10 @@ class Rule:
             return Locality("tile", node)
         return Locality("spatial", node) if all(q.kind in OF_FANOUTS for q in asked) else None
 
+    def renamed(self, dims: Mapping[str, str], dataspaces: Mapping[str, str]) -> Rule:
+        """Return the rule about dimensions and dataspaces of other names, without its text and places."""
+        return Rule(_renamed(self.condition, dims, dataspaces))
+
     def holds(self, facts: Facts) -> bool:
         """Whether the condition holds; it does not where something is divided by zero."""
         try:
@@ -222,14 +227,27 @@ def _quantities(expression: Expression) -> Iterator[Quantity]:
             yield from _quantities(operand)
 
 
+def _renamed(expression: Expression, dims: Mapping[str, str], dataspaces: Mapping[str, str]) -> Expression:
+    match expression:
+        case Quantity(kind=kind, node=node, of=of):
+            names = dataspaces if kind in ("words", "keeps") else dims
+            return Quantity(kind, node, names[of] if of else "")
+        case Constant(value=str() as dim):
+            return Constant(dims[dim])
+        case Constant():
+            return expression
+    operands = tuple(_renamed(operand, dims, dataspaces) for operand in expression.operands)
+    return Operation(expression.name, operands)
+
+
 def _quoted(name: str) -> str:
     return name if name.isidentifier() else f'"{name}"'
 
 
-def _decimal(number: Fraction) -> str:
+def _decimal(number: Number) -> str:
     """Return a number that has finitely many decimal places with all of them."""
     places = 0
-    while (number * 10**places).denominator != 1 and places < 2_000:
+    while Fraction(number * 10**places).denominator != 1 and places < 2_000:
         places += 1
     digits = str(abs(math.trunc(number * 10**places))).rjust(places + 1, "0")
     sign = "-" if number < 0 else ""

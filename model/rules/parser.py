@@ -12,7 +12,17 @@ from typing import Literal
 
 from model.architecture import Architecture
 from model.problem import Problem
-from model.rules.language import KINDS, Constant, Expression, Kind, Operation, OperatorName, Quantity, Rule
+from model.rules.language import (
+    KINDS,
+    Constant,
+    Expression,
+    Kind,
+    Number,
+    Operation,
+    OperatorName,
+    Quantity,
+    Rule,
+)
 from model.source_ref import SourceRef
 from model.syntax import DEEPEST, NESTED, ExpressionError, extent_of, syntax_tree
 from model.wording import did_you_mean, listing
@@ -54,6 +64,7 @@ _UNITS = (*_PICOJOULE, "cycles")
 _NUMBER = r"(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _WITH_UNIT = re.compile(rf"(?<![\w.])({_NUMBER}) +({'|'.join(_UNITS)})\b")
 _UNIT_TOO_CLOSE = re.compile(rf"(?<![\w.]){_NUMBER}(?:{'|'.join(_UNITS)})\b")
+_SINGLE_EQUAL = re.compile("(?<![=<>!])=(?!=)")
 _ARITHMETIC: Mapping[type[ast.operator], OperatorName] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -164,7 +175,7 @@ class _Parser:
             close = _UNIT_TOO_CLOSE.search(self._text)
             if error.is_syntax and close:
                 error.hint = "a blank stands before a unit: `2.5 mJ`"
-            elif "==" in error.message.partition("expression:")[2]:
+            elif error.is_syntax and _SINGLE_EQUAL.search(self._text):
                 error.hint = "equal figures are compared with `==`"
             raise
 
@@ -203,7 +214,7 @@ class _Parser:
             case ast.Constant(value=bool()) | ast.Constant(value=complex()):
                 pass
             case ast.Constant(value=int() | float()):
-                return Constant(self._number(node)), "number"
+                return Constant(_plain(self._number(node))), "number"
             case ast.Name(id=name):
                 return self._named(name, node)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
@@ -216,8 +227,8 @@ class _Parser:
     def _with_unit(self, number: ast.Constant, unit: str) -> Typed:
         value = self._number(number)
         if unit in _PICOJOULE:
-            return Constant(value * _PICOJOULE[unit], is_energy=True), "energy"
-        return Constant(value), "number"
+            return Constant(_plain(value * _PICOJOULE[unit]), is_energy=True), "energy"
+        return Constant(_plain(value)), "number"
 
     def _number(self, node: ast.Constant) -> Fraction:
         """Return a number exactly as it is written."""
@@ -240,7 +251,7 @@ class _Parser:
         result = _type_of(name, left_type, right_type)
         if result is None:
             raise self._error(f"`{name}` does not go with these: {left_type} and {right_type}", node)
-        if name in ("/", "//", "%") and right == Constant(Fraction(0)):
+        if name in ("/", "//", "%") and right == Constant(0):
             raise self._error("this divides by zero", node)
         return Operation(name, (left, right)), result
 
@@ -294,7 +305,7 @@ class _Parser:
         if name in _FUNCTIONS:
             return self._called(name, node, [])
         if name in scope.constants:
-            return Constant(scope.constants[name]), "number"
+            return Constant(_plain(scope.constants[name])), "number"
         raise self._error(f"`{name}` is not defined here", node, self._hint_for(name))
 
     def _hint_for(self, name: str) -> str:
@@ -345,6 +356,11 @@ class _Parser:
                 hint = did_you_mean(name, known) or f"known are {listing(known)}"
                 raise self._error(f"there is no {kind} `{name}`", node, hint)
         raise self._error(f"the name of a {kind} belongs here", node)
+
+
+def _plain(number: Fraction) -> Number:
+    """Return a whole number as an integer, whose arithmetic is faster."""
+    return number.numerator if number.denominator == 1 else number
 
 
 def _type_of(name: OperatorName, left: Type, right: Type) -> Type | None:

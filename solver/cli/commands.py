@@ -28,6 +28,7 @@ from solver.cli.output import (
 from solver.cli.progress import watched
 from solver.cli.running import (
     EXIT_OF_STATUS,
+    check_certified,
     counting_notes,
     link_transfer_notes,
     load_checked,
@@ -81,6 +82,8 @@ def map_command(arguments: argparse.Namespace) -> int:
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         return refuse(conflict, [*document, *mapping_steps(arguments)])
+    if arguments.certificate is not None:
+        check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
     result = search(loaded.mapspace, arguments)
     loaded = loaded.noted(
@@ -174,13 +177,11 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         return _evaluate_sparse(loaded, mapping, mapspace.sparsity, arguments)
     if arguments.timeloop_defects:
         raise OutputError("--timeloop-defects is about sparse data, and the specs have none")
-    from model.cost import evaluate
+    from model.cost import evaluate_in
     from solver.report.document import evaluation_document
     from solver.report.text import print_evaluation
 
-    evaluation = evaluate(
-        mapspace.problem, mapspace.architecture, mapping, mapspace.counting, arguments.link_transfers
-    )
+    evaluation = evaluate_in(mapspace, mapping, arguments.link_transfers)
     mapspace = loaded.noted(counting_notes(mapspace, mapping, evaluation)).mapspace
     report = report_steps(lambda console: print_evaluation(console, mapspace, mapping, evaluation), arguments)
     document = document_steps(lambda: evaluation_document(mapspace, mapping, evaluation), arguments)

@@ -11,6 +11,7 @@ import numpy as np
 from model.cost import Evaluation, evaluate_in
 from model.cost.batch import BatchEvaluator, MappingBatch, encode
 from model.cost.batch.evaluator import CHUNK
+from model.cost.batch.judge import rules_hold
 from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
 from model.extents import PERFECT
@@ -69,7 +70,8 @@ class Pricing:
     MapperError
         If the mapspace is beyond what arrays of mappings are made for.
     ValueError
-        If it has what only the plain cost model knows, see `Mapspace.check_searchable`; remainders may be.
+        If it has what only the plain cost model knows, see `Mapspace.check_searchable`; remainders and
+        rules may be.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class Pricing:
         seed: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        replace(mapspace, factors=PERFECT).check_searchable()
+        replace(mapspace, factors=PERFECT, rules=()).check_searchable()
         self.mapspace = mapspace
         self.objectives = tuple(objectives)
         self.budget = budget
@@ -159,8 +161,10 @@ class Pricing:
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
         self._chunk(batch)
-        violations = evaluate_in(self.mapspace, self.rules.mapping(batch, 0)).violations
-        return f"the {violations[0].kind} of {violations[0].node}" if violations else None
+        found = evaluate_in(self.mapspace, self.rules.mapping(batch, 0))
+        if found.violations:
+            return f"the {found.violations[0].kind} of {found.violations[0].node}"
+        return f"the rule {found.broken_rules[0].rule}" if found.broken_rules else None
 
     def _encode(self, mappings: Sequence[Mapping]) -> MappingBatch:
         problem, architecture = self.mapspace.problem, self.mapspace.architecture
@@ -202,7 +206,8 @@ class Pricing:
         if self._evaluator is None:
             return self._costs_one_by_one(batch)
         costs = self._evaluator.evaluate(batch)
-        return np.where(costs.valid, costs.energy, np.inf), np.where(costs.valid, costs.cycles, np.inf)
+        valid = costs.valid & rules_hold(self.mapspace, batch, costs)
+        return np.where(valid, costs.energy, np.inf), np.where(valid, costs.cycles, np.inf)
 
     def _costs_one_by_one(self, batch: MappingBatch) -> tuple[Doubles, Doubles]:
         evaluations = [self._exact(self.rules.mapping(batch, row)) for row in range(len(batch))]

@@ -10,7 +10,7 @@ from fractions import Fraction
 from importlib.metadata import version
 
 from model.architecture import Architecture
-from model.cost.report import Evaluation, LevelCost, Violation
+from model.cost.report import BrokenRule, Evaluation, LevelCost, Violation
 from model.cost.slack import Slack, slacks
 from model.mapping import Mapping as LoopMapping
 from model.mapspace import Mapspace
@@ -90,6 +90,7 @@ def evaluation_document(
         "counting": mapspace.counting,
         "valid": evaluation is not None and evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations if evaluation else ())),
+        "broken_rules": list(map(broken_rule_document, evaluation.broken_rules if evaluation else ())),
         **_cost(mapspace, mapping, evaluation),
         **background(mapspace, reasons),
     }
@@ -115,6 +116,14 @@ def reason_document(reason: Reason) -> Document:
         ],
         "levers": [picked(lever, "text", "current", "needed", "sources") for lever in reason.levers],
     }
+
+
+def broken_rule_document(broken: BrokenRule) -> Document:
+    """Return a rule of the user's own that is broken: energies in pJ."""
+    figures = {
+        str(asked): float(value) if isinstance(value, Fraction) else value for asked, value in broken.figures
+    }
+    return {"rule": str(broken.rule), "figures": figures}
 
 
 def violation_document(violation: Violation) -> Document:

@@ -284,7 +284,7 @@ def read_template(top: MappingNode) -> tuple[Factors, Span] | None:
     node = section_of(top, "mapspace")
     if node is None:
         return None
-    template = read_section(node, "`mapspace`", ("version", "template")).get("template")
+    template = read_section(node, "`mapspace`", ("version", "template", "rules")).get("template")
     if template is None:
         return None
     kind = _TEMPLATES.get(as_name(template, "`template`"))
