@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
+from itertools import islice
 from random import Random
 
 from model.architecture import StorageLevel
-from model.cost import evaluate
+from model.cost import evaluate, evaluate_in
 from model.cost.counting import tile_words
+from model.cost.judge import MappingFacts
+from model.cost.nest import build_nest
 from model.cost.traffic import kept_positions
 from model.mapping import FanoutMapping, Mapping
 from model.mapspace import Mapspace
 from model.numbers import divisors
+from tests.bruteforce import enumerate_mappings
 
 TILE, SPATIAL, WIDE = "tile", "spatial", "wide"
 
@@ -21,11 +27,35 @@ TILE, SPATIAL, WIDE = "tile", "spatial", "wide"
 def random_rule(random: Random, mapspace: Mapspace, kinds: Sequence[str] = (TILE, SPATIAL)) -> str:
     """Return the text of a rule about one tile, one fanout, or anything (`WIDE`)."""
     kind = random.choice(kinds if mapspace.architecture.fanouts else [k for k in kinds if k != SPATIAL])
-    level = random.choice(mapspace.architecture.levels[1 if len(mapspace.architecture.levels) > 1 else 0 :])
+    level = random.choice(mapspace.architecture.levels)
     fanout = random.choice([fanout.name for fanout in mapspace.architecture.fanouts] or [""])
     conditions = [_condition(random, mapspace, kind, level, fanout) for _ in range(random.choice((1, 1, 2)))]
     text = random.choice((" and ", " or ")).join(conditions)
     return f"not ({text})" if random.random() < 0.15 else text
+
+
+def with_binding_rules(random: Random, mapspace: Mapspace, best: Mapping | None) -> Mapspace:
+    """Return a mapspace with rules about tiles and fanouts, one of which `best` breaks and others do not.
+
+    Where no such rule is drawn soon, or there is no mapping, any will do.
+    """
+    rules = mapspace.where(*(random_rule(random, mapspace) for _ in range(24))).rules
+    others = random.sample(_valid(mapspace), min(8, len(_valid(mapspace))))
+    judges = [_facts(mapspace, mapping) for mapping in others]
+    mine = None if best is None else _facts(mapspace, best)
+    binding = (rule for rule in rules if mine and not rule.holds(mine) and any(map(rule.holds, judges)))
+    return replace(mapspace, rules=(next(binding, rules[0]), *rules[: random.choice((0, 0, 1))]))
+
+
+@lru_cache(maxsize=100)
+def _valid(mapspace: Mapspace) -> list[Mapping]:
+    mappings = islice(enumerate_mappings(mapspace, innermost_orders=False), 400)
+    return [mapping for mapping in mappings if evaluate_in(mapspace, mapping).valid]
+
+
+def _facts(mapspace: Mapspace, mapping: Mapping) -> MappingFacts:
+    nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
+    return MappingFacts(mapspace.architecture, nest, evaluate_in(mapspace, mapping))
 
 
 def _condition(random: Random, mapspace: Mapspace, kind: str, level: StorageLevel, fanout: str) -> str:

@@ -14,6 +14,7 @@ from model.choices import keep_options
 from model.cost.prices import network_latency
 from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
+from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.dataspaces import DataspaceView, Tables, tables, view
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of
@@ -21,6 +22,7 @@ from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, StageClass, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
+from solver.search.space.user_rules import TileRules, factors_allowed
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, never
 
@@ -159,7 +161,14 @@ class SearchSpace:
         fanouts = [self.architecture.fanouts[number] for number in places]
         rules = [self.mapspace.spatial[number] for number in places]
         options = [
-            fanout_choices(fanout, own, self.problem.dims, self.active, self.lattice.bounds)
+            fanout_choices(
+                fanout,
+                own,
+                self.problem.dims,
+                self.active,
+                self.lattice.bounds,
+                factors_allowed(self.mapspace, fanout, self.active),
+            )
             for fanout, own in zip(fanouts, rules, strict=True)
         ]
         gated = any(level.gating_fanouts in places[1:] for level in self.levels)
@@ -203,7 +212,7 @@ class SearchSpace:
         return {}
 
     def feasible(self, level: int, kept: frozenset[int]) -> IntArray:
-        """Lattice indices of the tiles that fit into `level` when it keeps `kept`, ascending."""
+        """Lattice indices of the tiles that `level` and its rules allow when it keeps `kept`, ascending."""
         if (level, kept) not in self._feasible:
             self._feasible[level, kept] = self._fitting(level, kept)
         return self._feasible[level, kept]
@@ -213,7 +222,17 @@ class SearchSpace:
         if usable := self.levels[level].usable_words:
             least = math.ceil(usable * self.levels[level].min_utilization)
             within &= self._words(level, kept) >= least
-        return np.flatnonzero(within)
+        tiles = np.flatnonzero(within)
+        rules = self.mapspace.rules_on(Locality("tile", self.levels[level].name))
+        return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles))] if rules else tiles
+
+    def _tile_rules(
+        self, rules: Sequence[Rule], level: int, kept: frozenset[int], tiles: IntArray
+    ) -> TileRules:
+        """The rules about the tile at `level` when it keeps `kept`, on some tiles."""
+        words = {self.views[place].name: self.tables[place].tile_words[tiles] for place in kept}
+        extents = {dim: self.lattice.extents[tiles, d] for d, dim in enumerate(self.active)}
+        return TileRules(rules, self.levels, self.levels[level], words, extents)
 
     def within_capacity(
         self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE

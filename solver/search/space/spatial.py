@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +27,14 @@ class FanoutChoice:
 
 
 def fanout_choices(
-    fanout: Fanout, rules: SpatialRules, all_dims: Sequence[str], active: Sequence[str], bounds: Sequence[int]
+    fanout: Fanout,
+    rules: SpatialRules,
+    all_dims: Sequence[str],
+    active: Sequence[str],
+    bounds: Sequence[int],
+    allows: Callable[[Factors], bool] = lambda factors: True,
 ) -> list[FanoutChoice]:
-    """All factor vectors that `rules` and the mesh allow, each with one arrangement on the mesh.
+    """All factor vectors that `rules`, `allows` and the mesh allow, each with one arrangement on the mesh.
 
     How the dimensions are arranged along X and Y does not change the cost, so one witness is enough.
     """
@@ -43,7 +48,7 @@ def fanout_choices(
     arranger = _Arranger(fanout, rules, all_dims, active)
     choices = []
     for factors in _vectors(candidates, fanout.size):
-        along_x = arranger.arrange(factors)
+        along_x = arranger.arrange(factors) if allows(factors) else None
         if along_x is not None:
             choices.append(FanoutChoice(factors, along_x))
     return choices

@@ -1,0 +1,73 @@
+"""Searches under rules of the user's own, against complete enumeration."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from model.architecture import Fanout, StorageLevel
+from model.mapspace import Mapspace
+from solver.result import Status
+from tests.bruteforce import optima
+from tests.mapspaces import free_mapspace, matmul
+from tests.random_rules import with_binding_rules
+from tests.reference import OBJECTIVES
+from tests.solver.search.holding import compare, few_cells, hold_search, sharp_bounds, solve
+from tests.solver.search.unusual import alike_mapspaces, register_mapspaces
+from tests.strategies import random_mapspaces
+
+
+def ruled(seed: int, mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
+    """Give mapspaces rules that their optima break, as a rule."""
+    random, found = Random(seed), []
+    for mapspace in mapspaces:
+        best = random.choice(optima(mapspace, OBJECTIVES))  # of one objective
+        found.append(with_binding_rules(random, mapspace, None if best is None else best[1]))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rules_about_one_tile_or_one_fanout(seed: int):
+    free = random_mapspaces(500 + seed, 20, 200)
+    results = compare(ruled(seed, free), OBJECTIVES)
+    assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
+
+
+def test_rules_bind():
+    """The random rules of these tests often make optima dearer."""
+    free = random_mapspaces(520, 20, 400)
+    dearer = 0
+    for one, two in zip(free, ruled(9, free), strict=True):
+        pairs = [
+            pair for pair in zip(optima(one, OBJECTIVES), optima(two, OBJECTIVES), strict=True) if pair[0]
+        ]
+        dearer += any(own is not None and own[0] > best[0] for best, own in pairs)
+    assert dearer >= 6
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_bounds_hold_under_rules(seed: int, monkeypatch: pytest.MonkeyPatch):
+    for mapspace in ruled(seed, random_mapspaces(530 + seed, 15, 400)):
+        hold_search(mapspace, monkeypatch)
+
+
+def test_sharp_bounds_and_cells_hold_under_rules(monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        sharp_bounds(patch)
+        compare(ruled(3, random_mapspaces(540, 12, 600)), OBJECTIVES)
+    few_cells(monkeypatch)
+    compare(ruled(4, random_mapspaces(541, 12, 600)), OBJECTIVES)
+
+
+def test_dimensions_that_are_alike_are_told_apart_by_rules():
+    compare(ruled(5, alike_mapspaces(550, 10, 800)), OBJECTIVES)
+    compare(ruled(6, register_mapspaces(551, 10, 800)), OBJECTIVES)
+
+
+def test_a_rule_that_no_tile_meets_leaves_nothing():
+    mapspace = free_mapspace(
+        matmul(8, 8, 8), StorageLevel("DRAM"), StorageLevel("buffer", size_words=64), Fanout("PE", 4)
+    )
+    assert solve(mapspace.where("tile(buffer, K) % 3 == 0"), "energy").status is Status.INFEASIBLE
+    assert solve(mapspace.where("tile(DRAM, K) < 8"), "energy").status is Status.INFEASIBLE
+    assert solve(mapspace.where("keeps(buffer, A) and instances(PE) == 4"), "edp").status is Status.OPTIMAL
