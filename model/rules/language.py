@@ -32,6 +32,7 @@ Value = Number | str | bool
 
 OF_HARDWARE: tuple[Kind, ...] = ("capacity", "fanout")
 OF_TILES: tuple[Kind, ...] = ("tile", "words", "keeps")
+OF_DATASPACES: tuple[Kind, ...] = ("words", "keeps")
 OF_FANOUTS: tuple[Kind, ...] = ("spatial", "instances")
 
 
@@ -204,7 +205,24 @@ class Rule:
 
     def renamed(self, dims: Mapping[str, str], dataspaces: Mapping[str, str]) -> Rule:
         """Return the rule about dimensions and dataspaces of other names, without its text and places."""
-        return Rule(_renamed(self.condition, dims, dataspaces))
+
+        def new(part: Quantity | Constant) -> Expression:
+            if isinstance(part, Quantity):
+                names = dataspaces if part.kind in OF_DATASPACES else dims
+                return Quantity(part.kind, part.node, names[part.of] if part.of else "")
+            return Constant(dims[part.value]) if isinstance(part.value, str) else part
+
+        return Rule(_replaced(self.condition, new))
+
+    def given(self, known: Mapping[Quantity, int]) -> Rule:
+        """Return the rule with numbers in the place of quantities that are `known`."""
+        if not known.keys() & set(self.quantities):
+            return self
+
+        def new(part: Quantity | Constant) -> Expression:
+            return Constant(known[part]) if isinstance(part, Quantity) and part in known else part
+
+        return replace(self, condition=_replaced(self.condition, new))
 
     def holds(self, facts: Facts) -> bool:
         """Whether the condition holds; it does not where something is divided by zero."""
@@ -227,17 +245,11 @@ def _quantities(expression: Expression) -> Iterator[Quantity]:
             yield from _quantities(operand)
 
 
-def _renamed(expression: Expression, dims: Mapping[str, str], dataspaces: Mapping[str, str]) -> Expression:
-    match expression:
-        case Quantity(kind=kind, node=node, of=of):
-            names = dataspaces if kind in ("words", "keeps") else dims
-            return Quantity(kind, node, names[of] if of else "")
-        case Constant(value=str() as dim):
-            return Constant(dims[dim])
-        case Constant():
-            return expression
-    operands = tuple(_renamed(operand, dims, dataspaces) for operand in expression.operands)
-    return Operation(expression.name, operands)
+def _replaced(expression: Expression, new: Callable[[Quantity | Constant], Expression]) -> Expression:
+    """Return an expression with other quantities and constants."""
+    if not isinstance(expression, Operation):
+        return new(expression)
+    return Operation(expression.name, tuple(_replaced(operand, new) for operand in expression.operands))
 
 
 def _quoted(name: str) -> str:

@@ -64,7 +64,7 @@ class TileRules:
     ) -> None:
         self._rules, self._level = rules, level
         self._words, self._extents = words, extents
-        self._capacities = {own.name: own.usable_words or 0 for own in levels}
+        self._capacities = {own.name: own.usable_words for own in levels}
 
     def allow(self, tiles: int) -> BoolArray:
         """Which of so many tiles all rules allow, shape (tiles,)."""
@@ -84,7 +84,9 @@ class TileRules:
 
     def _meaning(self, asked: Quantity, number: int) -> Value:
         if asked.kind == "capacity":
-            return self._capacities[asked.node]
+            usable = self._capacities[asked.node]
+            assert usable is not None  # rules ask for limited ones only
+            return usable
         if asked.kind == "keeps":
             return bool(number)
         return number * self._level.packing_of(asked.of).size_per_value if asked.kind == "words" else number
