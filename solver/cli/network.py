@@ -59,7 +59,7 @@ OTHER = "--cache DIR names another directory"
 
 def network_command(arguments: argparse.Namespace) -> int:
     """Map a network, write and print the results, and have the certificates checked if asked for."""
-    check_outputs((arguments.json,), arguments.specs)
+    check_outputs((arguments.json, arguments.report), arguments.specs)
     _check_directories(arguments)
     from model.formats.cascade import read_network
 
@@ -192,7 +192,7 @@ def file_names(names: Iterable[str]) -> Iterator[str]:
 def sweep_command(arguments: argparse.Namespace) -> int:
     """Map every point of a sweep, write and print the results."""
     inputs = (*arguments.specs, *arguments.workloads, *arguments.architectures)
-    check_outputs((arguments.json, arguments.csv, arguments.plot), inputs)
+    check_outputs((arguments.json, arguments.csv, arguments.plot, arguments.report), inputs)
     check_plot(arguments.plot)
     from model.formats.cascade.loader import load_variants
     from model.formats.timeloop.overrides import parse_setting
