@@ -25,10 +25,10 @@ from rich.console import Console
 from model.architecture import BANDWIDTHS, StorageLevel
 from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
-from solver import Options, Status, map_einsum
 from solver.cli.arguments import objectives, sizes
 from solver.pareto import pareto_front
-from solver.result import Statistics
+from solver.result import Options, Statistics, Status
+from solver.search import map_einsum
 
 LAYERS = tuple(
     SPECS / "layers" / f"{layer}.yaml"

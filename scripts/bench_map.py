@@ -23,8 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from model.formats.timeloop import load_timeloop
-from solver import Options, Result, Status, map_einsum
 from solver.cli.arguments import objectives
+from solver.result import Options, Result, Status
+from solver.search import map_einsum
 
 GOAL_GEOMEAN_S = {"energy": 1.0, "edp": 3.0}
 GOAL_SLOWEST_S = 20.0

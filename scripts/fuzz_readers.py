@@ -21,11 +21,11 @@ from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import TIMELOOP, Mapspace
 from model.text.source import SpecError
 from model.tiling.operators import Convolution
-from solver import Options, map_einsum
 from solver.assignment import AssignOptions, assign
 from solver.heuristics.smaug import CannotTile, tile
 from solver.report.text import print_check
-from solver.result import TooLargeError
+from solver.result import Options, TooLargeError
+from solver.search import map_einsum
 
 ARCHITECTURE = SPECS / "architectures" / "free_three_level.yaml"
 SEARCH_S = 0.2

@@ -18,6 +18,7 @@ from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem
 
 Factors = dict[str, int]
+Orders = list[tuple[Loop, ...]]
 Objective = str | tuple[str, ...]
 Optimum = tuple[object, Mapping] | None
 
@@ -34,10 +35,17 @@ def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> 
     below every boundary with temporal reuse, the arithmetic takes its operands anew at each step.
     """
     masks = list(_keep_masks(mapspace))
+    for spatial, orders in _loops(mapspace, innermost_orders):
+        for loops, mask in product(product(*orders), masks):
+            yield _assemble(mapspace, loops, mask, spatial)
+
+
+def _loops(mapspace: Mapspace, innermost_orders: bool) -> Iterator[tuple[list[FanoutMapping], list[Orders]]]:
+    """Yield the spatial loops of every fanout, and the orders of the temporal ones of every storage level."""
     fanouts = mapspace.architecture.fanout_indices
     for factors in _factorizations(mapspace):
         spatial = _spatial_parts(mapspace, factors)
-        if spatial is None or units_in_use(mapspace.problem, factors, fanouts) < mapspace.min_parallelism:
+        if spatial is None or not _parallel_enough(mapspace, factors, fanouts):
             continue
         orders = [
             list(temporal_orders(rules, factors[node]))
@@ -45,17 +53,21 @@ def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> 
         ]
         if not innermost_orders:
             orders[-1] = orders[-1][:1]
-        for loops, mask in product(product(*orders), masks):
-            yield _assemble(mapspace, loops, mask, spatial)
+        yield spatial, orders
+
+
+def _parallel_enough(mapspace: Mapspace, factors: Sequence[Factors], fanouts: Sequence[int]) -> bool:
+    least = mapspace.min_parallelism
+    return not least or units_in_use(mapspace.problem, factors, fanouts) >= least
 
 
 def count_mappings(mapspace: Mapspace, limit: int, *, innermost_orders: bool = True) -> int:
     """Count the mappings of `mapspace`, stopping at ``limit + 1``."""
-    count = 0
-    for _ in enumerate_mappings(mapspace, innermost_orders=innermost_orders):
-        count += 1
+    masks, count = len(list(_keep_masks(mapspace))), 0
+    for _, orders in _loops(mapspace, innermost_orders):
+        count += masks * math.prod(map(len, orders))
         if count > limit:
-            break
+            return limit + 1
     return count
 
 

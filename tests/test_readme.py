@@ -1,4 +1,4 @@
-"""README's commands and links name things that exist; its tables and its example are correct."""
+"""README's commands, links, picture and example; and the tables of the command line."""
 
 import re
 
@@ -10,6 +10,8 @@ from solver.result import Status
 from tests.conftest import REPOSITORY
 
 TEXT = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+COMMANDS = (REPOSITORY / "docs" / "command-line.md").read_text(encoding="utf-8")
+PICTURE = "docs/images/mapping.svg"
 ONE_LINERS = re.findall(r"^python3 -m venv \.venv && .*$", TEXT, flags=re.MULTILINE)
 
 
@@ -34,18 +36,28 @@ def test_the_first_command_prints_what_is_shown(capsys, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     assert main(ONE_LINERS[0].partition(" -m solver ")[2].split()) == 0
     printed = re.sub(r"[\d,]+ states, .*", "...", capsys.readouterr().out)
-    assert printed in re.sub(r"[\d,]+ states, .*", "...", TEXT)
+    assert printed in re.sub(r"[\d,]+ states, .*", "...", COMMANDS)
+
+
+def test_the_picture_is_the_one_that_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    drawn = tmp_path / "mapping.svg"
+    words = ONE_LINERS[0].partition(" -m solver ")[2].split()
+    assert main([*words, "--quiet", "--plot", str(drawn)]) == 0
+    assert f"]({PICTURE})" in TEXT
+    assert drawn.read_bytes() == (REPOSITORY / PICTURE).read_bytes()
 
 
 def rows(head):
-    """The first cells of the table that begins with `head`."""
-    table = TEXT[TEXT.index(f"| {head} |") :].split("\n\n")[0]
+    """The first cells of the table of commands, options or exit codes that begins with `head`."""
+    table = COMMANDS[COMMANDS.index(f"| {head} |") :].split("\n\n")[0]
     return [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
 
 
-def test_the_example_runs(monkeypatch):
+def test_the_example_runs(monkeypatch, tmp_path):
     monkeypatch.chdir(REPOSITORY)
     (example,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    example = example.replace('"product.html"', f'"{tmp_path}/product.html"')
     names = {}
     exec(compile(example, "README.md", "exec"), names)
     assert names["result"].status is Status.OPTIMAL
@@ -61,7 +73,7 @@ def test_options_that_are_named_exist():
     named = re.findall(r"--[a-z-]+", " ".join(rows("option")))
     assert len(named) > 5
     for option in named:
-        own = "evaluate" if f"`{option}` | (`evaluate`)" in TEXT else "map"
+        own = "evaluate" if f"`{option}` | (`evaluate`)" in COMMANDS else "map"
         assert option in commands[own]._option_string_actions
 
 
@@ -69,4 +81,4 @@ def test_all_exit_codes_are_named():
     codes = sorted(value for name, value in vars(exit_codes).items() if name.startswith("EXIT_"))
     assert [int(cell) for cell in rows("exit code")] == codes
     assert re.findall(r"^ {2}(\d+) ", exit_codes.MEANINGS, flags=re.MULTILINE) == list(map(str, codes))
-    assert TRACEBACK in TEXT
+    assert TRACEBACK in COMMANDS

@@ -183,9 +183,23 @@ def add_effort(group: Container, sought: str, more: str = "", seeded: str | None
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json OUT``."""
+def add_wide(parser: argparse.ArgumentParser) -> None:
+    """Add ``--wide``."""
+    _add_flag(
+        parser, "--wide", "print tables with all columns, also where the terminal is too narrow for them"
+    )
+
+
+def _add_verbose(parser: argparse.ArgumentParser) -> None:
+    _add_flag(parser, "--verbose", "print all tables: accesses by level, slack, energy per access")
+
+
+def add_json(parser: argparse.ArgumentParser, has_report: bool = True) -> None:
+    """Add ``--json OUT``, and ``--report OUT`` where there is a page about the result."""
+    add_wide(parser)
     _add_path(parser, "--json", "write the result as JSON (- is stdout)")
+    if has_report:
+        _add_path(parser, "--report", "write a report with figures as one HTML page (- is stdout)")
 
 
 def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
@@ -419,9 +433,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     if words[0] in ("-h", "--help", "--version"):
         return parser.parse_args(words)
     _refuse_misspelt_command(parser, commands, words[0])
-    name = words.pop(0) if words[0] in commands else "map"
-    parsed = commands[name].parse_intermixed_args(words)
-    parsed.command = name
+    name, *given = words if words[0] in commands else ["map", *words]
+    parsed = commands[name].parse_intermixed_args(given)
+    parsed.command, parsed.words = name, (name, *given)
     for path in getattr(parsed, "specs", None) or ():
         _refuse_misplaced_word(commands[name], commands, path)
     return parsed
@@ -508,6 +522,7 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "map", "find the best mapping and prove it")
     add_arch(parser)
     add_search_options(parser)
+    _add_verbose(parser)
     add_json(parser)
     add_mapping(parser)
     _add_path(
@@ -517,8 +532,20 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     )
     _add_flag(
         parser,
+        "--check",
+        "have the certificate checked without the solver, as `prove` does; the exit code says whether it is "
+        "VALID",
+    )
+    _add_flag(
+        parser,
         "--sensitivity",
         "map again with each capacity and bandwidth halved and doubled; --time-limit applies to each",
+    )
+    _add_flag(
+        parser,
+        "--price-constraints",
+        "say what each constraint costs, as `explain` does, for "
+        f"{EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit",
     )
     _add_flag(
         parser,
@@ -526,7 +553,12 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
         "find the energy-latency front: every mapping that no other one dominates; "
         "--time-limit applies to the whole front",
     )
-    _add_path(parser, "--plot", "with --pareto: draw the front into a PNG, SVG or PDF file; needs matplotlib")
+    _add_path(
+        parser,
+        "--plot",
+        "draw the mapping, or with --pareto the front, into a PNG, SVG or PDF file; needs matplotlib, except "
+        "for a mapping as SVG",
+    )
     _add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
     return parser
 
@@ -553,6 +585,7 @@ def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
         "count sparse data as Timeloop does even where that is wrong (docs/sparse.md)",
     )
     parser.set_defaults(refuse=parser.error)
+    _add_verbose(parser)
     add_json(parser)
     _add_flag(parser, "--quiet", "no report; files and exit code only")
     return parser
@@ -564,6 +597,7 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
     )
     add_arch(parser)
     _add_factors(parser)
+    add_wide(parser)
     return parser
 
 
@@ -646,7 +680,7 @@ def _add_tile(commands: Commands) -> argparse.ArgumentParser:
         "architecture (of the backend only the PEs count) and mapped",
     )
     add_mapping(parser, "with --onto: ")
-    add_json(parser)
+    add_json(parser, has_report=False)
     add_reading(parser)
     parser.set_defaults(refuse=parser.error)
     return parser
@@ -757,6 +791,14 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
         "--check-time-limit", type=seconds, metavar="S", help="stop the check after S seconds"
     )
     _add_flag(parser, "--quiet", "no progress; the verdict only")
+    return parser
+
+
+def _add_report(commands: Commands) -> argparse.ArgumentParser:
+    summary = "make an HTML page of a result that --json wrote"
+    parser = add_command(commands, "report", summary)
+    parser.add_argument("result", type=file_path, metavar="RESULT", help="a file that --json wrote")
+    _add_path(parser, "--output", "the page (default: RESULT with the suffix .html; - is stdout)", "OUT")
     return parser
 
 
@@ -876,4 +918,5 @@ ADDERS: dict[str, Callable[[Commands], argparse.ArgumentParser]] = {
     "explain": _add_explain,
     "network": _add_network,
     "sweep": _add_sweep,
+    "report": _add_report,
 }

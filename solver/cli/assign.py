@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 def assign_command(arguments: argparse.Namespace) -> int:
     """Assign methods to layers; write, draw and print the assignment."""
-    outputs = (arguments.json, arguments.plot, arguments.show_graph)
+    outputs = (arguments.json, arguments.plot, arguments.show_graph, arguments.report)
     check_outputs(outputs, [*arguments.specs, *([arguments.methods] if arguments.methods else [])])
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
     _check_matplotlib(pictures)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
@@ -14,6 +15,7 @@ from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
+    STDOUT,
     OutputError,
     Step,
     check_outputs,
@@ -45,11 +47,13 @@ from solver.cli.running import (
     search_options,
     sensitivities,
 )
-from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
-from solver.report.pictures import check_plot, draw_convergence, draw_front
-from solver.result import Phase, Progress, Reason, Status
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNCHECKED, EXIT_UNKNOWN
+from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
+from solver.result import Phase, Progress, Reason, Result, Status, Termination
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from model.formats.timeloop import LoadedSpec
     from model.mapping import Mapping
     from model.sparsity import Sparsity
@@ -61,8 +65,18 @@ if TYPE_CHECKING:
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
+    from solver.result import Options
+    from solver.sensitivity import Effect
 
-SINGLE = ("objective", "mapping", "mapped-spec", "certificate", "sensitivity")
+SINGLE = (
+    "objective",
+    "mapping",
+    "mapped-spec",
+    "certificate",
+    "check",
+    "sensitivity",
+    "price-constraints",
+)
 """Options about one best mapping, which `map --pareto` refuses."""
 
 UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
@@ -73,16 +87,18 @@ def map_command(arguments: argparse.Namespace) -> int:
     """Search the best mapping, or the energy-latency front; write and print it."""
     if arguments.pareto:
         return _pareto(arguments)
-    if arguments.plot is not None:
-        raise OutputError("--plot draws what --pareto finds: it needs --pareto")
     outputs = (arguments.json, arguments.mapping, arguments.mapped_spec, arguments.certificate)
-    check_outputs(outputs, arguments.specs)
+    check_outputs((*outputs, arguments.plot, arguments.report), arguments.specs)
+    check_plot(arguments.plot, PAINTED)
+    if arguments.check and arguments.certificate == STDOUT:
+        raise OutputError("--check needs a certificate in a file, which the checker reads")
     try:  # a certificate needs the search's evidence
-        loaded = load_unmapped(arguments, refuse_infeasible=arguments.certificate is None)
+        loaded = load_unmapped(arguments, refuse_infeasible=not (arguments.certificate or arguments.check))
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_map(arguments), arguments)
-        return refuse(conflict, [*document, *mapping_steps(arguments)])
-    if arguments.certificate is not None:
+        plot = plot_steps(arguments.plot, lambda: None, "mapping")
+        return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
+    if arguments.certificate is not None or arguments.check:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
     result = search(loaded.mapspace, arguments)
@@ -94,25 +110,95 @@ def map_command(arguments: argparse.Namespace) -> int:
     )
     mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
-    from solver.report.document import result_document
-    from solver.report.text import print_result
+    code, check = _checked(mapspace, result, arguments) if arguments.check else (EXIT_OPTIMAL, None)
+    is_priced = arguments.price_constraints and result.mapping is not None
+    costs = _constraint_costs(mapspace, arguments) if is_priced else None
+    deliver(_map_steps(loaded, result, _Further(effects, check, costs), spec_text, arguments))
+    return code or EXIT_OF_STATUS[result.status]
 
+
+@dataclass(frozen=True)
+class _Further:
+    """What was asked for beside a result; None where it was not."""
+
+    effects: Sequence[Effect] | None
+    check: str | None
+    costs: CostReport | None
+
+
+def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> CostReport:
+    """Search without each constraint; an interrupt ends that with what is known."""
+    from solver.explain import constraint_costs
+    from solver.fallback import map_from
+
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return constraint_costs(mapspace, _explain_options(arguments), map_from, *callbacks)
+
+
+def _explain_options(arguments: argparse.Namespace) -> Options:
+    """Return options of searches without constraints, which have a time limit."""
+    options = search_options(arguments)
+    has_limit = options.time_limit_s is not None
+    return options if has_limit else replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
+
+
+def _map_steps(
+    loaded: LoadedSpec,
+    result: Result,
+    further: _Further,
+    spec_text: str,
+    arguments: argparse.Namespace,
+) -> Iterator[Step]:
+    """Yield the steps that print, write and draw a result."""
+    from solver.report.document import result_document
+    from solver.report.mapping_picture import draw_mapping
+    from solver.report.reading import as_value
+    from solver.report.reasons import costs_document, print_costs
+    from solver.report.text import print_result, title
+
+    mapspace, check, costs = loaded.mapspace, further.check, further.costs
     places = places_of(loaded.document) if result.reasons else {}
-    steps: list[Step] = [
-        *report_steps(
-            lambda console: print_result(console, mapspace, result, places, effects or ()),
-            arguments,
-            *outputs,
-        ),
-        *document_steps(lambda: result_document(mapspace, result, effects), arguments),
-        *mapping_steps(arguments, loaded, result.mapping, spec_text),
-    ]
-    if arguments.certificate is not None:
+    outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
+
+    def show(console: Console) -> None:
+        print_result(console, mapspace, result, places, further.effects or (), arguments.verbose)
+        if costs is not None:
+            console.print(title("Constraints"))
+            print_costs(console, costs)
+        if check is not None:
+            console.print(check)
+
+    priced = None if costs is None else costs_document(costs)
+    yield from report_steps(show, arguments, *outputs)
+    yield from document_steps(
+        lambda: result_document(mapspace, result, further.effects, check, priced), arguments
+    )
+    yield from mapping_steps(arguments, loaded, result.mapping, spec_text)
+    lack = "" if result.mapping is not None else "mapping"
+    yield from plot_steps(
+        arguments.plot,
+        lambda: draw_mapping(as_value(result_document(mapspace, result)), arguments.plot),
+        lack,
+    )
+    if arguments.certificate is not None and not arguments.check:
         from solver.cli.certify import write_certificate
 
-        steps.append(lambda: write_certificate(arguments.certificate, mapspace, result, arguments))
-    deliver(steps)
-    return EXIT_OF_STATUS[result.status]
+        yield lambda: write_certificate(arguments.certificate, mapspace, result, arguments)
+
+
+def _checked(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[int, str | None]:
+    """Write the certificate, have it checked without the solver, and return exit code and verdict."""
+    from solver.cli.certify import checked, write_certificate
+
+    with TemporaryDirectory() as folder:
+        path = arguments.certificate or Path(folder) / "certificate.json"
+        if not write_certificate(path, mapspace, result, arguments):
+            return EXIT_UNCHECKED, None
+        if result.termination is Termination.INTERRUPTED:
+            write_stderr("note: interrupted: the certificate is not checked\n")
+            return EXIT_UNCHECKED, None
+        code, verdict = checked([path], None)
+    return code, " ".join(verdict.replace(f"{path}: ", "").split())
 
 
 def _refused_map(arguments: argparse.Namespace) -> Document:
@@ -126,7 +212,7 @@ def _pareto(arguments: argparse.Namespace) -> int:
     for name in SINGLE:
         if getattr(arguments, name.replace("-", "_")):
             raise OutputError(f"--{name} is about one best mapping; --pareto finds a front of mappings")
-    check_outputs((arguments.json, arguments.plot), arguments.specs)
+    check_outputs((arguments.json, arguments.plot, arguments.report), arguments.specs)
     check_plot(arguments.plot)
     try:
         loaded = load_unmapped(arguments)
@@ -164,7 +250,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     if arguments.link_transfers:
         arguments.counting = _links_counting(arguments)
     read = [path for path in (*arguments.specs, arguments.mapping) if path is not None]
-    check_outputs((arguments.json,), read)
+    check_outputs((arguments.json, arguments.report), read)
     if arguments.mapping is not None and _is_fused(arguments):
         return _evaluate_fused(arguments)
     try:
@@ -183,7 +269,9 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
 
     evaluation = evaluate_in(mapspace, mapping, arguments.link_transfers)
     mapspace = loaded.noted(counting_notes(mapspace, mapping, evaluation)).mapspace
-    report = report_steps(lambda console: print_evaluation(console, mapspace, mapping, evaluation), arguments)
+    report = report_steps(
+        lambda console: print_evaluation(console, mapspace, mapping, evaluation, arguments.verbose), arguments
+    )
     document = document_steps(lambda: evaluation_document(mapspace, mapping, evaluation), arguments)
     deliver([*report, *document])
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
@@ -273,14 +361,14 @@ def check_command(arguments: argparse.Namespace) -> int:
     mapspace = load_checked(arguments)
     from solver.report.text import print_check
 
-    with report_console() as console:
+    with report_console(arguments.wide) as console:
         print_check(console, mapspace)
     return EXIT_OPTIMAL
 
 
 def explain_command(arguments: argparse.Namespace) -> int:
     """Diagnose a spec; price its constraints if it allows mappings."""
-    check_outputs((arguments.json,), arguments.specs)
+    check_outputs((arguments.json, arguments.report), arguments.specs)
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
     reasons, costs = _explain(mapspace, arguments)
@@ -311,25 +399,38 @@ def _explain(
         diagnosis = diagnose(mapspace, should_stop, time_s)
         if diagnosis.verdict is Verdict.INFEASIBLE:
             return diagnosis.reasons, None
-        options = search_options(arguments)
-        if options.time_limit_s is None:
-            options = replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
-        report = constraint_costs(mapspace, options, map_from, on_progress, should_stop)
+        report = constraint_costs(mapspace, _explain_options(arguments), map_from, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proved what the diagnosis could not decide in its time.
         return explain_infeasible(mapspace, should_stop, time_s), None
 
 
+def report_command(arguments: argparse.Namespace) -> int:
+    """Turn a result that ``--json`` wrote into a page."""
+    path: Path = arguments.result
+    output = arguments.output or path.with_suffix(".html")
+    check_outputs((output,), (path,))
+    from solver.report.pages import report_html
+    from solver.report.reading import DocumentError, read_document
+
+    try:
+        page = report_html(read_document(path))
+    except DocumentError as error:
+        raise OutputError(f"{path}: {error}") from error
+    write_output(output, page)
+    return EXIT_OPTIMAL
+
+
 def compare_command(arguments: argparse.Namespace) -> int:
     """Prove the optimum, run the mappers, print and write how they did."""
-    outputs = (arguments.json, arguments.csv, arguments.plot)
+    outputs = (arguments.json, arguments.csv, arguments.plot, arguments.report)
     check_outputs(outputs, arguments.specs)
     check_plot(arguments.plot)
     try:
         mapspace = load_unmapped(arguments).mapspace
     except ConflictError as conflict:
-        if outputs == (None, None, None):
+        if not any(outputs):
             return refuse(conflict, ())
         refused = _refused_comparison(arguments)
         return refuse(conflict, _comparison_steps(refused, arguments))
@@ -344,7 +445,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
     options, budget = search_options(arguments), _budget(arguments)
     with watched(mapspace) as callbacks:
         comparison = compare(mapspace, mappers, options, budget, *callbacks, _case(arguments))
-    if comparison.result.status is Status.INFEASIBLE and arguments.json is not None:
+    if comparison.result.status is Status.INFEASIBLE and (arguments.json or arguments.report):
         reasons = refused_reasons(mapspace, arguments.time_limit)
         comparison = replace(comparison, result=replace(comparison.result, reasons=reasons))
     for outcome in comparison.outcomes:

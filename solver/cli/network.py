@@ -59,7 +59,7 @@ OTHER = "--cache DIR names another directory"
 
 def network_command(arguments: argparse.Namespace) -> int:
     """Map a network, write and print the results, and have the certificates checked if asked for."""
-    check_outputs((arguments.json,), arguments.specs)
+    check_outputs((arguments.json, arguments.report), arguments.specs)
     _check_directories(arguments)
     from model.formats.cascade import read_network
 
@@ -156,6 +156,8 @@ def _uncertifiable(outcome: LayerResult) -> str:
     """Say why there can be no certificate of an Einsum that needs a mapping; nothing if there can be."""
     if outcome.origin == "no room":
         return "the space that other tensors take is not part of its mapspace"
+    if outcome.layer.mapspace.rules:
+        return "the checker does not know rules of the user's own"
     found = outcome.result
     proves = found is None or found.bound is not None or found.status is Status.INFEASIBLE
     return "" if proves else "nothing is proven"
@@ -192,7 +194,7 @@ def file_names(names: Iterable[str]) -> Iterator[str]:
 def sweep_command(arguments: argparse.Namespace) -> int:
     """Map every point of a sweep, write and print the results."""
     inputs = (*arguments.specs, *arguments.workloads, *arguments.architectures)
-    check_outputs((arguments.json, arguments.csv, arguments.plot), inputs)
+    check_outputs((arguments.json, arguments.csv, arguments.plot, arguments.report), inputs)
     check_plot(arguments.plot)
     from model.formats.cascade.loader import load_variants
     from model.formats.timeloop.overrides import parse_setting

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -116,14 +118,21 @@ def report_steps(
     report: Callable[[Console], None], arguments: Namespace, *others: Path | None
 ) -> Iterator[Step]:
     """Yield the step that prints a report, unless quiet or stdout is ``--json`` or one of other outputs."""
-    if not (getattr(arguments, "quiet", False) or STDOUT in (arguments.json, *others)):
-        yield partial(_print_report, report)
+    taken = (arguments.json, getattr(arguments, "report", None), *others)
+    if not (getattr(arguments, "quiet", False) or STDOUT in taken):
+        yield partial(_print_report, report, arguments.wide)
 
 
 def document_steps(document: Callable[[], Document], arguments: Namespace) -> Iterator[Step]:
-    """Yield the step that makes and writes a JSON document, if it is asked for."""
+    """Yield the steps that write a document as JSON and as a page, where that is asked for."""
+    report = getattr(arguments, "report", None)
+    if arguments.json is None and report is None:
+        return
+    once = cache(lambda: _with_run(document(), arguments))
     if arguments.json is not None:
-        yield partial(_write_document, arguments.json, document)
+        yield lambda: _write_document(arguments.json, once())
+    if report is not None:
+        yield lambda: write_page(report, once())
 
 
 def plot_steps(path: Path | None, draw: Step, lack: str = "") -> Iterator[Step]:
@@ -137,25 +146,60 @@ def _say_undrawn(path: Path, lack: str) -> None:
     write_stderr(f"note: {printable(str(path))} is not written: there is no {lack} to draw\n")
 
 
-def _print_report(report: Callable[[Console], None]) -> None:
-    with report_console() as console:
+def _print_report(report: Callable[[Console], None], wide: bool) -> None:
+    with report_console(wide) as console:
         report(console)
 
 
 @contextmanager
-def report_console() -> Iterator[Console]:
-    """Yield a console whose text goes to stdout in the end, without trailing blanks; plain when piped."""
+def report_console(wide: bool = False) -> Iterator[Console]:
+    """Yield a console whose text goes to stdout in the end, without trailing blanks; plain when piped.
+
+    Tables fit the terminal unless they are to be `wide`.
+    """
     from solver.report.console import ReportConsole
 
     text = io.StringIO()
-    yield ReportConsole(text, on_terminal=sys.stdout is not None and sys.stdout.isatty())
+    yield ReportConsole(text, sys.stdout is not None and sys.stdout.isatty(), wide)
     write_stdout("".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()))
 
 
-def _write_document(path: Path, document: Callable[[], Document]) -> None:
+def _write_document(path: Path, document: Document) -> None:
     from solver.report.document import json_text
 
-    write_output(path, json_text(document()))
+    write_output(path, json_text(document))
+
+
+def write_page(path: Path, document: Document) -> None:
+    """Write the report of a document as an HTML page."""
+    from solver.report.document import headed
+    from solver.report.pages import report_html
+    from solver.report.reading import as_value
+
+    write_output(path, report_html(as_value(headed(document))))
+
+
+def _with_run(document: Document, arguments: Namespace) -> Document:
+    """Add how a document of a kind that reports know was made: command line, inputs with their SHA-256."""
+    if "kind" not in document:
+        return document
+    groups = (getattr(arguments, name, None) or () for name in ("specs", "workloads", "architectures"))
+    paths = [path for group in groups for path in group]
+    options = ("methods", "mapping") if arguments.command == "evaluate" else ("methods",)
+    paths += [path for name in options if (path := getattr(arguments, name, None)) is not None]
+    run = {
+        "command": shlex.join(["python", "-m", "solver", *arguments.words]),
+        "inputs": [{"path": str(path), "sha256": _sha256(path)} for path in paths],
+    }
+    return {**document, "run": run}
+
+
+def _sha256(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def deliver(steps: Iterable[Step]) -> None:

@@ -48,6 +48,8 @@ def print_assignment(
     all_steps: bool = False,
 ) -> None:
     """Print layers, totals, naive rules, decomposition, notes, reasons and the status line."""
+    console.print(status_line(result.status, _status_parts(result)))
+    console.print()
     if mapped is not None:
         _print_costs(console, mapped)
     network = result.network
@@ -75,7 +77,6 @@ def print_assignment(
         console.print(f"note: array chosen by the {CRITERIA_TEXT[array.criterion]}: {tried}")
     for line in _reason_lines(result.reasons):
         console.print(line)
-    console.print(status_line(result.status, _status_parts(result)))
 
 
 def _layers_table(result: AssignResult, best: Assignment, others: Alternatives | None) -> ReportTable:
@@ -250,6 +251,7 @@ def assignment_document(
     """Return the document of an assignment: costs in the network's unit, null where there is none."""
     network, best, second = result.network, result.best, result.runner_up
     return {
+        "kind": "assign",
         "network": network.name,
         **picked(result, "status", "termination", "method_used"),
         "unit": network.unit,

@@ -23,6 +23,8 @@ EXACT = "tilewright"
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print the table of a comparison, notes, and what is known about the optimum."""
     result = comparison.result
+    console.print(status_line(result.status, status_parts(result)))
+    console.print()
     console.print(comparison_table(comparison))
     for outcome in comparison.outcomes:
         for remark in filter(None, (_later_remark(comparison, outcome), outcome.remark)):
@@ -32,7 +34,6 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     print_notes(console, comparison.mapspace.notes)
     if comparison.reference is not None and not comparison.proven:
         console.print("note: the optimum is not proven; ratios and times refer to its bound")
-    console.print(status_line(result.status, status_parts(result)))
 
 
 def _later_remark(comparison: Comparison, outcome: Outcome) -> str:
@@ -125,6 +126,7 @@ def comparison_document(comparison: Comparison) -> Document:
     """Return the JSON document of a comparison; values are in pJ, cycles or pJ * cycles."""
     result, mapspace = comparison.result, comparison.mapspace
     return {
+        "kind": "compare",
         "case": comparison.case,
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,

@@ -23,7 +23,7 @@ HEIGHT = 25
 class ReportConsole(Console):
     """Prints a report into a stream, in colour if that ends on a terminal."""
 
-    def __init__(self, stream: TextIO, on_terminal: bool) -> None:
+    def __init__(self, stream: TextIO, on_terminal: bool, wide: bool = False) -> None:
         super().__init__(
             file=stream,
             width=WIDTH,
@@ -33,7 +33,7 @@ class ReportConsole(Console):
             markup=False,
             emoji=False,
         )
-        self._table_width = _table_width(on_terminal)
+        self._table_width = WIDTH if wide else _table_width(on_terminal)
 
     def print(self, *objects: object, **options: object) -> None:
         """Print texts on one line, or a table."""
@@ -43,7 +43,7 @@ class ReportConsole(Console):
         fitting, left_out = objects[0].fitted(self._table_width)
         super().print(fitting)
         if left_out:
-            super().print(f"(left out to fit the terminal: {', '.join(left_out)})")
+            super().print(f"(left out to fit the terminal: {', '.join(left_out)}; --wide shows all)")
 
 
 def _table_width(on_terminal: bool) -> int:

@@ -9,14 +9,18 @@ from enum import Enum
 from fractions import Fraction
 from importlib.metadata import version
 
-from model.architecture import Architecture
+from model.architecture import Architecture, Node, StorageLevel
+from model.cost.counting import Vector, extents
+from model.cost.nest import build_nest
 from model.cost.report import BrokenRule, Evaluation, LevelCost, Violation
 from model.cost.slack import Slack, slacks
 from model.mapping import Mapping as LoopMapping
 from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import UNITS, in_reported_unit
+from model.problem import Problem
 from model.source_ref import SourceRef
+from solver.report.figures import einsum_text, rank_text
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Reason, Result
 from solver.sensitivity import Effect
@@ -28,8 +32,12 @@ FIGURES = ("energy_pj", "cycles", "edp_pj_cycles")
 
 def json_text(document: Mapping[str, object]) -> str:
     """Return a document and the program's version as JSON; ``ValueError`` if a figure is infinite."""
-    headed = {"version": version("tilewright"), **document}
-    return json.dumps(headed, indent=2, allow_nan=False) + "\n"
+    return json.dumps(headed(document), indent=2, allow_nan=False) + "\n"
+
+
+def headed(document: Mapping[str, object]) -> Document:
+    """Return a document with the program's version before it."""
+    return {"version": version("tilewright"), **document}
 
 
 def picked(thing: object, *names: str) -> Document:
@@ -48,9 +56,19 @@ def plain(value: object) -> object:
     return list(map(plain, value)) if isinstance(value, tuple | list) else value
 
 
-def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect] | None = None) -> Document:
-    """Return the document of a search; without a mapping its figures are None."""
+def result_document(
+    mapspace: Mapspace,
+    result: Result,
+    effects: Sequence[Effect] | None = None,
+    check: str | None = None,
+    constraints: Document | None = None,
+) -> Document:
+    """Return the document of a search; without a mapping its figures are None.
+
+    `check` is the verdict of the checker of certificates, if it was asked; `constraints` say what each costs.
+    """
     return {
+        "kind": "map",
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
         **picked(result, "status", "termination"),
@@ -64,6 +82,8 @@ def result_document(mapspace: Mapspace, result: Result, effects: Sequence[Effect
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": asdict(result.statistics),
         **background(mapspace, result.reasons),
+        "check": check,
+        "constraints": constraints,
         "sensitivity": None if effects is None else list(map(effect_document, effects)),
     }
 
@@ -86,6 +106,7 @@ def evaluation_document(
 ) -> Document:
     """Return the document of a priced mapping; without one, `reasons` say which constraints conflict."""
     return {
+        "kind": "evaluate",
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
         "valid": evaluation is not None and evaluation.valid,
@@ -99,11 +120,49 @@ def evaluation_document(
 def background(mapspace: Mapspace, reasons: Sequence[Reason]) -> Document:
     """Return what every document about one mapspace ends with."""
     return {
+        "einsum": einsum_document(mapspace.problem),
+        "architecture": architecture_document(mapspace.architecture),
         "energy_sources": energy_sources(mapspace.architecture),
         "areas": areas(mapspace.architecture),
         "notes": plain(mapspace.notes),
         "reasons": list(map(reason_document, reasons)),
     }
+
+
+def einsum_document(problem: Problem) -> Document:
+    """Return an Einsum as text, with its bounds and its dataspaces."""
+    return {
+        "text": einsum_text(problem),
+        "dimensions": problem.bound,
+        "computes": problem.computes,
+        "dataspaces": [
+            {"name": space.name, "ranks": list(map(rank_text, space.ranks)), "output": space.read_write}
+            for space in problem.dataspaces
+        ],
+    }
+
+
+def architecture_document(architecture: Architecture) -> Document:
+    """Return the nodes of an architecture, outermost first, each with its instances in the hardware."""
+    return {
+        "name": architecture.name,
+        "nodes": [
+            {**_node(node), "instances": architecture.instances_above(position)}
+            for position, node in enumerate(architecture.nodes)
+        ],
+        "compute": {"name": architecture.compute.name, "instances": architecture.compute_instances},
+    }
+
+
+def _node(node: Node) -> Document:
+    if isinstance(node, StorageLevel):
+        return {
+            "type": "storage",
+            "name": node.name,
+            "memory": node.component,
+            **picked(node, "usable_words"),
+        }
+    return {"type": "fanout", **picked(node, "name", "mesh_x", "mesh_y")}
 
 
 def reason_document(reason: Reason) -> Document:
@@ -158,19 +217,22 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping | None, evaluation: Evaluatio
     """Return the figures of a mapping, all null without one."""
     if mapping is None or evaluation is None:
         energies = ("compute_energy_pj", "leak_energy_pj")
-        return dict.fromkeys((*FIGURES, "utilization", *energies, "levels", "mapping"))
+        computes = ("compute_cycles", "compute_instances")
+        return dict.fromkeys((*FIGURES, "utilization", *computes, *energies, "levels", "mapping"))
     unused, architecture = slacks(mapspace.architecture, evaluation), mapspace.architecture
     outermost = (architecture.levels[places[0]] for places in architecture.memories)
     memories = {level.name: level.component for level in outermost}
     units = evaluation.units_per_pj
     return {
-        **picked(evaluation, *FIGURES, "utilization"),
+        **picked(evaluation, *FIGURES, "utilization", "compute_cycles", "compute_instances"),
         **si_figures(evaluation.energy_j, evaluation.latency_s),
         "compute_energy_pj": evaluation.compute_energy / units,
         "leak_energy_pj": evaluation.leak_energy / units,
         "levels": [
-            _level(level, units, [slack for slack in unused if slack.level == memories.get(level.name)])
-            for level in evaluation.levels
+            _level(
+                level, shapes, units, [slack for slack in unused if slack.level == memories.get(level.name)]
+            )
+            for level, shapes in zip(evaluation.levels, tile_shapes(mapspace, mapping), strict=True)
         ],
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
     }
@@ -184,13 +246,25 @@ def si_figures(energy_j: float | None, latency_s: Fraction | None) -> Document:
     return {"energy_j": energy_j, "latency_s": seconds, "edp_j_s": energy_j * seconds}
 
 
-def _level(level: LevelCost, units_per_pj: int, unused: Iterable[Slack]) -> Document:
+def tile_shapes(mapspace: Mapspace, mapping: LoopMapping) -> list[dict[str, Vector]]:
+    """Return per storage level, outermost first, the extents of a full tile of each dataspace, by rank."""
+    nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
+    return [
+        {space.name: extents(space, nest.bounds[position]) for space in mapspace.problem.dataspaces}
+        for position in mapspace.architecture.storage_indices
+    ]
+
+
+def _level(
+    level: LevelCost, shapes: Mapping[str, Vector], units_per_pj: int, unused: Iterable[Slack]
+) -> Document:
     return {
         **picked(level, "name", "instances", "cycles"),
         "energy_pj": level.energy / units_per_pj,
         "leak_energy_pj": level.leak_energy / units_per_pj,
         "dataspaces": {
             space.dataspace: {
+                "tile_shape": list(shapes[space.dataspace]),
                 **picked(space, "tile_words", "size_words", "reads", "fills", "updates"),
                 **picked(space, "total_reads", "total_fills", "total_updates"),
                 "energy_pj": space.energy / units_per_pj,

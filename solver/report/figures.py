@@ -1,4 +1,4 @@
-"""How numbers are written for people."""
+"""How numbers and Einsums are written for people."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 from model.objective import ENERGY, LATENCY, UNITS, in_reported_unit
+from model.problem import Dataspace, Problem, Term
 
 NOTHING = "-"
 """In place of a figure that does not exist."""
@@ -89,3 +90,25 @@ def cost_text(cost: Fraction) -> str:
     if 10**_COST_DIGITS <= cost < _COST_SCIENTIFIC_FROM:
         return count_text(round(cost))
     return f"{float(cost):,.{_COST_DIGITS}g}"
+
+
+def einsum_text(problem: Problem) -> str:
+    """Return the Einsum, such as ``Z[M][N] += A[M][K] * B[K][N]``."""
+    outputs = [space_text(space) for space in problem.dataspaces if space.read_write]
+    operands = [space_text(space) for space in problem.dataspaces if not space.read_write]
+    return f"{', '.join(outputs)} += {' * '.join(operands)}"
+
+
+def space_text(space: Dataspace) -> str:
+    """Return a dataspace with the index expression of each rank."""
+    return space.name + "".join(f"[{rank_text(rank)}]" for rank in space.ranks)
+
+
+def rank_text(rank: tuple[Term, ...]) -> str:
+    """Return the index expression of a rank."""
+    text = ""
+    for term in rank:
+        sign = "-" if term.coefficient < 0 else "+"
+        factor = "" if abs(term.coefficient) == 1 else f"{abs(term.coefficient)}*"
+        text += f" {sign} {factor}{term.dim}"
+    return text.removeprefix(" + ").removeprefix(" ")

@@ -24,8 +24,10 @@ LEAST_EDP = "least EDP"
 
 def print_front(console: Console, mapspace: Mapspace, front: Front, places: Places) -> None:
     """Print the table of points, what is open, notes, reasons and the status line."""
+    parts = [_outcome(front), ENDINGS[front.termination], work_text(front.statistics)]
+    console.print(status_line(front.status, parts))
     name = mapspace.problem.name
-    console.print(Text.assemble(("Energy-latency front", "bold"), f" of {name}" if name else ""))
+    console.print(Text.assemble("\n", ("Energy-latency front", "bold"), f" of {name}" if name else ""))
     if front.points:
         console.print(front_table(front))
     for open_range in front.open_ranges:
@@ -33,8 +35,6 @@ def print_front(console: Console, mapspace: Mapspace, front: Front, places: Plac
     print_notes(console, mapspace.notes)
     for line in reason_lines(front.reasons, places):
         console.print(line)
-    parts = [_outcome(front), ENDINGS[front.termination], work_text(front.statistics)]
-    console.print(status_line(front.status, parts))
 
 
 def front_table(front: Front) -> ReportTable:
@@ -84,6 +84,7 @@ def front_document(mapspace: Mapspace, front: Front) -> Document:
     problem, architecture = mapspace.problem, mapspace.architecture
     figures = ("cycles", "energy", "energy_pj", "edp_pj_cycles", "utilization")
     return {
+        "kind": "pareto",
         "problem": problem.name,
         "counting": mapspace.counting,
         **picked(front, "status", "termination"),

@@ -30,8 +30,9 @@ def print_fused(
     evaluation: FusedEvaluation,
     notes: Sequence[Note],
 ) -> None:
-    """Print the tree with the nests, a table per Einsum, room, totals, and the limits that are broken."""
-    console.print(Text.assemble(("Fused mapping", "bold"), f" of {cascade.name}"))
+    """Print the limits that are broken, the tree with the nests, a table per Einsum, room and totals."""
+    _print_fused_verdict(console, evaluation)
+    console.print(Text.assemble("\n", ("Fused mapping", "bold"), f" of {cascade.name}"))
     for line in tree_lines(cascade, mapping, evaluation):
         console.print(line)
     for path in (path for path in mapping.paths if path.leaf.nests):
@@ -45,6 +46,9 @@ def print_fused(
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(_totals(evaluation))
     print_notes(console, notes)
+
+
+def _print_fused_verdict(console: Console, evaluation: FusedEvaluation) -> None:
     if evaluation.valid:
         verdict = Text.assemble(("VALID", "bold green"), " the mapping respects every limit of the hardware")
         console.print(verdict)
@@ -172,6 +176,7 @@ def fused_document(
 ) -> Document:
     """Return the document of a priced fused mapping."""
     return {
+        "kind": "evaluate-fused",
         "workload": cascade.name,
         "counting": "exact",
         "valid": evaluation.valid,

@@ -59,8 +59,9 @@ MOST_LIKE_IT = 10
 
 
 def print_network(console: Console, result: NetworkResult, places: Places | None = None) -> None:
-    """Print the layers, the totals, notes, why layers have no mapping, and the status line."""
-    console.print(Text.assemble(("Network", "bold"), f" {result.network.name}"))
+    """Print the status line, the layers, the totals, notes, and why layers have no mapping."""
+    console.print(network_status(result))
+    console.print(Text.assemble("\n", ("Network", "bold"), f" {result.network.name}"))
     console.print(layers_table(result))
     unlisted = len(result.layers) - len(_listed(result))
     if unlisted:
@@ -72,7 +73,6 @@ def print_network(console: Console, result: NetworkResult, places: Places | None
         console.print()
     for line in why_layers_fail(result, places or {}):
         console.print(line)
-    console.print(network_status(result))
 
 
 def layers_table(result: NetworkResult) -> ReportTable:
@@ -223,6 +223,7 @@ def network_document(result: NetworkResult) -> Document:
     named = Counter(outcome.layer.name for outcome in originals)
     first = {outcome.layer.name: outcome for outcome in originals if named[outcome.layer.name] == 1}
     return {
+        "kind": "network",
         "network": result.network.name,
         "status": result.status.value,
         "energy_pj": None if energy is None else energy / units,
@@ -245,6 +246,7 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         limited = None if transfer is None else transfer.limited_by
     else:
         limited = None if result.evaluation is None else bottleneck(result.evaluation)
+    units = outcome.layer.mapspace.architecture.units_per_pj
     repeats = outcome.same_as in first and _names(outcome) == _names(first[outcome.same_as])
     return {
         "name": outcome.layer.name,
@@ -253,6 +255,8 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         "origin": outcome.origin,
         "same_as": outcome.same_as or None,
         "status": outcome.status.value,
+        "energy_pj": None if outcome.energy is None else outcome.energy / units,
+        "cycles": outcome.cycles,
         "limited_by": limited,
         "result": None if result is None or repeats else result_document(outcome.layer.mapspace, result),
         "transfer": None if result is not None else _transfer_document(outcome),
@@ -363,7 +367,9 @@ FIGURE_COLUMNS = ("status", "energy_pj", "cycles", "edp_pj_cycles", "area_mm2", 
 
 
 def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None:
-    """Print the points, remarks on energies, notes of the specs, why points fail, and the status line."""
+    """Print the status line, the points, remarks on energies, notes of the specs, and why points fail."""
+    console.print(sweep_status(result))
+    console.print()
     console.print(points_table(result))
     if result.front:
         console.print(FRONT_NOTE)
@@ -372,7 +378,6 @@ def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None
     lines = list(why_points_fail(result, places))
     for line in ["", *lines] if lines else []:
         console.print(line)
-    console.print(sweep_status(result))
 
 
 def points_table(result: SweepResult) -> ReportTable:
@@ -427,6 +432,7 @@ def sweep_status(result: SweepResult) -> Text:
 def sweep_document(result: SweepResult) -> Document:
     """Return the JSON document of a sweep; docs/sweep.md lists the keys."""
     return {
+        "kind": "sweep",
         "status": result.status.value,
         "units": dict(UNITS),
         "seconds": result.seconds,

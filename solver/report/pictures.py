@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from solver.pareto import Front
 
 FORMATS = (".png", ".svg", ".pdf")
+PAINTED = (".png", ".pdf")
+"""Formats in which matplotlib draws what this program writes as SVG itself."""
+
 SIZE_INCHES = (8.0, 5.0)
 DOTS_PER_INCH = 150
 
@@ -58,18 +61,24 @@ class PlotError(Exception):
     """A picture cannot be drawn; the message says why."""
 
 
-def check_plot(path: Path | None) -> None:
-    """Check before a long search whether a picture, if one is asked for, can be drawn; `PlotError` if not."""
+def check_plot(path: Path | None, by_matplotlib: Sequence[str] = FORMATS) -> None:
+    """Check before a long search whether a picture, if one is asked for, can be drawn; `PlotError` if not.
+
+    `by_matplotlib` has the formats that need matplotlib.
+    """
     if path is None:
         return
     if path == Path("-"):
         raise PlotError("a picture is not written to stdout")
     if path.suffix.lower() not in FORMATS:
         raise PlotError(f"{path}: the name of a picture must end in {', '.join(FORMATS)}")
+    if path.suffix.lower() not in by_matplotlib:
+        return
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise PlotError("--plot needs matplotlib: pip install 'tilewright[plot]'") from None
+        needs = f"--plot needs matplotlib for {', '.join(by_matplotlib)}"
+        raise PlotError(f"{needs}: pip install 'tilewright[plot]'") from None
 
 
 def blank_figure(rows: int = 1, columns: int = 1) -> tuple[Figure, list[list[Axes]]]:

@@ -97,13 +97,13 @@ def print_explanation(
     places: Places,
 ) -> None:
     """Print notes, and why nothing fits or, if something does, what each constraint costs."""
+    if costs is None:
+        console.print("INFEASIBLE no mapping satisfies all constraints")
     for note in notes:
         console.print(f"note: {note}")
     for line in reason_lines(reasons, places):
         console.print(line)
-    if costs is None:
-        console.print("INFEASIBLE no mapping satisfies all constraints")
-    else:
+    if costs is not None:
         print_costs(console, costs)
 
 
@@ -147,16 +147,24 @@ def explanation_document(
     """Return the document of ``explain``: why nothing fits, or a `report` on what constraints cost."""
     baseline = None if report is None else report.baseline
     return {
+        "kind": "explain",
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
         "status": Status.INFEASIBLE.value if baseline is None else baseline.status.value,
         **picked(baseline, "objective", "objectives"),
         "units": None if baseline is None else UNITS[baseline.objective],
-        "with_all": None if baseline is None else _outcome(baseline),
-        "without": [] if report is None else list(map(_clause, report.clauses)),
-        "left_out": [] if report is None else [statement.text for statement in report.left_out],
+        **costs_document(report),
         "reasons": list(map(reason_document, reasons)),
         "notes": plain(mapspace.notes),
+    }
+
+
+def costs_document(report: CostReport | None) -> Document:
+    """Return what each constraint costs; nothing without a report."""
+    return {
+        "with_all": None if report is None else _outcome(report.baseline),
+        "without": [] if report is None else list(map(_clause, report.clauses)),
+        "left_out": [] if report is None else [statement.text for statement in report.left_out],
     }
 
 

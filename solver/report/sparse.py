@@ -30,7 +30,8 @@ def print_sparse_evaluation(
     """Print a priced mapping of sparse data, and the limits of the hardware that it breaks."""
     problem, architecture, sparsity = mapspace.problem, mapspace.architecture, mapspace.sparsity
     assert sparsity is not None
-    console.print(heading(problem, "Mapping"))
+    print_verdict(console, evaluation.violations)
+    console.print(heading(problem, "\nMapping"))
     for line in loop_nest(problem, architecture, mapping):
         console.print(line)
     console.print(title("Densities"))
@@ -42,7 +43,6 @@ def print_sparse_evaluation(
     console.print(title("Totals"))
     console.print(sparse_totals_table(mapspace, evaluation))
     print_notes(console, mapspace.notes)
-    print_verdict(console, evaluation.violations)
 
 
 def density_text(density: Density) -> str:
@@ -159,6 +159,7 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
     sparsity = mapspace.sparsity
     assert sparsity is not None
     return {
+        "kind": "evaluate-sparse",
         "problem": mapspace.problem.name,
         "counting": mapspace.counting,
         "valid": evaluation.valid,

@@ -14,10 +14,17 @@ from model.cost.slack import slacks
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
-from model.problem import Dataspace, Problem, Term
+from model.problem import Problem
 from model.rules.language import Quantity, Value
 from model.text.source import Places
-from solver.report.figures import count_text, counted, objective_text, percent, seconds_text
+from solver.report.figures import (
+    count_text,
+    counted,
+    einsum_text,
+    objective_text,
+    percent,
+    seconds_text,
+)
 from solver.report.reasons import reason_lines
 from solver.report.tables import (
     areas_table,
@@ -56,16 +63,17 @@ def print_result(
     result: Result,
     places: Places | None = None,
     effects: Sequence[Effect] = (),
+    verbose: bool = False,
 ) -> None:
-    """Print mapping, tables, notes, reasons and the status line of a search."""
+    """Print the status line of a search, mapping, totals, notes and reasons; with `verbose` all tables."""
+    console.print(status_line(result.status, status_parts(result)))
     if result.mapping is not None and result.evaluation is not None:
-        _print_cost(console, mapspace, result.mapping, result.evaluation)
+        _print_cost(console, mapspace, result.mapping, result.evaluation, verbose, verbose)
     if effects:
         _print_sensitivity(console, mapspace, result, effects)
     print_notes(console, mapspace.notes)
     for line in reason_lines(result.reasons, places or {}):
         console.print(line)
-    console.print(status_line(result.status, status_parts(result)))
 
 
 def _print_sensitivity(
@@ -84,7 +92,7 @@ def _print_sensitivity(
 
 
 def status_line(status: Status, parts: Iterable[str]) -> Text:
-    """Return the last line of a report: the status, and what there is to say about it."""
+    """Return the first line of a report: the status, and what there is to say about it."""
     return Text.assemble((status.value, STYLES[status]), " ", "; ".join(filter(None, parts)))
 
 
@@ -99,11 +107,13 @@ def work_text(statistics: Statistics) -> str:
     return f"{counted(statistics.states, 'state')}, {priced}, {seconds_text(statistics.seconds)}"
 
 
-def print_evaluation(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
-    """Print a priced mapping, and the limits of the hardware that it breaks."""
-    _print_cost(console, mapspace, mapping, evaluation)
-    print_notes(console, mapspace.notes)
+def print_evaluation(
+    console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation, verbose: bool = False
+) -> None:
+    """Print a priced mapping, and the limits of the hardware that it breaks; with `verbose` all tables."""
     print_verdict(console, evaluation.violations, evaluation.broken_rules)
+    _print_cost(console, mapspace, mapping, evaluation, True, verbose)
+    print_notes(console, mapspace.notes)
 
 
 def print_verdict(
@@ -185,21 +195,30 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
     print_notes(console, mapspace.notes)
 
 
-def _print_cost(console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> None:
+def _print_cost(
+    console: Console,
+    mapspace: Mapspace,
+    mapping: Mapping,
+    evaluation: Evaluation,
+    has_levels: bool,
+    verbose: bool,
+) -> None:
+    """Print mapping and totals, accesses by level if asked for; with `verbose` slack and prices as well."""
     problem, architecture = mapspace.problem, mapspace.architecture
-    console.print(heading(problem, "Mapping"))
+    console.print(heading(problem, "\nMapping"))
     for line in loop_nest(problem, architecture, mapping):
         console.print(line)
-    console.print(
-        title("Levels"), "(tiles, reads, fills, updates: words of one instance; energy: all instances)"
-    )
-    console.print(levels_table(architecture, evaluation))
+    if has_levels:
+        scope = "(tiles, reads, fills, updates: words of one instance; energy: all instances)"
+        console.print(title("Levels"), scope)
+        console.print(levels_table(architecture, evaluation))
     unused = slacks(architecture, evaluation)
-    if unused:
+    if verbose and unused:
         console.print(title("Slack"), "(of one instance; bandwidths: average over the run)")
         console.print(slack_table(unused))
-    console.print(title("Energy per access"))
-    console.print(prices_table(architecture))
+    if verbose:
+        console.print(title("Energy per access"))
+        console.print(prices_table(architecture))
     console.print(title("Totals"))
     console.print(totals_table(architecture, evaluation, mapspace.counting))
 
@@ -280,27 +299,6 @@ def loop_nest(problem: Problem, architecture: Architecture, mapping: Mapping) ->
         depth += len(loops)
     lines.append(f"{STEP * depth}{architecture.compute.name}: {einsum_text(problem)}")
     return tuple(lines)
-
-
-def einsum_text(problem: Problem) -> str:
-    """Return the Einsum, such as ``Z[M][N] += A[M][K] * B[K][N]``."""
-    outputs = [space_text(space) for space in problem.dataspaces if space.read_write]
-    operands = [space_text(space) for space in problem.dataspaces if not space.read_write]
-    return f"{', '.join(outputs)} += {' * '.join(operands)}"
-
-
-def space_text(space: Dataspace) -> str:
-    """Return a dataspace with the index expression of each rank."""
-    return space.name + "".join(f"[{_index_text(rank)}]" for rank in space.ranks)
-
-
-def _index_text(rank: tuple[Term, ...]) -> str:
-    text = ""
-    for term in rank:
-        sign = "-" if term.coefficient < 0 else "+"
-        factor = "" if abs(term.coefficient) == 1 else f"{abs(term.coefficient)}*"
-        text += f" {sign} {factor}{term.dim}"
-    return text.removeprefix(" + ").removeprefix(" ")
 
 
 def _nodeheading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapping) -> str:

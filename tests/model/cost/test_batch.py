@@ -56,7 +56,7 @@ def _assert_row(
 
 
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_equals_plain(random: Random) -> None:
     problem, architecture, first = random_case(random)
     if random.random() < 0.5:
@@ -68,7 +68,7 @@ def test_equals_plain(random: Random) -> None:
         _assert_row(problem, architecture, mapping, batch, row, counting)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_equals_plain_with_remainders_among_others(seed: int) -> None:
     random = Random(seed)

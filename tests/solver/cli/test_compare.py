@@ -25,7 +25,7 @@ def test_everything_known_runs_and_is_written(tmp_path, capsys):
     assert len(list(csv.DictReader(table.open()))) == 1 + len(names)
     text = capsys.readouterr().out
     assert all(name in text for name in ("tilewright", *names))
-    assert text.splitlines()[-1].startswith("OPTIMAL energy")
+    assert text.splitlines()[0].startswith("OPTIMAL energy")
 
 
 def test_options_reach_the_mappers(tmp_path):

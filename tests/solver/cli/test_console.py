@@ -73,7 +73,7 @@ def test_columns_shrink_and_are_left_out_but_figures_stay(columns, left_out, mon
     assert "1,234,567 pJ" in text
     assert " ".join(text.split()).count("layer") == 1
     table, _, note = text.partition("(left out to fit the terminal: ")
-    assert note == (f"{left_out})\n" if left_out else "")
+    assert note == (f"{left_out}; --wide shows all)\n" if left_out else "")
     assert max(map(len, table.splitlines())) <= max(columns, 26)
 
 
@@ -91,8 +91,16 @@ def test_headings_are_broken_and_words_stay_whole_on_a_narrow_terminal(monkeypat
         "─" * 42,
         "conv3_block1_shortcut      1600  30.008 uJ",
         "of all",
-        "(left out to fit the terminal: Front)",
+        "(left out to fit the terminal: Front; --wide shows all)",
     ]
+
+
+def test_all_columns_are_shown_if_asked_for(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr("sys.stdout", stream := Stream(is_terminal=True))
+    with report_console(wide=True) as console:
+        console.print(WIDE)
+    assert "left out" not in stream.getvalue()
 
 
 def test_a_pipe_has_no_width_unless_columns_is_set(monkeypatch):

@@ -84,8 +84,8 @@ def idle_units(row):
 def test_map_says_why_there_is_no_mapping(row, capsys):
     assert main(["map", idle_units(row), "--objective", "energy"]) == 4
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Conflict: at most 3 arithmetic units can be in use, 11 are required: 8 too few"
-    assert lines[-1].startswith("INFEASIBLE no mapping satisfies all constraints")
+    assert lines[1] == "Conflict: at most 3 arithmetic units can be in use, 11 are required: 8 too few"
+    assert lines[0].startswith("INFEASIBLE no mapping satisfies all constraints")
     marked = [line.count("^") for line in lines if "^" in line]
     assert marked == [3, 3, 3, 3]
     assert "    3 of 12 arithmetic units (0.25) instead of 11  (row.yaml:70:38)" in lines
@@ -114,7 +114,12 @@ def test_costs_of_a_feasible_spec(row, capsys):
 def test_notes_on_the_spec_come_first(edits, code, row, capsys):
     Path("mapper.yaml").write_text("mapper: {timeout: 100}\n")
     assert main(["explain", row(*edits), "mapper.yaml"]) == code
-    assert capsys.readouterr().out.startswith("note: mapper.yaml:1:9: ")
+    notes = [
+        line
+        for line in capsys.readouterr().out.splitlines()[:2]
+        if line.startswith("note: mapper.yaml:1:9: ")
+    ]
+    assert len(notes) == 1
 
 
 def test_costs_as_json(row, capsys):

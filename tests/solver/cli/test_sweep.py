@@ -34,16 +34,16 @@ DEPTHS = ("--set-attribute", "buffer.depth=6,12")
 def test_the_table(arguments, capsys):
     assert main([*arguments, *DEPTHS]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == [
+    assert lines[2].split() == [
         *("Workload", "Architecture", "buffer.depth", "Status", "Energy", "Cycles"),
         *("EDP", "(pJ*cycles)", "Area", "Proven", "Front"),
     ]
-    rows = [line.split() for line in lines[2:4]]
+    rows = [line.split() for line in lines[4:6]]
     assert [row[:4] for row in rows] == [["w", "PE", "6", "OPTIMAL"], ["w", "PE", "12", "OPTIMAL"]]
     assert [row[-2:] for row in rows] in ([["4/4", "*"], ["-", "4/4"]], [["-", "4/4"], ["4/4", "*"]])
     note = next(line for line in lines if line.startswith("note: buffer.depth"))
     assert "(read, fill, update, leak) are given and do not change" in note
-    assert lines[-1].startswith("OPTIMAL 2 points; 8 of 8 Einsums proven; 4 searches")
+    assert lines[0].startswith("OPTIMAL 2 points; 8 of 8 Einsums proven; 4 searches")
 
 
 def test_json_and_csv_say_the_same(arguments, capsys):
@@ -185,7 +185,7 @@ BANDWIDTHS = ("--set-attribute", "DRAM.shared_bandwidth=1,2")
 
 
 def explanation(text: str) -> str:
-    return text[text.index("No mapping") : text.rindex("\n\n") + 1]
+    return text[text.index("No mapping") :].rstrip("\n") + "\n"
 
 
 def test_points_without_a_mapping_say_why(arguments, capsys):
@@ -197,7 +197,6 @@ def test_points_without_a_mapping_say_why(arguments, capsys):
     shown = documentation[documentation.index("No mapping of") :].split("```")[0]
     assert shown in explanation(text)
     assert explanation(text).count("Conflict") == 1
-    assert text.splitlines()[-2] == ""
     assert main([*given[:-1], "buffer.depth=1", "--resume"]) == 4
     assert "No mapping of `T` and `Y`\nConflict" in capsys.readouterr().out
 

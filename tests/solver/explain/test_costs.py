@@ -24,7 +24,7 @@ from tests.solver.explain.row import mapspace_of
 LARGEST = 2_000
 FEW = 700
 FEASIBLE = [m for m in some_mapspaces(47, 14) if allows_a_mapping(m)]
-IN_ORDER = [m for m in some_mapspaces(53, 24) if allows_a_mapping(m)]
+IN_ORDER = [m for m in some_mapspaces(53, 16) if allows_a_mapping(m)]
 ENERGY = Options(objectives=("energy",))
 
 

@@ -12,7 +12,7 @@ from model.note import Note
 from model.problem import Dataspace, Term
 from model.source_ref import SourceRef
 from solver.report.document import effect_document, evaluation_document, json_text, result_document
-from solver.report.figures import percent
+from solver.report.figures import percent, space_text
 from solver.report.tables import joined_sources, sensitivity_table
 from solver.report.text import (
     brief_notes,
@@ -20,7 +20,6 @@ from solver.report.text import (
     print_check,
     print_evaluation,
     print_result,
-    space_text,
     violation_text,
 )
 from solver.sensitivity import Effect, Variation, variations
@@ -42,7 +41,9 @@ RESULTS = {"optimal": OPTIMAL, "feasible": FEASIBLE, "infeasible": INFEASIBLE, "
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_report_of_a_result(name):
-    assert_golden(f"report_{name}.txt", printed(print_result, MAPSPACE, RESULTS[name]))
+    assert_golden(
+        f"report_{name}.txt", printed(print_result, MAPSPACE, RESULTS[name], None, (), name == "feasible")
+    )
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -58,7 +59,7 @@ def test_keys_of_the_json_do_not_depend_on_the_status():
 
 
 def test_report_of_an_evaluation():
-    assert_golden("evaluation.txt", printed(print_evaluation, MAPSPACE, MAPPING, EVALUATION))
+    assert_golden("evaluation.txt", printed(print_evaluation, MAPSPACE, MAPPING, EVALUATION, True))
 
 
 def test_evaluation_and_result_say_the_same_of_a_mapping():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -13,7 +13,7 @@ from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.result import MaskEvidence, Options, Result, Status, Termination
 from solver.search import engine, map_einsum
-from solver.search.space.grid import SpatialGrid
+from solver.search.space.grid import SpatialGrid, spatial_grid
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageClass
@@ -149,6 +149,11 @@ def least_energies(space: SearchSpace, grid: SpatialGrid, mask: KeepMask, least:
         own = [found[0] for key, found in least.items() if key[0] == mask and belongs(space, key[1], classes)]
         energies.update({number: min(own)} if own else {})
     return energies
+
+
+def with_several_choices(mapspaces: Iterable[Mapspace]) -> list[Mapspace]:
+    """Those with several combinations of spatial choices, which searches can bound together."""
+    return [own for own in mapspaces if len(spatial_grid(SearchSpace(own))) > 1]
 
 
 def few_cells(monkeypatch: pytest.MonkeyPatch, number: int = 3, opened: int = 4) -> None:

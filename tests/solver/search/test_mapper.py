@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.bruteforce import enumerate_mappings, optima, optimum
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES
-from tests.strategies import random_mapspaces
+from tests.strategies import batched_gemm, random_mapspaces
 
 ENERGIES = (AccessEnergy(200, 210, 220), AccessEnergy(6, 7, 8), AccessEnergy(1, 1, 1))
 
@@ -361,7 +362,8 @@ def test_an_action_that_costs_more_than_64_bits_is_avoided(price: int):
 
 def test_as_many_words_as_64_bits_count():
     dram, registers = StorageLevel("dram", energy=ENERGIES[0]), StorageLevel("registers", energy=ENERGIES[2])
-    mapspace = free_mapspace(matmul(1_000_003, 1_000_003, 1_000_003), dram, registers)
+    problem = Problem("batched", ("H", "K", "M", "N"), (31_607,) * 4, batched_gemm(Random(0)))
+    mapspace = free_mapspace(problem, dram, registers)
     for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
         result = map_einsum(mapspace, Options(objectives=(objective,)))
         assert result.status is Status.OPTIMAL

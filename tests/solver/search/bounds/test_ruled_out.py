@@ -41,7 +41,7 @@ def test_the_best_order_is_not_ruled_out(
     sharp_bounds(monkeypatch, first_nodes)
     for module in (lattice_bounds, steps):
         monkeypatch.setattr(module, "MOST_PAIRS", most_pairs)
-    for mapspace in under_both_rules(fixed_mapspaces(seed, 40, 3000)):
+    for mapspace in under_both_rules(fixed_mapspaces(seed, 24, 2000)):
         hold_search(mapspace, monkeypatch)
 
 
@@ -52,7 +52,7 @@ def test_the_best_mapping_is_not_ruled_out_where_there_are_many_subproblems(
     """All subproblems are surveyed closely, or all but the first of each keep mask."""
     monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
     monkeypatch.setattr(agenda, *(("FIRST_LOOSELY", 0) if seed % 2 else ("FIRST_ALONE", 1)))
-    for mapspace in under_both_rules(strategies.random_mapspaces(330 + seed, 10, 600)):
+    for mapspace in under_both_rules(strategies.random_mapspaces(330 + seed, 8, 600)):
         hold_search(mapspace, monkeypatch)
 
 
@@ -73,5 +73,5 @@ def test_the_best_order_is_not_ruled_out_where_the_lead_is_far_inside(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):
     sharp_bounds(monkeypatch)
-    for mapspace in under_both_rules(sliding_register_mapspaces(seed, 8, 20000)):
+    for mapspace in under_both_rules(sliding_register_mapspaces(seed, 8, 5000)):
         hold_search(mapspace, monkeypatch)

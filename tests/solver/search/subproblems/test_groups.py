@@ -22,14 +22,14 @@ from solver.search.workers import Bounder
 from tests import strategies
 from tests.conftest import REPOSITORY
 from tests.reference import OBJECTIVES
-from tests.solver.search.holding import hold_search, least_by_choice, least_energies
+from tests.solver.search.holding import hold_search, least_by_choice, least_energies, with_several_choices
 from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces, windows_anywhere
 from tests.strategies import CONVOLUTIONS, random_mapspaces
 
 
 @pytest.fixture
 def layer() -> Mapspace:
-    specs = ("architectures/simba_like.yaml", "layers/vgg16/09_conv4_2.yaml")
+    specs = ("architectures/simba_like.yaml", "layers/alexnet/05_conv5.yaml")
     return load_timeloop([REPOSITORY / "specs" / spec for spec in specs]).mapspace
 
 
@@ -53,10 +53,13 @@ def hold_groups(mapspace: Mapspace, random: Random) -> int:
     return checked
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_mapping_of_a_group_is_below_its_bound(seed: int):
     random = Random(seed)
-    assert sum(hold_groups(own, random) for own in random_mapspaces(900 + seed, 30, 1000)) > 10
+    assert (
+        sum(hold_groups(own, random) for own in with_several_choices(random_mapspaces(900 + seed, 30, 1000)))
+        > 10
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -70,7 +73,10 @@ def test_groups_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
 def test_groups_with_windows_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
     random = Random(seed)
-    assert sum(hold_groups(own, random) for own in random_mapspaces(930 + seed, 30, 1000)) > 5
+    assert (
+        sum(hold_groups(own, random) for own in with_several_choices(random_mapspaces(930 + seed, 30, 1000)))
+        > 5
+    )
 
 
 def test_halves_are_parts_of_similar_size():
@@ -104,12 +110,12 @@ def group_all(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return made
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_no_group_rules_out_the_best_mapping(seed: int, monkeypatch: pytest.MonkeyPatch):
     made = group_all(monkeypatch)
     if seed % 2:
         monkeypatch.setattr(strategies, "EINSUMS", (*CONVOLUTIONS, windows_anywhere))
-    for mapspace in random_mapspaces(950 + seed, 30, 2500):
+    for mapspace in with_several_choices(random_mapspaces(950 + seed, 24, 2000)):
         hold_search(mapspace, monkeypatch)
     assert made["groups"] > 10
 

@@ -19,7 +19,7 @@ from solver.search.survey.survey import Survey
 from tests import strategies
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES
-from tests.solver.search.holding import few_cells, hold_search, settled
+from tests.solver.search.holding import few_cells, hold_search, settled, with_several_choices
 from tests.solver.search.unusual import unusual_mapspaces, windows_anywhere
 from tests.strategies import CONVOLUTIONS, random_mapspaces
 
@@ -119,7 +119,7 @@ def test_no_cell_rules_out_the_best_mapping(seed: int, first_alone: int, monkeyp
     monkeypatch.setattr(agenda, "FIRST_ALONE", first_alone)
     if seed % 2:
         monkeypatch.setattr(strategies, "EINSUMS", (*CONVOLUTIONS, windows_anywhere))
-    for mapspace in random_mapspaces(1030 + seed, 20, 2000):
+    for mapspace in with_several_choices(random_mapspaces(1030 + seed, 20, 1500)):
         hold_search(mapspace, monkeypatch)
 
 
@@ -144,7 +144,7 @@ def test_a_stopped_search_keeps_a_bound(monkeypatch: pytest.MonkeyPatch):
     best = map_einsum(mapspace, Options(objectives=("energy",)))
     few_cells(monkeypatch, 10, 30)
     kinds = set()
-    for patience in (*range(30), *range(30, 400, 17)):
+    for patience in (*range(30), *range(30, 400, 41)):
         asked = iter([False] * patience)
         options = Options(objectives=("energy",))
         result = map_einsum(mapspace, options, should_stop=lambda asked=asked: next(asked, True))

@@ -51,6 +51,12 @@ def tight_mapspace(*bounds: int) -> Mapspace:
     return replace(mapspace, keep=(mapspace.keep[0], *(KeepRules(frozenset()) for _ in range(3))))
 
 
+def with_registers_of_one(*bounds: int) -> Mapspace:
+    """The same with registers for one dataspace: an eighth of the keep masks."""
+    mapspace = tight_mapspace(*bounds)
+    return replace(mapspace, keep=(*mapspace.keep[:-1], KeepRules(frozenset("A"), frozenset("BZ"))))
+
+
 def all_subjects(survey: Survey) -> Subjects:
     """All subproblems that the survey leaves open."""
     masks, numbers = np.nonzero(np.isfinite(survey.overview[0]))
@@ -58,11 +64,25 @@ def all_subjects(survey: Survey) -> Subjects:
     return Subjects(masks, numbers, energies, cycles)
 
 
+def raised_bounds(mapspace: Mapspace) -> int:
+    """How many subproblems have a higher bound when levels are bounded together."""
+    survey = Survey(SearchSpace(mapspace))
+    if len(survey.space.levels) < prospects.FEWEST_LEVELS:
+        return 0
+    subjects = all_subjects(survey)
+    energies = Neighbours(survey, Goal("energy", incumbent=HUGE)).energies(subjects)
+    return int((energies > subjects.energies * (1 + 1e-9)).sum())
+
+
 def hold_joined(mapspace: Mapspace) -> tuple[int, int]:
-    """Check the bounds of all subproblems; return how many have mappings, and how many bounds are raised."""
-    space = SearchSpace(mapspace)
-    if len(space.levels) < prospects.FEWEST_LEVELS:
+    """Check the bounds of all subproblems; return how many have mappings, and how many bounds are raised.
+
+    Bounds that are not raised are those of the survey, which its own tests hold.
+    """
+    raised = raised_bounds(mapspace)
+    if not raised:
         return 0, 0
+    space = SearchSpace(mapspace)
     survey, least = Survey(space), least_by_choice(mapspace, space)
     subjects = all_subjects(survey)
     energies = Neighbours(survey, Goal("energy", incumbent=HUGE)).energies(subjects)
@@ -81,7 +101,7 @@ def hold_joined(mapspace: Mapspace) -> tuple[int, int]:
             assert min(part, middle) <= energy
         # As far as it goes, each bound is the same.
         assert part == pytest.approx(min(whole, max(part, middle)), rel=1e-8)
-    return len(best), int((energies > subjects.energies * (1 + 1e-9)).sum())
+    return len(best), raised
 
 
 def hold_all(mapspaces: list[Mapspace], least: int) -> None:
@@ -106,7 +126,7 @@ def test_bounds_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_with_windows_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
-    hold_all(random_mapspaces(1120 + seed, 60, 1000), 5)
+    hold_all(random_mapspaces(1120 + seed, 50, 1000), 5)
 
 
 @pytest.mark.usefixtures("eager")
@@ -125,11 +145,11 @@ def test_lattices_say_no_less():
 
 @pytest.mark.usefixtures("eager")
 def test_bounds_do_not_depend_on_what_is_computed_together(monkeypatch: pytest.MonkeyPatch):
-    survey = Survey(SearchSpace(tight_mapspace()))
+    survey = Survey(SearchSpace(with_registers_of_one()))
     subjects = all_subjects(survey)
     goal = Goal("energy", incumbent=HUGE)
     whole = Neighbours(survey, goal).energies(subjects)
-    monkeypatch.setattr(pairs, "CHUNK", 1000)
+    monkeypatch.setattr(pairs, "CHUNK", 2000)
     np.testing.assert_allclose(Neighbours(survey, goal).energies(subjects), whole, rtol=1e-12)
     some = np.arange(3, len(subjects), 17)
     few = Neighbours(survey, goal).energies(subjects.chosen(some))
@@ -171,13 +191,14 @@ def test_no_joined_bound_rules_out_the_best_mapping(
         monkeypatch.setattr(strategies, "EINSUMS", (*CONVOLUTIONS, windows_anywhere))
     if seed > 1:
         few_cells(monkeypatch)
-    for mapspace in random_mapspaces(1130 + seed, 20, 2000):
-        hold_search(mapspace, monkeypatch)
+    for mapspace in random_mapspaces(1130 + seed, 20, 1500):
+        if raised_bounds(mapspace):
+            hold_search(mapspace, monkeypatch)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_answer_does_not_depend_on_joined_bounds(objective: str, request: pytest.FixtureRequest):
-    mapspaces = [*random_mapspaces(1140, 15, 2000), tight_mapspace()]
+    mapspaces = [*random_mapspaces(1140, 10, 2000), tight_mapspace()]
     options = Options(objectives=(objective,))
     found = [map_einsum(own, options) for own in mapspaces]
     request.getfixturevalue("eager")
@@ -191,7 +212,7 @@ def test_the_answer_does_not_depend_on_joined_bounds(objective: str, request: py
 
 
 def test_joined_bounds_spare_lattices(monkeypatch: pytest.MonkeyPatch):
-    mapspace, options = tight_mapspace(24, 32, 12), Options(objectives=("energy",))
+    mapspace, options = with_registers_of_one(24, 32, 12), Options(objectives=("energy",))
     monkeypatch.setattr(agenda, "FEWEST_IN_VAIN", 32)
     found = map_einsum(mapspace, options)
     monkeypatch.setattr(prospects, "FEWEST_JOINED", HUGE)
@@ -201,8 +222,8 @@ def test_joined_bounds_spare_lattices(monkeypatch: pytest.MonkeyPatch):
 
 
 @cache
-def least_energy_of_tight() -> int:
-    value = map_einsum(tight_mapspace(), Options(objectives=("energy",))).value
+def least_energy() -> int:
+    value = map_einsum(with_registers_of_one(), Options(objectives=("energy",))).value
     assert value is not None
     return value
 
@@ -214,8 +235,8 @@ def test_turns_rise_although_bounds_do(first_alone: int, largest: int, monkeypat
     monkeypatch.setattr(agenda, "FIRST_ALONE", first_alone)
     monkeypatch.setattr(agenda, "LARGEST_GROUP", largest)
     monkeypatch.setattr(prospects, "FIRST_JOINED", 50)
-    survey = Survey(SearchSpace(tight_mapspace()))
-    own = Agenda(survey, Goal("energy", incumbent=least_energy_of_tight() * 9 // 8), 1)
+    survey = Survey(SearchSpace(with_registers_of_one()))
+    own = Agenda(survey, Goal("energy", incumbent=least_energy() * 9 // 8), 1)
     values, joined = [], set()
     for value, _ in own.turns():
         values.append(value)

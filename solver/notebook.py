@@ -1,0 +1,369 @@
+"""One import for scripts and notebooks: specs in any form, and results that show themselves."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from model.architecture import Architecture
+from model.cascade import Network
+from model.formats.cascade.loader import load_einsum, load_network
+from model.formats.timeloop import LoadOptions, load_timeloop
+from model.mapspace import EXACT, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Problem
+from model.text.source import SpecError
+from solver import fallback
+from solver.cli.arguments import SHIPPED, input_path
+from solver.network import run
+from solver.report.document import Document, headed, result_document
+from solver.report.network import network_document
+from solver.report.pages import report_fragment, report_html
+from solver.report.reading import as_value
+from solver.result import Options, ProgressCallback, Result, StopCallback
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Spec = str | Path | Mapping[str, object] | Problem
+"""An Einsum as text, the path of a spec file, what stands in one, or a problem."""
+
+EINSUM = re.compile(r"\s*(\w+)\s*\[[^\]{}]*\]\s*=\s*[^{}]+")
+TENSOR = re.compile(r"([A-Za-z]\w*)\s*\[([^\]]*)\]")
+
+
+class ShownResult:
+    """A result that shows itself in a notebook, and becomes a page, a document or a table."""
+
+    def document(self) -> Document:
+        """Return the result as ``--json`` writes it."""
+        raise NotImplementedError
+
+    def to_frame(self) -> DataFrame:
+        """Return the figures as a table of pandas, which must be installed."""
+        raise NotImplementedError
+
+    def report(self, path: str | Path) -> None:
+        """Write a report with figures as one HTML page.
+
+        Parameters
+        ----------
+        path
+            Of the page.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        Path(path).write_text(report_html(as_value(headed(self.document()))), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return report_fragment(as_value(headed(self.document())))
+
+
+@dataclass(frozen=True)
+class EinsumResult(Result, ShownResult):
+    """The result of a search, with what was searched."""
+
+    mapspace: Mapspace | None = None
+
+    def document(self) -> Document:
+        """Return the result as ``map --json`` writes it; docs/json.md lists the keys."""
+        assert self.mapspace is not None  # `map_einsum` sets it
+        return result_document(self.mapspace, self)
+
+    def to_frame(self) -> DataFrame:
+        """Return a row per level and dataspace.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Tiles and accesses in words of one instance, energies of all instances in picojoules.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        columns = ("tile_words", "reads", "fills", "updates", "energy_pj")
+        levels: Any = self.document()["levels"] or []
+        return _frame(
+            [
+                {
+                    "level": level["name"],
+                    "dataspace": name,
+                    "instances": level["instances"],
+                    **{column: space[column] for column in columns},
+                }
+                for level in levels
+                for name, space in level["dataspaces"].items()
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class NetworkResult(run.NetworkResult, ShownResult):
+    """The results of a network's Einsums."""
+
+    def document(self) -> Document:
+        """Return the result as ``network --json`` writes it; docs/network.md lists the keys."""
+        return network_document(self)
+
+    def to_frame(self) -> DataFrame:
+        """Return a row per Einsum.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Energies in picojoules and cycles of all instances of an Einsum.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        columns = ("name", "n_instances", "status", "energy_pj", "cycles", "limited_by", "origin")
+        layers: Any = self.document()["layers"]
+        return _frame([{column: layer[column] for column in columns} for layer in layers])
+
+
+def _frame(rows: Sequence[Mapping[str, object]]) -> DataFrame:
+    try:
+        import pandas  # noqa: PLC0415 (optional, and slow to import)
+    except ImportError:
+        raise ImportError("to_frame() needs pandas: pip install pandas") from None
+    return pandas.DataFrame(list(rows))
+
+
+def load(
+    *specs: Spec,
+    arch: str | Path | Mapping[str, object] | Architecture | None = None,
+    einsum: str | None = None,
+    variables: Mapping[str, object] | None = None,
+    counting: Counting = EXACT,
+    bits: int = 8,
+    **bounds: int,
+) -> Any:
+    """Read what is to be mapped, and onto what.
+
+    Parameters
+    ----------
+    *specs
+        Paths of spec files (those that begin with ``specs/`` find what ships with Tilewright); dictionaries
+        with their content, where ``{"!Component": {...}}`` is a node with that tag; one
+        `model.problem.Problem`; or one dense Einsum such as ``"Z[m,n] = A[m,k] * B[k,n]"``, whose indices
+        have the sizes of `bounds`. Of its operands the first counts as `Inputs`, the others as `Weights`
+        where an architecture names those.
+    arch
+        The architecture, if `specs` have none: a path, a dictionary, an `Architecture` (for a `Problem`), or
+        the name of a shipped one such as ``"eyeriss_like"``.
+    einsum
+        The Einsum of a workload that is meant; all of them are a network.
+    variables
+        Of templates.
+    counting
+        How words and cycles are counted, out of `model.mapspace.COUNTINGS`.
+    bits
+        Bits of every value of an Einsum that is given as text.
+    **bounds
+        Sizes of its indices.
+
+    Returns
+    -------
+    Mapspace or Network
+        A mapspace for `map_einsum`; a network for `map_network` where the specs have a workload.
+
+    Raises
+    ------
+    SpecError
+        For every kind of bad input, with its place.
+
+    Examples
+    --------
+    >>> load("Z[m,n] = A[m,k] * B[k,n]", m=197, n=768, k=768, arch="eyeriss_like").problem.computes
+    116195328
+    """
+    if len(specs) == 1 and isinstance(specs[0], Problem):
+        return _free_mapspace(specs[0], arch, counting)
+    options = LoadOptions(counting=counting, skip_mapping=True)
+    text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None
+    if bounds and text is None:
+        raise SpecError(f"`{min(bounds)}` is the size of an index, and no Einsum is given as text")
+    with tempfile.TemporaryDirectory() as folder:
+        if text is not None:
+            workload = _workload(text, bounds, bits)
+            paths = _paths((workload, *_given(arch)), Path(folder))
+            return load_einsum(paths, workload["workload"]["einsums"][0]["name"], variables, options).mapspace
+        paths = _paths((*specs, *_given(arch)), Path(folder))
+        if einsum is not None:
+            return load_einsum(paths, einsum, variables, options).mapspace
+        if _is_network(paths):
+            return load_network(paths, variables, options)
+        return load_timeloop(paths, variables, options).mapspace
+
+
+def map_einsum(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> EinsumResult:
+    """Find the best mapping of an Einsum and prove it; if there is none, say why.
+
+    Parameters
+    ----------
+    mapspace
+        What is allowed, such as `load` returns it.
+    options
+        Objectives, limits, workers.
+    on_progress, should_stop
+        Called during the search, with a snapshot, and to ask whether it must end.
+
+    Returns
+    -------
+    EinsumResult
+        Status, value, bound and mapping; it shows itself in a notebook.
+
+    Raises
+    ------
+    ValueError
+        If the mapspace has what searches do not know, see `Mapspace.check_searchable`.
+    """
+    result = fallback.map_or_explain(mapspace, options, on_progress, should_stop)
+    return EinsumResult(**_values(result), mapspace=mapspace)
+
+
+def map_network(network: Network, options: Options = Options(), how: run.Run = run.Run()) -> NetworkResult:
+    """Map every Einsum of a network to its proven optimum, identical ones once.
+
+    Parameters
+    ----------
+    network
+        Such as `load` returns it.
+    options
+        Objectives, limits, workers of each search.
+    how
+        Where results are kept and where searches run; by default, nowhere and one after the other.
+
+    Returns
+    -------
+    NetworkResult
+        The results of all Einsums and their totals; it shows itself in a notebook.
+    """
+    return NetworkResult(**_values(run.map_network(network, options, how)))
+
+
+def _values(result: Result | run.NetworkResult) -> dict[str, Any]:
+    return {field.name: getattr(result, field.name) for field in fields(result)}
+
+
+def _given(arch: object) -> tuple[Spec, ...]:
+    """Return the architecture as one of the specs; a name is that of a shipped one."""
+    if arch is None:
+        return ()
+    if isinstance(arch, str) and arch.isidentifier():
+        path = SHIPPED / "architectures" / f"{arch}.yaml"
+        if not path.exists():
+            known = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
+            raise SpecError(f"no architecture {arch!r} ships with Tilewright; known are {known}")
+        return (path,)
+    if isinstance(arch, str | Path | Mapping):
+        return (arch,)
+    raise SpecError("an `Architecture` goes with a `Problem`; beside specs, give a path or a dictionary")
+
+
+def _paths(specs: Sequence[Spec], folder: Path) -> list[Path]:
+    """Return the paths of specs; those that are dictionaries are written into a folder."""
+    paths = []
+    for number, spec in enumerate(specs, 1):
+        if isinstance(spec, Problem):
+            raise SpecError("a `Problem` goes with an `Architecture`, and with nothing else")
+        if isinstance(spec, Mapping):
+            path = folder / f"dictionary{number}.yaml"
+            text = yaml.dump(_tagged(spec), Dumper=_Dumper, sort_keys=False)
+            path.write_text(text, encoding="utf-8")
+            paths.append(path)
+        else:
+            paths.append(input_path(str(spec)))
+    return paths
+
+
+class _Tagged(dict[str, object]):
+    """A mapping with a tag of YAML."""
+
+    tag = ""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes dictionaries, some of them with tags."""
+
+
+_Dumper.add_representer(_Tagged, lambda dumper, value: dumper.represent_mapping(value.tag, value))
+
+
+def _tagged(thing: object) -> object:
+    """Return what a dictionary says, ``{"!Component": {...}}`` as a mapping with this tag."""
+    if isinstance(thing, Mapping):
+        (key, value), *others = [*thing.items(), (None, None)]
+        if isinstance(key, str) and key.startswith("!") and isinstance(value, Mapping) and len(others) == 1:
+            tagged = _Tagged((str(name), _tagged(inner)) for name, inner in value.items())
+            tagged.tag = key
+            return tagged
+        return {name: _tagged(inner) for name, inner in thing.items()}
+    return list(map(_tagged, thing)) if isinstance(thing, list | tuple) else thing
+
+
+def _is_network(paths: Sequence[Path]) -> bool:
+    """Whether specs are a network, and no single problem: they have a workload, a model or a directory."""
+    return any(
+        path.is_dir()
+        or path.suffix == ".onnx"
+        or (path.is_file() and re.search(rb"^(workload|renames)\s*:", path.read_bytes(), re.MULTILINE))
+        for path in paths
+    )
+
+
+def _workload(text: str, bounds: Mapping[str, int], bits: int) -> dict[str, Any]:
+    """Return a workload of one Einsum, whose operands are called as architectures call them."""
+    tensors = TENSOR.findall(text)
+    indices = {word for _, inside in tensors for word in re.findall(r"[A-Za-z_]\w*", inside)}
+    if missing := sorted(indices - bounds.keys()):
+        raise SpecError(f"the size of `{missing[0]}` is not given", hint=f"load(..., {missing[0]}=64)")
+    if unused := sorted(bounds.keys() - indices):
+        raise SpecError(f"the Einsum has no index `{unused[0]}`")
+    for name, size in bounds.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise SpecError(f"the size of `{name}` must be a whole number from 1, but is {size!r}")
+    (output, _), *operands = tensors
+    names = list(dict.fromkeys(name for name, _ in operands))
+    renames = {"output": output, "input": names[0] if names else "Nothing"}
+    renames |= {"weight": " | ".join(names[1:])} if names[1:] else {}
+    return {
+        "workload": {
+            "bits_per_value": {"All": bits},
+            "iteration_space_shape": {name: f"0 <= {name} < {size}" for name, size in bounds.items()},
+            "einsums": [{"name": output, "einsum": text, "renames": renames}],
+        }
+    }
+
+
+def _free_mapspace(problem: Problem, arch: object, counting: Counting) -> Mapspace:
+    """Return all mappings of a problem onto an architecture; the outermost level keeps everything."""
+    if not isinstance(arch, Architecture):
+        raise SpecError("a `Problem` needs an `Architecture`: load(problem, arch=architecture)")
+    names = frozenset(space.name for space in problem.dataspaces)
+    levels, fanouts = len(arch.levels), len(arch.fanouts)
+    return Mapspace(
+        problem,
+        arch,
+        temporal=(TemporalRules(),) * levels,
+        spatial=(SpatialRules(),) * fanouts,
+        keep=(KeepRules(names), *(KeepRules(),) * (levels - 1)),
+        counting=counting,
+    )

@@ -1,0 +1,303 @@
+"""Charts: stacked bars, points and lines on two axes, and a timeline. Each fits the width it is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from solver.report.drawing import SMALL, Box, Dot, Ink, Label, Line, Part, Scene, fitted, legend, text_width
+
+LABELS_BESIDE_FROM = 520.0
+"""Width from which the label of a bar stands beside it, and not above it."""
+
+BAR_HEIGHT, BAR_GAP = 16.0, 9.0
+LABEL_SHARE = 0.42
+LONGEST_LABEL = 120.0
+TEXT_GAP = 8.0
+LEAST_VISIBLE = 1.0
+"""Pixels of a segment that is not zero."""
+
+CHART_HEIGHT = 300.0
+TICK_ROOM = 16.0
+LEAST_DRAWN, MOST_DRAWN = 1e-100, 1e100
+MOST_DECADES = 7
+
+Key = Sequence[tuple[str, Ink]]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a bar; `note` is shown on hovering."""
+
+    value: float
+    ink: Ink
+    note: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A labelled bar with the text of its whole."""
+
+    label: str
+    segments: Sequence[Segment]
+    text: str
+
+
+def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), most: float = 0.0) -> Scene:
+    """Return bars below each other, on a scale from 0 to the longest one, or to `most` if that is more."""
+    is_beside = width >= LABELS_BESIDE_FROM
+    longest = max([most, *(sum(segment.value for segment in bar.segments) for bar in bars)], default=0.0)
+    texts = max((text_width(bar.text, SMALL) for bar in bars), default=0.0) + TEXT_GAP
+    names = max((text_width(bar.label, SMALL + 0.5) for bar in bars), default=0.0) + TEXT_GAP
+    left = min(names, width * LABEL_SHARE) if is_beside else 0.0
+    room = max(20.0, width - left - texts)
+    entries = legend(key, width)
+    parts: list[Part] = list(entries.parts)
+    y = entries.height + (8 if key else 0)
+    for bar in bars:
+        name = Label(0, y + 12, bar.label, size=SMALL + 0.5)
+        if not is_beside:
+            parts.append(fitted(name, width))
+            y += 17
+        else:
+            parts.append(fitted(name, left - TEXT_GAP))
+        parts.append(Box(left, y, room if most else 0, BAR_HEIGHT, "idle", radius=2))
+        end = left
+        for segment in bar.segments:
+            length = room * segment.value / longest if longest else 0.0
+            length = max(length, LEAST_VISIBLE) if segment.value else 0.0
+            parts.append(Box(end, y, length, BAR_HEIGHT, segment.ink, note=segment.note))
+            end += length
+        text = Label((left + room if most else end) + TEXT_GAP, y + 12, bar.text, "muted", SMALL)
+        parts.append(replace(text, x=min(text.x, width - texts + TEXT_GAP)))
+        y += BAR_HEIGHT + BAR_GAP
+    described = "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
+    return Scene(width, max(1.0, y), title, tuple(parts), described)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point of a chart; hollow if it is not proven."""
+
+    x: float
+    y: float
+    note: str = ""
+    is_hollow: bool = False
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of one colour; joined by a line, a staircase, or not at all."""
+
+    name: str
+    ink: Ink
+    marks: Sequence[Mark]
+    join: str = ""  # "line", "steps" or nothing
+    is_dashed: bool = False
+    has_dots: bool = True
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis shows; `texts` writes a figure of it."""
+
+    name: str
+    is_log: bool = False
+    from_zero: bool = False
+    bounds: tuple[float, float] | None = field(default=None)
+
+
+def curves_scene(title: str, curves: Sequence[Curve], across: Axis, up: Axis, width: float) -> Scene:
+    """Return points and lines on two axes, with a legend of the curves that have names."""
+    curves = [replace(curve, marks=list(filter(_is_drawable, curve.marks))) for curve in curves]
+    marks = [mark for curve in curves for mark in curve.marks]
+    if not marks:
+        return Scene(width, 1, title)
+    x_scale = _scale([mark.x for mark in marks], across)
+    y_scale = _scale([mark.y for mark in marks], up)
+    key = legend(list(dict.fromkeys((curve.name, curve.ink) for curve in curves if curve.name)), width)
+    ticks = [(value, tick_text(value)) for value in y_scale.ticks]
+    left = max((text_width(text, SMALL) for _, text in ticks), default=0.0) + 8
+    frame = _Frame(left, key.height + 22, width - 10, key.height + 22 + CHART_HEIGHT * min(1, width / 500))
+    parts: list[Part] = [*key.parts, Label(0, key.height + 13, up.name, "muted", SMALL)]
+    for value, text in ticks:
+        y = frame.up(y_scale.share(value))
+        parts.append(Line(((frame.left, y), (frame.right, y)), "idle"))
+        parts.append(Label(frame.left - 5, y + 4, text, "muted", SMALL, "end"))
+    parts += _ticks_across(frame, x_scale)
+    for curve in curves:
+        parts += _curve_parts(curve, frame, x_scale, y_scale)
+    parts.sort(key=lambda part: isinstance(part, Dot) and part.fill != "page")  # filled ones on top
+    parts += _labels(curves, frame, x_scale, y_scale)
+    parts.append(Label(frame.right, frame.bottom + 34, across.name, "muted", SMALL, "end"))
+    described = f"{up.name} against {across.name}: {len(marks)} points"
+    return Scene(width, frame.bottom + 40, title, tuple(parts), described)
+
+
+def _is_drawable(mark: Mark) -> bool:
+    """Whether the quotients of a scale can be computed; figures so far out are no results."""
+    return all(value == 0 or LEAST_DRAWN < abs(value) < MOST_DRAWN for value in (mark.x, mark.y))
+
+
+@dataclass(frozen=True)
+class _Frame:
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def across(self, share: float) -> float:
+        return self.left + share * (self.right - self.left)
+
+    def up(self, share: float) -> float:
+        return self.bottom - share * (self.bottom - self.top)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    least: float
+    most: float
+    is_log: bool
+
+    def share(self, value: float) -> float:
+        """Return the place of a value between the ends, from 0 to 1."""
+        if self.is_log:
+            value, least, most = (math.log10(each) for each in (value, self.least, self.most))
+        else:
+            least, most = self.least, self.most
+        return min(1.0, max(0.0, (value - least) / (most - least)))
+
+    @property
+    def ticks(self) -> list[float]:
+        """Round values between the ends."""
+        if self.is_log and (found := self._powers()):
+            return found
+        step = _round_step((self.most - self.least) / 4)
+        first = math.ceil(self.least / step - 1e-9)
+        return [step * number for number in range(first, math.floor(self.most / step + 1e-9) + 1)]
+
+    def _powers(self) -> list[float]:
+        """Return powers of ten between the ends, or where those are few, 2 and 5 times them as well."""
+        low, high = math.floor(math.log10(self.least)), math.ceil(math.log10(self.most))
+        every = max(1, -((low - high - 1) // MOST_DECADES))
+        tens = [10.0**power for power in range(low, high + 1, every)]
+        for found in (tens, [factor * ten for ten in tens for factor in (1, 2, 5)]):
+            within = [value for value in found if self.least <= value <= self.most]
+            if len(within) >= 2:
+                return within
+        return []
+
+
+def _scale(values: Sequence[float], axis: Axis) -> _Scale:
+    is_log = axis.is_log and min(values) > 0
+    least, most = axis.bounds or (min(values), max(values))
+    if is_log:
+        return _Scale(least / 1.2, most * 1.2, True)
+    if axis.from_zero:
+        least = min(0.0, least)
+    margin = (most - least) * 0.06 or abs(most) * 0.1 or 1.0
+    return _Scale(least if axis.from_zero else least - margin, most + margin, False)
+
+
+def _round_step(step: float) -> float:
+    """Return the next of 1, 2 and 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)
+
+
+def tick_text(value: float) -> str:
+    """Return the figure at a tick, which is round."""
+    if value and not 1e-3 <= abs(value) < 1e6:
+        mantissa, _, exponent = f"{value:.2e}".partition("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    return f"{value:,.10g}" if abs(value) >= 1 else f"{value:.4g}"
+
+
+def _ticks_across(frame: _Frame, scale: _Scale) -> Iterator[Part]:
+    """Yield the ticks of the horizontal axis that do not touch the one before."""
+    end = -math.inf
+    for value in scale.ticks:
+        x, text = frame.across(scale.share(value)), tick_text(value)
+        half = text_width(text, SMALL) / 2
+        yield Line(((x, frame.top), (x, frame.bottom)), "idle")
+        if x - half > end and x + half <= frame.right + 10:
+            yield Label(x, frame.bottom + TICK_ROOM, text, "muted", SMALL, "middle")
+            end = x + half + 6
+    yield Line(((frame.left, frame.bottom), (frame.right, frame.bottom)), "muted")
+
+
+def _curve_parts(curve: Curve, frame: _Frame, x_scale: _Scale, y_scale: _Scale) -> Iterator[Part]:
+    places = [(frame.across(x_scale.share(m.x)), frame.up(y_scale.share(m.y))) for m in curve.marks]
+    if curve.join and len(places) > 1:
+        points = tuple(_staircase(places)) if curve.join == "steps" else tuple(places)
+        yield Line(points, curve.ink, 1.8, curve.is_dashed)
+    if curve.has_dots:
+        for mark, (x, y) in zip(curve.marks, places, strict=True):
+            yield Dot(x, y, 4.0, "page" if mark.is_hollow else curve.ink, curve.ink, mark.note)
+
+
+def _labels(curves: Sequence[Curve], frame: _Frame, x_scale: _Scale, y_scale: _Scale) -> Iterator[Part]:
+    """Yield the labels of points where they have room, those of filled points first."""
+    marks = [mark for curve in curves for mark in curve.marks if mark.label]
+    taken: list[tuple[float, float, float]] = []
+    for mark in sorted(marks, key=lambda mark: mark.is_hollow):
+        x, y = frame.across(x_scale.share(mark.x)), frame.up(y_scale.share(mark.y)) - 5
+        label = fitted(Label(x + 7, y, mark.label, size=SMALL), LONGEST_LABEL)
+        width = text_width(label.text, SMALL)
+        left = x + 7 if x + 7 + width <= frame.right else x - 7 - width
+        if not any(
+            abs(y - top) < SMALL + 2 and left < right and start < left + width for start, right, top in taken
+        ):
+            taken.append((left, left + width, y))
+            yield replace(label, x=left)
+
+
+def _staircase(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    height = places[0][1]
+    for x, y in places:
+        yield x, height
+        yield x, y
+        height = y
+
+
+@dataclass(frozen=True)
+class Span:
+    """What takes room in a memory for a while, from the bottom up."""
+
+    label: str
+    duration: float
+    fills: Sequence[Segment]
+    note: str = ""
+
+
+def timeline_scene(
+    title: str, spans: Sequence[Span], limit: float, texts: tuple[str, str], key: Key, width: float
+) -> Scene:
+    """Return what is in a memory over time: a column per span, as wide as it takes long.
+
+    `texts` are those of the whole time and of the limit.
+    """
+    entries = legend(key, width)
+    top, height, left = entries.height + 30.0, 120.0, 2.0
+    whole = sum(span.duration for span in spans)
+    fullest = max([limit, *(sum(fill.value for fill in span.fills) for span in spans), 1e-300])
+    parts: list[Part] = [*entries.parts, Label(0, top - 9, texts[1], "muted", SMALL)]
+    x = left
+    for number, span in enumerate(spans):
+        broad = (width - 2 * left) * (span.duration / whole if whole else 1 / len(spans))
+        parts.append(Box(x, top, broad, height, "panel" if number % 2 else "idle", note=span.note))
+        bottom = top + height
+        for fill in span.fills:
+            tall = height * fill.value / fullest
+            parts.append(Box(x, bottom - tall, broad, tall, fill.ink, "page", fill.note))
+            bottom -= tall
+        if broad > 24:
+            parts.append(fitted(Label(x + 2, top + height + 14, span.label, size=SMALL), broad - 4))
+        x += broad
+    if limit:
+        y = top + height - height * limit / fullest
+        parts.append(Line(((left, y), (width - left, y)), "warn", 1.5, dashed=True))
+    parts.append(Label(width - 2, top + height + 30, texts[0], "muted", SMALL, "end"))
+    return Scene(width, top + height + 36, title, tuple(parts))

@@ -1,0 +1,672 @@
+"""Reports as HTML pages, made from the JSON documents of results; those of many Einsums or searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+
+from solver.report.charts import (
+    Axis,
+    Bar,
+    Curve,
+    Mark,
+    Segment,
+    Span,
+    bars_scene,
+    curves_scene,
+    timeline_scene,
+)
+from solver.report.drawing import Ink, Scene, series_ink
+from solver.report.einsum_page import (
+    cost_facts,
+    explanation_page,
+    front_page,
+    mapping_page,
+    sparse_page,
+    value_text,
+    violation_sections,
+)
+from solver.report.figures import (
+    NOTHING,
+    cost_text,
+    count_text,
+    counted,
+    energy_text,
+    energy_unit,
+    percent,
+    seconds_text,
+    significant,
+)
+from solver.report.html import (
+    Cell,
+    Figure,
+    Page,
+    Section,
+    Table,
+    fragment_text,
+    notes_section,
+    page_text,
+    reason_sections,
+    run_section,
+)
+from solver.report.reading import DocumentError, Value
+
+MOST_BARS = 60
+"""Bars of a chart; the table below has the others."""
+
+MOST_LABELS = 24
+"""Points of a chart up to which each is labelled."""
+
+
+def report_html(document: Value) -> str:
+    """Return the report of a result as an HTML page.
+
+    Parameters
+    ----------
+    document
+        What ``--json`` writes, of ``map``, ``evaluate``, ``network``, ``sweep``, ``compare``, ``explain`` or
+        ``assign``.
+
+    Returns
+    -------
+    str
+        A page that needs no other file and no network. Names from specs stand in it as text.
+
+    Raises
+    ------
+    DocumentError
+        If a value is missing or is not what it should be; the message says where.
+    """
+    return page_text(page_of(document), document.get("version").text())
+
+
+def report_fragment(document: Value) -> str:
+    """Return the same for a notebook: a fragment without a script."""
+    return fragment_text(page_of(document))
+
+
+def page_of(document: Value) -> Page:
+    """Return what the report of a document says; `DocumentError` if there is none of its kind."""
+    kind = document["kind"].text()
+    if kind not in PAGES:
+        raise DocumentError(f"kind: there is no report of {kind!r}, only of {', '.join(PAGES)}")
+    return PAGES[kind](document)
+
+
+def network_page(document: Value) -> Page:
+    """Return the report of ``network``: a row per Einsum, where the energy goes, totals."""
+    layers = document["layers"].entries()
+    proven, einsums = document["proven"].count(), document["einsums"].count()
+    seconds = seconds_text(document["seconds"].number())
+    rows = [_layer_row(*pair) for pair in _with_results(layers)]
+    headings = ("Einsum", "Shape", ">Runs", "Status", ">Value", ">Gap", ">Energy", ">Cycles", ">Utilization")
+    parts = _energy_parts(layers)
+    return Page(
+        f"Network {document['network'].text()}",
+        document["status"].text(),
+        f"{count_text(proven)} of {counted(einsums, 'Einsum')} proven, in {seconds}.",
+        (*cost_facts(document), ("Proven", f"{count_text(proven)} of {count_text(einsums)}")),
+        (
+            *(section for layer in layers for section in _layer_reasons(layer)),
+            Section(
+                "Energy by Einsum",
+                "All instances of each Einsum, by level.",
+                [Figure(partial(_stacked_scene, "Energy by Einsum and level", parts), _first_of(parts))]
+                if parts
+                else (),
+            ),
+            Section(
+                "Cycles by Einsum",
+                figures=[Figure(partial(_cycles_scene, layers), _first_of(layers))]
+                if any(map(_cycles, layers))
+                else (),
+            ),
+            Section(
+                "Einsums",
+                "Energies and cycles of all runs, values of one; shapes leave out dimensions of 1.",
+                tables=[Table("Einsums", (*headings, "Limited by", "From"), rows)],
+            ),
+            notes_section(document),
+            run_section(document),
+        ),
+    )
+
+
+def _first_of(shown: Sequence[object]) -> str:
+    """Return a caption that says how many bars there are no room for, if any."""
+    if len(shown) <= MOST_BARS:
+        return ""
+    return f"The first {MOST_BARS} of {count_text(len(shown))}; the table below has all of them."
+
+
+def _with_results(layers: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """Return the layers with their results, those of identical ones with that of the layer they repeat."""
+    results = {layer["name"].text(): layer["result"] for layer in layers if layer["result"]}
+    return [
+        (layer, layer["result"] or results.get(layer["same_as"].text(), layer["result"])) for layer in layers
+    ]
+
+
+def _layer_reasons(layer: Value) -> Iterator[Section]:
+    if layer["result"]:
+        for section in reason_sections(layer["result"]["reasons"].entries()):
+            yield Section(f"{layer['name'].text()}: {section.title}", section.text, tables=section.tables)
+    if layer["transfer"]:
+        yield from violation_sections(layer["transfer"])
+
+
+def _layer_row(layer: Value, result: Value) -> Sequence[Cell]:
+    shape = [(dim, bound.count()) for dim, bound in layer["shape"].items()]
+    runs = layer["n_instances"].count()
+    head = (
+        layer["name"].text(),
+        ", ".join(f"{dim} {bound}" for dim, bound in shape if bound > 1) or "1",
+        (count_text(runs), runs),
+        layer["status"].text(),
+    )
+    origin, same = layer["origin"].text(), layer["same_as"].text()
+    ends = (layer["limited_by"].text() or NOTHING, f"= {same}" if same else origin)
+    energy, cycles = _energy_pj(layer), _cycles(layer)
+    value = gap = utilization = NOTHING
+    if result:
+        value = value_text(result["value"], result["units"].text())
+        gap = percent(result["gap"].number()) if result["gap"].raw is not None else NOTHING
+    if result and result["utilization"].raw is not None:
+        utilization = percent(result["utilization"].number())
+    spent: tuple[Cell, Cell] = (
+        NOTHING if energy is None else (energy_text(energy), energy),
+        NOTHING if cycles is None else (count_text(cycles), cycles),
+    )
+    return (*head, value, gap, *spent, utilization, *ends)
+
+
+def _energy_pj(layer: Value) -> float | None:
+    energy = layer["energy_pj"]
+    return None if energy.raw is None else energy.number()
+
+
+def _cycles(layer: Value) -> int | None:
+    cycles = layer["cycles"]
+    return None if cycles.raw is None else cycles.count()
+
+
+def _energy_parts(layers: Sequence[Value]) -> list[tuple[str, list[tuple[str, float]]]]:
+    """Return per Einsum the energy of each level and of the arithmetic, over all its runs."""
+    found = []
+    for layer, result in _with_results(layers):
+        runs = layer["n_instances"].count()
+        if result and result["levels"]:
+            parts = [
+                (level["name"].text(), level["energy_pj"].number() * runs)
+                for level in result["levels"].entries()
+            ]
+            parts.append((ARITHMETIC, result["compute_energy_pj"].number() * runs))
+            found.append((layer["name"].text(), parts))
+        elif (energy := _energy_pj(layer)) is not None:
+            found.append((layer["name"].text(), [(COPY, energy)]))
+    return found
+
+
+ARITHMETIC, COPY = "arithmetic", "copy"
+FIXED_INKS: Mapping[str, Ink] = {ARITHMETIC: "work", COPY: "late"}
+
+
+def _stacked_scene(title: str, parts: Sequence[tuple[str, list[tuple[str, float]]]], width: float) -> Scene:
+    """Return a bar per Einsum, stacked by level; energies are in picojoules."""
+    names = list(dict.fromkeys(name for _, energies in parts for name, _ in energies))
+    levels = [name for name in names if name not in FIXED_INKS]
+    inks = {name: series_ink(number) for number, name in enumerate(levels)}
+    inks |= {name: ink for name, ink in FIXED_INKS.items() if name in names}
+    most = max(sum(energy for _, energy in energies) for _, energies in parts)
+    size, _ = energy_unit(most)
+    bars = []
+    for label, energies in parts[:MOST_BARS]:
+        segments = [
+            Segment(energy / size, inks[name], f"{label}, {name}: {energy_text(energy)}")
+            for name, energy in energies
+        ]
+        bars.append(Bar(label, segments, energy_text(sum(energy for _, energy in energies))))
+    return bars_scene(title, bars, width, list(inks.items()))
+
+
+def _cycles_scene(layers: Sequence[Value], width: float) -> Scene:
+    bars = []
+    for layer in layers[:MOST_BARS]:
+        cycles, limited = _cycles(layer), layer["limited_by"].text()
+        if cycles is not None:
+            ink = "work" if limited == ARITHMETIC else "s1"
+            bars.append(Bar(layer["name"].text(), [Segment(cycles, ink, limited)], count_text(cycles)))
+    key = [("limited by the arithmetic", "work"), ("limited by a memory, or a copy", "s1")]
+    return bars_scene("Cycles by Einsum", bars, width, key)
+
+
+def fused_page(document: Value) -> Page:
+    """Return the report of a fused mapping: its tree, and what is in each memory while time passes."""
+    valid = document["valid"].flag()
+    einsums = document["einsums"].entries()
+    parts = [(each["einsum"].text(), _fused_energies(each)) for each in einsums]
+    return Page(
+        f"Fused mapping of {document['workload'].text()}",
+        "VALID" if valid else "INVALID",
+        "The mapping respects every limit." if valid else "The mapping breaks limits of the hardware.",
+        (*cost_facts(document), ("Counting rule", document["counting"].text())),
+        (
+            *violation_sections(document),
+            Section("Tree", lines=list(_tree_lines(document["tree"].entries(), 0))),
+            _room_section(einsums),
+            Section(
+                "Energy by Einsum",
+                figures=[Figure(partial(_stacked_scene, "Energy by Einsum", parts), _first_of(parts))],
+            ),
+            _fused_section(document),
+            notes_section(document),
+            run_section(document),
+        ),
+    )
+
+
+def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
+    """Return the energy of each memory, and of the arithmetic."""
+    memories = einsum["memories"].entries()
+    energies = [(memory["name"].text(), memory["energy_pj"].number()) for memory in memories]
+    return [*energies, (ARITHMETIC, einsum["compute_energy_pj"].number())]
+
+
+def _room_section(einsums: Sequence[Value]) -> Section:
+    rooms = [room for each in einsums for room in each["room"].entries()]
+    limited = [room["memory"].text() for room in rooms if room["usable_words"].raw is not None]
+    return Section(
+        "Room over time",
+        "Each column is an Einsum, as wide as its cycles. The line is the memory's capacity.",
+        [Figure(partial(_room_scene, einsums, memory), memory) for memory in dict.fromkeys(limited)],
+        [Table("Tiles in limited memories", ROOM_HEADINGS, list(_room_rows(einsums)))],
+        is_folded=True,
+    )
+
+
+def _fused_section(document: Value) -> Section:
+    rows: list[Sequence[Cell]] = []
+    for each in document["einsums"].entries():
+        counts = [each[key].count() for key in ("visits", "n_instances", "cycles")]
+        energy = each["energy_pj"].number()
+        figures = [(count_text(count), count) for count in counts]
+        rows.append((each["einsum"].text(), *figures, (energy_text(energy), energy)))
+    stored: list[Sequence[Cell]] = [
+        (each["tensor"].text(), each["memory"].text(), count_text(each["depth"].count()))
+        for each in document["stored"].entries()
+    ]
+    tables = [Table("Einsums", ("Einsum", ">Visits", ">Instances", ">Cycles", ">Energy"), rows)]
+    tables += [Table("Stored on chip", ("Tensor", "Memory", ">Loops above"), stored)] if stored else []
+    return Section("Einsums", "One instance, over all visits.", tables=tables)
+
+
+ROOM_HEADINGS = ("While", "Memory", "Tensor", "Kind", ">Words")
+
+
+def _tree_lines(children: Sequence[Value], depth: int) -> Iterator[str]:
+    for child in children:
+        if child.get("einsum"):
+            held = (
+                f"{tile['dataspace'].text()} held at depth {tile['depth'].count()}"
+                for tile in child["held"].entries()
+            )
+            yield "  ".join(filter(None, (f"{'  ' * depth}{child['einsum'].text()}", ", ".join(held))))
+            continue
+        loops = []
+        for loop in child["loops"].entries():
+            dims = dict.fromkeys(dim.text() for _, dim in loop["dims"].items())
+            loops.append(f"{'/'.join(dims)} in [0:{loop['trips'].count()})")
+        yield f"{'  ' * depth}body {', '.join(loops)}"
+        yield from _tree_lines(child["children"].entries(), depth + 1)
+
+
+def _room_rows(einsums: Sequence[Value]) -> Iterator[Sequence[Cell]]:
+    for einsum, room in ((each, room) for each in einsums for room in each["room"].entries()):
+        if room["usable_words"].raw is None:
+            continue
+        for tile in room["tiles"].entries():
+            words = tile["size_words"].count()
+            names = (
+                einsum["einsum"].text(),
+                room["memory"].text(),
+                tile["tensor"].text(),
+                tile["kind"].text(),
+            )
+            yield (*names, (count_text(words), words))
+
+
+def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
+    """Return what takes room in a memory while each Einsum runs."""
+    inks: dict[str, Ink] = {}
+    spans, limit = [], 0
+    for each in einsums:
+        rooms = [room for room in each["room"].entries() if room["memory"].text() == memory]
+        limit = max([limit, *(room["usable_words"].count() for room in rooms)])
+        tiles = [tile for room in rooms for tile in room["tiles"].entries()]
+        fills = [_tile_segment(tile, inks) for tile in tiles]
+        spans.append(Span(each["einsum"].text(), each["cycles"].count(), fills, each["einsum"].text()))
+    whole = sum(span.duration for span in spans)
+    texts = f"{count_text(int(whole))} cycles", f"{count_text(limit)} words"
+    return timeline_scene(f"Room in {memory}", spans, limit, texts, list(inks.items()), width)
+
+
+def _tile_segment(tile: Value, inks: dict[str, Ink]) -> Segment:
+    tensor, words, kind = tile["tensor"].text(), tile["size_words"].count(), tile["kind"].text()
+    ink = inks.setdefault(tensor, series_ink(len(inks)))
+    return Segment(words, ink, f"{tensor} ({kind}): {count_text(words)} words")
+
+
+def comparison_page(document: Value) -> Page:
+    """Return the report of ``compare``: how close each mapper came to the optimum, and when."""
+    units, objective = document["units"].text(), document["objective"].text()
+    proven = document["proven"].flag()
+    reference = "the proven optimum" if proven else "a bound: the optimum is not proven"
+    ratios = list(_ratio_bars(document))
+    return Page(
+        f"Mappers on {document['case'].text()}",
+        document["status"].text(),
+        f"{objective} {value_text(document['value'], units)}; ratios are to {reference}.",
+        (
+            ("Value", value_text(document["value"], units)),
+            ("Bound", value_text(document["bound"], units)),
+            ("Time to the end of the search", seconds_text(document["seconds"].number())),
+            ("Budget of each mapper", seconds_text(document["budget"]["seconds"].number())),
+            ("Counting rule", document["counting"].text()),
+        ),
+        (
+            *reason_sections(document["reasons"].entries()),
+            Section(
+                "Convergence",
+                "The best value so far of each mapper; the dashed line is the optimum, or its bound.",
+                [Figure(partial(_convergence_scene, document))] if _traces(document) else (),
+            ),
+            Section(
+                "Ratio to the optimum" if proven else "Ratio to the bound",
+                figures=[Figure(partial(bars_scene, "Value over the reference", ratios))] if ratios else (),
+            ),
+            *_mapper_sections(document),
+            notes_section(document),
+            run_section(document),
+        ),
+    )
+
+
+def _ratio_bars(document: Value) -> Iterator[Bar]:
+    for each in document["mappers"].entries():
+        if each["ratio"].raw is not None:
+            ratio = each["ratio"].number()
+            yield Bar(each["name"].text(), [Segment(ratio, "s0", "")], f"{ratio:.4f}")
+
+
+def _mapper_sections(document: Value) -> Iterator[Section]:
+    units, mappers = document["units"].text(), document["mappers"].entries()
+    distances = [distance for distance, _ in document["first_within"].items()]
+    headings = ("Mapper", f">{document['objective'].text()}", ">Ratio", ">Time", ">Evaluations")
+    rows = [
+        _mapper_row("tilewright", document, units, distances),
+        *(_mapper_row(each["name"].text(), each, units, distances) for each in mappers),
+    ]
+    table = Table("Mappers", (*headings, *(f">{distance} %" for distance in distances)), rows)
+    yield Section(
+        "Mappers", "The last columns: when a value first was so close to the reference.", (), [table]
+    )
+    remarks: list[Sequence[Cell]] = [
+        (each["name"].text(), each["remark"].text()) for each in mappers if each["remark"]
+    ]
+    if remarks:
+        yield Section("Remarks", tables=[Table("What mappers say", ("Mapper", "Remark"), remarks)])
+
+
+def _mapper_row(name: str, run: Value, units: str, distances: Sequence[str]) -> Sequence[Cell]:
+    value, ratio = run["value"], run.get("ratio")
+    evaluations = run.get("evaluations")
+    return (
+        name,
+        (value_text(value, units), value.number()) if value.raw is not None else NOTHING,
+        f"{ratio.number():.4f}" if ratio.raw is not None else NOTHING,
+        (seconds_text(run["seconds"].number()), run["seconds"].number()),
+        NOTHING if evaluations.raw is None else (count_text(evaluations.count()), evaluations.count()),
+        *(
+            NOTHING if seconds.raw is None else (seconds_text(seconds.number()), seconds.number())
+            for seconds in (run["first_within"][distance] for distance in distances)
+        ),
+    )
+
+
+def _traces(document: Value) -> list[tuple[str, list[Value], float]]:
+    """Return name, points and end of every run that found something."""
+    runs = [
+        ("tilewright", document),
+        *((each["name"].text(), each) for each in document["mappers"].entries()),
+    ]
+    return [
+        (name, run["trace"].entries(), run["seconds"].number())
+        for name, run in runs
+        if run["trace"].entries()
+    ]
+
+
+LEAST_SECONDS = 1e-4
+"""Where logarithmic time begins."""
+
+
+def _convergence_scene(document: Value, width: float) -> Scene:
+    curves, units = [], document["units"].text()
+    traces = _traces(document)
+    for number, (name, points, seconds) in enumerate(traces):
+        marks = [
+            Mark(
+                max(point["seconds"].number(), LEAST_SECONDS),
+                point["value"].number(),
+                f"{name}: {value_text(point['value'], units)} after {point['seconds'].number():.3g} s",
+            )
+            for point in points
+        ]
+        last = Mark(max(seconds, marks[-1].x), marks[-1].y)
+        curves.append(Curve(name, series_ink(number), [*marks, last], "steps", has_dots=False))
+        curves.append(Curve(name, series_ink(number), marks))
+    if document["bound"].raw is not None and document["bound"].number():
+        ends = [mark.x for curve in curves for mark in curve.marks]
+        bound = document["bound"].number()
+        label = "optimum" if document["proven"].flag() else "bound"
+        line = [Mark(min(ends), bound), Mark(max(ends), bound)]
+        curves.append(Curve(label, "text", line, "line", is_dashed=True, has_dots=False))
+    axes = Axis("seconds", True), Axis(f"{document['objective'].text()} ({units})", True)
+    return curves_scene("Best value against time", curves, *axes, width)
+
+
+def sweep_page(document: Value) -> Page:
+    """Return the report of ``sweep``: energy against cycles of all points, and a table of them."""
+    points = document["points"].entries()
+    attributes = list(dict.fromkeys(name for point in points for name, _ in point["attributes"].items()))
+    headings = (
+        *("Workload", "Architecture", *(f">{name}" for name in attributes), "Status"),
+        *(">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Area (mm2)", ">Proven", "Front"),
+    )
+    workloads = dict.fromkeys(point["workload"].text() for point in points)
+    figures = [
+        Figure(partial(_sweep_scene, points, workload, across), workload)
+        for workload in workloads
+        for across in ("cycles", "area_mm2")
+        if any(_has_figures(point, workload, across) for point in points)
+    ]
+    searches, seconds = document["searches"].count(), seconds_text(document["seconds"].number())
+    failures = [failure for point in points for failure in point["infeasible"].entries()]
+    return Page(
+        f"Sweep over {counted(len(points), 'point')}",
+        document["status"].text(),
+        f"{counted(searches, 'search', 'searches')} in {seconds}.",
+        (),
+        (
+            Section(
+                "Energy against cycles and area",
+                "A ring is a point that another one dominates in energy and cycles; discs are the front.",
+                figures,
+            ),
+            Section(
+                "Points", tables=[Table("Points", headings, [_point_row(p, attributes) for p in points])]
+            ),
+            *_failure_sections(failures),
+            notes_section(document, "remarks", "notes"),
+            run_section(document),
+        ),
+    )
+
+
+def _failure_sections(failures: Sequence[Value]) -> Iterator[Section]:
+    rows: list[Sequence[Cell]] = [
+        (", ".join(failure["einsums"].texts()), reason["text"].text(), ", ".join(reason["sources"].texts()))
+        for failure in failures
+        for reason in failure["reasons"].entries()
+    ]
+    if rows:
+        yield Section(
+            "Why points have no mapping", tables=[Table("Conflicts", ("Einsums", "Conflict", "At"), rows)]
+        )
+
+
+def _point_row(point: Value, attributes: Sequence[str]) -> Sequence[Cell]:
+    values = dict(point["attributes"].items())
+    figures = [_optional(point[key]) for key in ("energy_pj", "cycles", "edp_pj_cycles", "area_mm2")]
+    writers: tuple[Callable[[float], str], ...] = (energy_text, _whole, significant, significant)
+    return (
+        point["workload"].text(),
+        point["architecture"].text(),
+        *(values[name].text() if name in values else NOTHING for name in attributes),
+        point["status"].text(),
+        *(
+            NOTHING if number is None else (write(number), number)
+            for number, write in zip(figures, writers, strict=True)
+        ),
+        f"{point['proven'].count()}/{point['einsums'].count()}",
+        "*" if point["front"].flag() else "",
+    )
+
+
+def _whole(number: float) -> str:
+    return count_text(int(number))
+
+
+def _optional(value: Value) -> float | None:
+    return None if value.raw is None else value.number()
+
+
+def _has_figures(point: Value, workload: str, across: str) -> bool:
+    figures = point["energy_pj"].raw, point[across].raw
+    return point["workload"].text() == workload and None not in figures and bool(point[across].number())
+
+
+def _sweep_scene(points: Sequence[Value], workload: str, across: str, width: float) -> Scene:
+    shown = [point for point in points if _has_figures(point, workload, across)]
+    size, unit = energy_unit(min(point["energy_pj"].number() for point in shown))
+    groups: dict[str, list[Mark]] = {}
+    for point in shown:
+        settings = [(name, value.text()) for name, value in point["attributes"].items()]
+        others = (f"{name} {value}" for name, value in settings[:-1])
+        line = ", ".join((point["architecture"].text(), *others))
+        label = settings[-1][1] if settings else ""
+        figures = (
+            f"{energy_text(point['energy_pj'].number())}, {significant(point[across].number())} {across}"
+        )
+        note = f"{line} {label}: {figures}"
+        is_dominated = not point["front"].flag()
+        mark = Mark(point[across].number(), point["energy_pj"].number() / size, note, is_dominated)
+        groups.setdefault(line, []).append(
+            Mark(mark.x, mark.y, note, is_dominated, label if len(shown) <= MOST_LABELS else "")
+        )
+    curves = [
+        Curve(name, series_ink(number), marks, "line") for number, (name, marks) in enumerate(groups.items())
+    ]
+    what = {"cycles": "cycles", "area_mm2": "area (mm2)"}[across]
+    return curves_scene(
+        f"Energy against {what}", curves, Axis(what, True), Axis(f"energy ({unit})", True), width
+    )
+
+
+def assignment_page(document: Value) -> Page:
+    """Return the report of ``assign``: the method of each layer, and what it costs."""
+    unit, status = document["unit"].text(), document["status"].text()
+    layers = document["layers"].entries()
+    verdict = f"Total {_cost(document['total'], unit)}, bound {_cost(document['bound'], unit)}."
+    if status == "INFEASIBLE":
+        verdict = "No assignment is allowed. This is proven."
+    costs, policies = list(map(_layer_bar, layers[:MOST_BARS])), list(_policy_bars(document))
+    key: list[tuple[str, Ink]] = [("execution", "s0"), ("transition", "s1")]
+    facts = [(name.capitalize(), _cost(document[name], unit)) for name in ASSIGNED_FIGURES]
+    facts += [
+        ("Solved by", document["method_used"].text()),
+        ("Time", seconds_text(document["seconds"].number())),
+    ]
+    drawn = Figure(lambda width: bars_scene("Costs by layer", costs, width, key), _first_of(layers))
+    return Page(
+        f"Assignment of {document['network'].text() or 'a network'}",
+        status,
+        verdict,
+        facts,
+        (
+            *reason_sections(document["reasons"].entries()),
+            Section("Costs by layer", f"In {unit}.", [drawn]) if costs else Section(""),
+            Section(
+                "Against naive rules",
+                figures=[Figure(partial(bars_scene, "Totals of naive rules", policies))] if policies else (),
+            ),
+            _assigned_section(layers, unit),
+            notes_section(document),
+            run_section(document),
+        ),
+    )
+
+
+ASSIGNED_FIGURES = ("total", "bound", "execution", "transition", "margin")
+
+
+def _layer_bar(layer: Value) -> Bar:
+    execution, transition = layer["execution"].number(), layer["transition"].number()
+    segments = [Segment(execution, "s0", "execution"), Segment(transition, "s1", "transition")]
+    return Bar(f"{layer['name'].text()}: {layer['method'].text()}", segments, _costs(execution + transition))
+
+
+def _policy_bars(document: Value) -> Iterator[Bar]:
+    """Yield the totals of naive rules, after that of the assignment."""
+    policies = [each for each in document["policies"].entries() if each["total"].raw is not None]
+    if policies and document["total"].raw is not None:
+        total = document["total"].number()
+        yield Bar("this assignment", [Segment(total, "s2", "")], _costs(total))
+    for each in policies:
+        total = each["total"].number()
+        yield Bar(each["name"].text(), [Segment(total, "s0", "")], _costs(total))
+
+
+def _assigned_section(layers: Sequence[Value], unit: str) -> Section:
+    rows: list[Sequence[Cell]] = []
+    for layer in layers:
+        other, figures = layer["alternative"], [layer[key].number() for key in ("execution", "transition")]
+        second = other["method"].text() if other else layer["runner_up"].text() or NOTHING
+        margin = _costs(other["margin"].number()) if other else NOTHING
+        costs = [(_costs(figure), figure) for figure in figures]
+        rows.append((layer["name"].text(), layer["method"].text(), *costs, second, margin))
+    headings = ("Layer", "Method", f">Execution ({unit})", f">Transition ({unit})", "Runner-up", ">Margin")
+    return Section("Layers", tables=[Table("Layers", headings, rows)] if rows else ())
+
+
+def _cost(value: Value, unit: str) -> str:
+    return NOTHING if value.raw is None else f"{_costs(value.number())} {unit}"
+
+
+def _costs(number: float) -> str:
+    return cost_text(Fraction(number))
+
+
+PAGES: Mapping[str, Callable[[Value], Page]] = {
+    "map": mapping_page,
+    "evaluate": mapping_page,
+    "evaluate-sparse": sparse_page,
+    "evaluate-fused": fused_page,
+    "pareto": front_page,
+    "explain": explanation_page,
+    "network": network_page,
+    "sweep": sweep_page,
+    "compare": comparison_page,
+    "assign": assignment_page,
+}

@@ -1,0 +1,250 @@
+"""Reports as HTML pages: their structure, that figures are those of the JSON, and that names stay text."""
+
+import base64
+import hashlib
+import json
+import re
+from contextlib import suppress
+from functools import reduce
+from html.parser import HTMLParser
+from operator import getitem
+from random import Random
+
+import pytest
+
+from solver.comparison import Comparison, Outcome, Point
+from solver.explain import constraint_costs
+from solver.heuristics.interface import Budget
+from solver.pareto import pareto_front
+from solver.report.comparison import comparison_document
+from solver.report.document import evaluation_document, headed, result_document
+from solver.report.figures import count_text, energy_text
+from solver.report.front import front_document
+from solver.report.pages import PAGES, report_fragment, report_html
+from solver.report.reading import DocumentError, Value, as_value, read_document
+from solver.report.reasons import explanation_document
+from solver.result import Options
+from solver.search import map_einsum
+from tests.solver.examples import (
+    EVALUATION,
+    FEASIBLE,
+    INFEASIBLE,
+    MAPPING,
+    MAPSPACE,
+    OPTIMAL,
+    UNKNOWN,
+    unaided,
+)
+from tests.solver.golden import assert_golden
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \x1b[2J \u202e ' + "n" * 200
+VOID = {"meta", "input", "br"}
+
+
+class Outline(HTMLParser):
+    """Headings, captions and titles of figures of a page; fails on tags that do not close."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.lines, self.open, self.tags, self.texts = [], [], set(), []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+        shown = {"h1": "# ", "h2": "## ", "caption": "  table: ", "th": "    ", "dt": "- "}
+        if self.open and self.open[-1] in shown and data.strip():
+            self.lines.append(shown[self.open[-1]] + data.strip())
+        if self.open[-2:] == ["svg", "title"] and "narrow" not in data:
+            self.lines.append(f"  figure: {data}")
+
+
+def outline(document):
+    return Outline(report_html(as_value(headed(document))))
+
+
+def comparison():
+    outcome = Outcome(
+        "greedy", 1.5, 80, 60, (Point(0.1, OPTIMAL.value * 2, 7), Point(0.9, OPTIMAL.value, 80))
+    )
+    trace = (Point(0.2, OPTIMAL.value),)
+    return Comparison("case", MAPSPACE, OPTIMAL, trace, (outcome,), Budget(2.0), 0)
+
+
+DOCUMENTS = {
+    "optimal": lambda: result_document(MAPSPACE, OPTIMAL, None, "VALID: no mapping is below"),
+    "feasible": lambda: result_document(MAPSPACE, FEASIBLE),
+    "infeasible": lambda: result_document(MAPSPACE, INFEASIBLE),
+    "unknown": lambda: result_document(MAPSPACE, UNKNOWN),
+    "evaluation": lambda: evaluation_document(MAPSPACE, MAPPING, EVALUATION),
+    "comparison": lambda: comparison_document(comparison()),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_structure_of_a_page(name):
+    document = {**DOCUMENTS[name](), "run": {"command": "python -m solver", "inputs": []}}
+    assert_golden(f"page_{name}.txt", "\n".join(outline(document).lines) + "\n")
+
+
+def test_the_page_of_a_front_and_of_costs():
+    front = pareto_front(MAPSPACE)
+    lines = outline(front_document(MAPSPACE, front)).lines
+    assert "  figure: Energy against cycles" in lines and "  table: Points" in lines
+    costs = constraint_costs(MAPSPACE, Options(objectives=("energy",)), unaided)
+    lines = outline(explanation_document(MAPSPACE, (), costs)).lines
+    assert lines[0] == "# Constraints of conv1d" and "## What each constraint costs" in lines
+
+
+def test_figures_are_those_of_the_json():
+    document = result_document(MAPSPACE, OPTIMAL)
+    texts = outline(document).texts
+    for level in document["levels"]:
+        for space in level["dataspaces"].values():
+            assert energy_text(space["energy_pj"]) in texts
+            for key in ("tile_words", "reads", "fills", "updates"):
+                assert count_text(space[key]) in texts
+        for slack in level["slack"].values():
+            assert count_text(slack["limit"]) in texts
+    assert energy_text(document["energy_pj"]) in texts
+    assert count_text(document["cycles"]) in texts
+
+
+def renamed(thing):
+    """A document whose every text is hostile, but for those that say what it is."""
+    if isinstance(thing, dict):
+        return {key: value if key in KEPT else renamed(value) for key, value in thing.items()}
+    if isinstance(thing, list | tuple):
+        return list(map(renamed, thing))
+    return HOSTILE if isinstance(thing, str) else thing
+
+
+KEPT = {"kind", "type", "factors", "units", "units_per_pj", "mapping", "levels", "nodes", "einsum", "status"}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_names_stay_text(name):
+    page = outline(renamed(json.loads(json.dumps(DOCUMENTS[name]()))))
+    assert "img" not in page.tags
+    text = "".join(page.texts)
+    assert "<script>alert(1)</script>" in text and "{{ 7 * 7 }}" in text
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_a_page_needs_nothing_else_and_allows_no_other_script():
+    text = report_html(as_value(headed(result_document(MAPSPACE, OPTIMAL))))
+    assert not re.search(r"""(src|href)\s*=|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", text)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
+    assert len(text) < 1_000_000
+
+
+def test_pages_are_the_same_every_time_and_fragments_have_no_script():
+    value = as_value(headed(result_document(MAPSPACE, OPTIMAL)))
+    assert report_html(value) == report_html(value)
+    assert "<script" not in report_fragment(value)
+
+
+def test_ids_are_unique():
+    text = report_html(as_value(headed(result_document(MAPSPACE, OPTIMAL))))
+    ids = re.findall(r'\bid="([^"]*)"', text)
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("factor", [0, 1e-30, 1e30])
+def test_figures_of_any_size_are_shown(factor):
+    document = json.loads(json.dumps(result_document(MAPSPACE, OPTIMAL)))
+    for key in ("energy_pj", "compute_energy_pj", "value", "bound"):
+        document[key] *= factor
+    for level in document["levels"]:
+        level["energy_pj"] *= factor
+        for space in level["dataspaces"].values():
+            space["energy_pj"] *= factor
+    assert "nan" not in report_html(as_value(headed(document)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[]", "a JSON object is expected"),
+        (b"{", "no JSON that can be read"),
+        (b'{"kind": NaN}', "NaN is no number"),
+        (b'{"kind": "tile"}', "there is no report of 'tile'"),
+        (b"{}", "the key 'kind' is missing"),
+        (b'{"kind": "network", "layers": 5}', "layers: a list is expected"),
+        (b"[" * 100_000, "no JSON that can be read"),
+    ],
+)
+def test_what_is_no_result_is_refused(content, message, tmp_path):
+    path = tmp_path / "result.json"
+    path.write_bytes(content)
+    with pytest.raises(DocumentError, match=message):
+        report_html(read_document(path))
+
+
+def places(thing, place=()):
+    """All places in a document but its own."""
+    entries = (
+        thing.items() if isinstance(thing, dict) else enumerate(thing if isinstance(thing, list) else ())
+    )
+    for key, value in entries:
+        yield (*place, key)
+        yield from places(value, (*place, key))
+
+
+STRANGE = (None, 0, -1, 1e308, 10**299, "", [], {}, "x", True, [None], 1e-320, "P=3,9")
+
+
+@pytest.mark.parametrize("name", ["optimal", "comparison", "infeasible"])
+def test_a_damaged_document_is_shown_or_refused(name):
+    random, text = Random(7), json.dumps(headed(DOCUMENTS[name]()))
+    every = list(places(json.loads(text)))
+    for _ in range(80):
+        document = json.loads(text)
+        for place in random.sample(every, 2):
+            with suppress(KeyError, IndexError, TypeError):  # the first may have taken the second away
+                inner = reduce(getitem, place[:-1], document)
+                inner[place[-1]] = random.choice(STRANGE)
+        with suppress(DocumentError):
+            report_html(Value(document))
+
+
+def test_bars_that_are_left_out_are_said():
+    layer = {
+        **{"shape": {}, "n_instances": 1, "origin": "copy", "same_as": None, "status": "OPTIMAL"},
+        **{"energy_pj": 2.0, "cycles": 3, "limited_by": None, "result": None, "transfer": None},
+    }
+    layers = [{"name": f"layer{number}", **layer} for number in range(100)]
+    head = {
+        "kind": "network",
+        "network": "n",
+        "status": "OPTIMAL",
+        "proven": 100,
+        "einsums": 100,
+        "seconds": 1,
+    }
+    figures = {"energy_pj": 200.0, "cycles": 300, "edp_pj_cycles": 60000.0, "notes": []}
+    text = report_html(Value({**head, **figures, "layers": layers}))
+    assert text.count("The first 60 of 100; the table below has all of them.") == 2
+    assert text.count("layer99<") == 1
+
+
+def test_every_kind_of_document_has_a_page():
+    for kind in PAGES:
+        with pytest.raises(DocumentError, match="is missing"):
+            report_html(Value({"kind": kind}))
+
+
+def test_a_mapping_that_was_just_found_has_a_page():
+    result = map_einsum(MAPSPACE, Options(objectives=("latency", "energy")))
+    assert "latency, then energy" in "".join(outline(result_document(MAPSPACE, result)).texts)

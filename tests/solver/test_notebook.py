@@ -1,0 +1,101 @@
+"""One import for notebooks: specs in any form, and results that show themselves."""
+
+import json
+import runpy
+
+import pytest
+
+from model.cascade import Network
+from model.text.source import SpecError
+from solver import Options, Status, load, map_einsum, map_network
+from tests.conftest import REPOSITORY
+from tests.mapspaces import matmul
+from tests.solver.examples import ARCHITECTURE
+
+GEMM = "Z[m,n] = A[m,k] * B[k,n]"
+
+
+def test_an_einsum_as_text():
+    mapspace = load(GEMM, m=6, n=4, k=8, arch="eyeriss_like")
+    assert {dim: bound for dim, bound in mapspace.problem.bound.items() if bound > 1} == {
+        "m": 6,
+        "n": 4,
+        "k": 8,
+    }
+    assert [space.name for space in mapspace.problem.dataspaces] == ["A", "B", "Z"]
+    kept = {
+        level.name: rule.keep for level, rule in zip(mapspace.architecture.levels, mapspace.keep, strict=True)
+    }
+    assert kept["weight_spad"] == {"B"} and kept["input_spad"] == {"A"} and kept["psum_spad"] == {"Z"}
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds", "message"),
+    [
+        (GEMM, {"m": 6, "n": 4}, "the size of `k` is not given"),
+        (GEMM, {"m": 6, "n": 4, "k": 2, "q": 3}, "the Einsum has no index `q`"),
+        (GEMM, {"m": 6, "n": 4, "k": 0}, "must be a whole number from 1, but is 0"),
+        (GEMM, {"m": 6, "n": 4, "k": 2.5}, "but is 2.5"),
+        ("specs/problems/gemm.yaml", {"m": 4}, "no Einsum is given as text"),
+        ("Z[m] = A[m] * {{ 7 }}", {}, "there is no file"),
+        ("Z[m,n] = A[m,k] * B[k,n", {"m": 2, "n": 2, "k": 2}, "`Z`"),
+    ],
+)
+def test_wrong_einsums_are_refused(text, bounds, message):
+    with pytest.raises(SpecError, match=message):
+        load(text, **bounds, arch="eyeriss_like")
+
+
+def test_an_architecture_that_does_not_ship():
+    with pytest.raises(SpecError, match="known are eyeriss_like"):
+        load(GEMM, m=1, n=1, k=1, arch="eyeris_like")
+
+
+def test_paths_dictionaries_and_classes(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    layer = load("specs/layers/resnet18/21_fc.yaml", arch="eyeriss_like")
+    assert layer.architecture.name == "eyeriss_like"
+    with pytest.raises(SpecError, match="unknown top-level key `zzqx`"):
+        load({"zzqx": 1}, arch="eyeriss_like")
+    free = load(matmul(2, 3, 4), arch=ARCHITECTURE)
+    assert free.keep[0].keep == {"A", "B", "Z"} and free.keep[1].keep == frozenset()
+    for arch in (None, "eyeriss_like"):
+        with pytest.raises(SpecError, match="needs an `Architecture`"):
+            load(matmul(2, 3, 4), arch=arch)
+    assert isinstance(load("specs/workloads/three_matmuls.yaml", arch="simba_like"), Network)
+    one = load("specs/workloads/three_matmuls.yaml", arch="simba_like", einsum="Matmul2")
+    assert [space.name for space in one.problem.dataspaces] == ["T1", "W1", "T2"]
+
+
+def test_a_result_shows_itself(tmp_path):
+    result = map_einsum(load(matmul(2, 6, 4), arch=ARCHITECTURE), Options(objectives=("energy",)))
+    assert result.status is Status.OPTIMAL
+    fragment = result._repr_html_()
+    assert fragment.startswith('<div class="tilewright">') and "<script" not in fragment
+    result.report(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert json.loads(json.dumps(result.document()))["energy_pj"] == result.evaluation.energy_pj
+
+
+def test_results_as_frames():
+    pytest.importorskip("pandas")
+    result = map_einsum(load(matmul(2, 6, 4), arch=ARCHITECTURE))
+    frame = result.to_frame()
+    level = result.evaluation.level("DRAM")
+    (reads,) = frame[(frame.level == "DRAM") & (frame.dataspace == "A")].reads
+    assert reads == level.dataspace("A").reads
+    network = map_network(load("specs/workloads/three_matmuls.yaml", arch="simba_like"))
+    assert list(network.to_frame().cycles) == [layer.cycles for layer in network.layers]
+    assert "Matmul1" in network._repr_html_()
+
+
+def test_frames_need_pandas(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        map_einsum(load(matmul(1, 1, 1), arch=ARCHITECTURE)).to_frame()
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_run(path, working_directory, capsys):
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out
