@@ -13,12 +13,14 @@ Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 LARGEST_CODE = 1 << 62
+BETWEEN_PAUSES = 4096
 
 
 def holds_in_rows(
     rule: Rule,
     columns: Sequence[Integers],
     meaning: Callable[[Quantity, int], Value],
+    pause: Callable[[], None] = lambda: None,
 ) -> Booleans:
     """Decide a rule exactly for many mappings: once for each combination of the numbers that matter.
 
@@ -31,6 +33,8 @@ def holds_in_rows(
         dimension and the same length.
     meaning
         Value of a quantity that such a number stands for.
+    pause
+        Called after every `BETWEEN_PAUSES` combinations; it may raise an exception to end this.
 
     Returns
     -------
@@ -40,6 +44,8 @@ def holds_in_rows(
     codes, firsts = _combinations(columns)
     verdicts = np.empty(len(firsts), dtype=np.bool_)
     for number, row in enumerate(firsts.tolist()):
+        if number % BETWEEN_PAUSES == BETWEEN_PAUSES - 1:
+            pause()
         facts = {
             asked: meaning(asked, int(column[row]))
             for asked, column in zip(rule.quantities, columns, strict=True)

@@ -48,7 +48,8 @@ class SearchSpace:
     Levels are storage levels, outermost first. Stage l is what lies between the tile of level l and
     the tile of level l + 1 (or the compute): the temporal loops of level l, then the fanouts below.
     Dimensions of bound 1 are left out. Those in `coarse` have the tiles that their own steps make up. Where
-    there may be very many keep masks or spatial choices, `stop` is asked, and `Stopped` is raised.
+    there may be very many keep masks or spatial choices, or rules on many tiles, `stop` is asked, and
+    `Stopped` is raised.
     """
 
     mapspace: Mapspace
@@ -224,7 +225,9 @@ class SearchSpace:
             within &= self._words(level, kept) >= least
         tiles = np.flatnonzero(within)
         rules = self.mapspace.rules_on(Locality("tile", self.levels[level].name))
-        return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles))] if rules else tiles
+        if not rules:
+            return tiles
+        return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles), self.stop)]
 
     def _tile_rules(
         self, rules: Sequence[Rule], level: int, kept: frozenset[int], tiles: IntArray

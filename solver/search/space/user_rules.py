@@ -12,6 +12,7 @@ from model.rules.columns import holds_in_rows
 from model.rules.language import Locality, Quantity, Rule, Value
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.spatial import Factors
+from solver.search.stopping import Stop, Stopped, never
 
 
 def factors_allowed(mapspace: Mapspace, fanout: Fanout, active: Sequence[str]) -> Callable[[Factors], bool]:
@@ -66,12 +67,17 @@ class TileRules:
         self._words, self._extents = words, extents
         self._capacities = {own.name: own.usable_words for own in levels}
 
-    def allow(self, tiles: int) -> BoolArray:
-        """Which of so many tiles all rules allow, shape (tiles,)."""
+    def allow(self, tiles: int, stop: Stop = never) -> BoolArray:
+        """Which of so many tiles all rules allow, shape (tiles,); `Stopped` once `stop` answers True."""
+
+        def pause() -> None:
+            if stop():
+                raise Stopped
+
         allowed = np.ones(tiles, dtype=np.bool_)
         for rule in self._rules if tiles else ():
             columns = [np.broadcast_to(self._column(asked), tiles) for asked in rule.quantities]
-            allowed &= holds_in_rows(rule, columns, self._meaning)
+            allowed &= holds_in_rows(rule, columns, self._meaning, pause)
         return allowed
 
     def _column(self, asked: Quantity) -> IntArray:
