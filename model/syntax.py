@@ -53,7 +53,7 @@ def syntax_tree(text: str) -> ast.expr:
             return ast.parse(text, mode="eval").body
     except SyntaxError as error:
         message = f"`{shortened(text)}` is not an expression: {error.msg}"
-        start = None if error.offset is None else error.offset - 1
+        start = None if error.offset is None else max(0, error.offset - 1)
         end = None if error.end_offset is None else error.end_offset - 1
         raise ExpressionError(message, start, end, is_syntax=True) from None
     except ValueError as error:

@@ -245,7 +245,7 @@ def _rules(
     nodes = tuple(map(node_of, assembly.levels))
     rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
     if options.refuse_unsearchable:
-        check_searched(rules, written)
+        check_searched(rules, written, context.factors)
     return rules
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from model.architecture import Architecture
+from model.extents import PERFECT, Factors
 from model.formats.timeloop.constraints import RULES, TILE
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import section_of
@@ -118,8 +119,11 @@ def _numbers(names: Names) -> Mapping[str, Fraction]:
     return {name: Fraction(value) for name, value in numbers.items() if value.is_finite()}
 
 
-def check_searched(rules: Iterable[Rule], written: Iterable[WrittenRule]) -> None:
-    """Raise a SpecError for a rule that searches do not know."""
+def check_searched(rules: Iterable[Rule], written: Sequence[WrittenRule], factors: Factors) -> None:
+    """Raise a SpecError for a rule that searches do not know, or that they know for other factors."""
+    if factors != PERFECT:
+        hint = "`--factors perfect` searches under rules; `evaluate` checks a given mapping"
+        raise SpecError("rules are not searched together with remainders", written[0].text.span, hint=hint)
     for rule, (text, _, _) in zip(rules, written, strict=True):
         if any(part.locality is None for part in rule.parts):
             hint = f"{NOT_LOCAL}; `evaluate` checks other rules of a given mapping"

@@ -1,6 +1,8 @@
 """Texts of rules: what is a condition, and where one that is none is wrong."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from model.architecture import Fanout, StorageLevel
 from model.rules import Locality, Scope, parse_rule
@@ -94,6 +96,28 @@ def test_what_is_no_condition_is_refused_with_its_place(place, text, message, ma
     if mark is not None:
         assert text[error.start : error.end] == mark
     assert hint is None or hint in (error.hint or "")
+
+
+TOKEN_TEXT = """
+( ) [ ] , + - * / // % ** == = != < <= > >= and or not in if else lambda : . # \\ ' é
+K M A PE buffer lanes tile words share keeps capacity innermost instances energy cycles
+0 1 2.5 1e9 1e999 0x10 3j 2.5mJ mJ J 1_0 True None f'{K}' \0
+"""
+TOKENS = tuple(TOKEN_TEXT.split())
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from(TOKENS), max_size=14), st.sampled_from(sorted(AT)), st.sampled_from(("", " "))
+)
+def test_any_text_is_a_rule_or_ends_in_an_error_with_a_place(tokens, place, between):
+    text = between.join(tokens)
+    try:
+        rule = parse_rule(text, AT[place])
+    except ExpressionError as error:
+        assert error.start is None or 0 <= error.start <= len(text)
+        return
+    assert parse_rule(str(rule.condition), WHOLE) == rule
 
 
 def test_a_unit_is_no_dimension_of_its_name():

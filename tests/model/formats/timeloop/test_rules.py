@@ -72,7 +72,10 @@ def test_a_mapping_is_judged():
 def test_searches_refuse_rules_across_levels_at_their_place():
     error = failure(spec(MAPSPACE, arch=architecture()))
     assert (marked(error), error.message) == ('"energy <= 1 mJ"', "this rule is not searched yet")
-    assert load(spec('mapspace: {rules: ["tile(buffer, C) <= 2"]}\n')).mapspace.rules
+    local = 'mapspace: {template: ruby, rules: ["tile(buffer, C) <= 2"]}\n'
+    assert load(spec(local.replace("ruby", "uber"))).mapspace.rules
+    assert load(spec(local), remainders=True, refuse_unsearchable=False).mapspace.rules
+    assert "together with remainders" in failure(spec(local), remainders=True).message
 
 
 @pytest.mark.parametrize(
