@@ -17,7 +17,10 @@ from model.sparsity import Sparsity
 
 Relation = Literal["=", "<=", ">="]
 
-NOT_LOCAL = "a rule must be about the tile at one level, or about the factors of one fanout"
+NOT_SIMPLE = (
+    "a rule must be about the tile at one level or the factors of one fanout, "
+    "or limit energy or cycles from above"
+)
 """What searches ask of rules."""
 
 Counting = Literal["exact", "timeloop", "accelforge"]
@@ -166,8 +169,8 @@ class Mapspace:
     sparsity
         Densities, formats, and what is gated or skipped; None for dense data. Searches do not know it.
     rules
-        Conditions of the user's own, all of which hold (docs/constraints.md). Searches know those about one
-        tile or one fanout: see `check_searchable`.
+        Conditions of the user's own, all of which hold (docs/constraints.md). Searches know simple ones only:
+        see `Rule.is_simple`.
     """
 
     problem: Problem
@@ -207,15 +210,20 @@ class Mapspace:
         """Return the extents that tiles of a dimension may have."""
         return Extents(self.problem.bound[dim], self.factors)
 
-    def check_searchable(self) -> None:
+    def check_searchable(self, simple_rules: bool = False) -> None:
         """Check that searches know all of it; what they do not know, only the cost model prices.
+
+        Parameters
+        ----------
+        simple_rules
+            Whether the search knows simple rules of the user's own (`Rule.is_simple`).
 
         Raises
         ------
         ValueError
             If words are counted by another rule than `COUNTINGS`, a level has a `Port`, a memory has several
-            places, factors may leave remainders, data are sparse, or a rule is about more than one tile or
-            one fanout.
+            places, factors may leave remainders, data are sparse, or there are rules that the search does not
+            know.
         """
         if self.counting not in COUNTINGS:
             raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
@@ -229,20 +237,16 @@ class Mapspace:
             raise ValueError("mappings with remainders are not searched")
         if self.sparsity is not None:
             raise ValueError("mappings of sparse data are not searched")
-        self._check_rules()
+        self._check_rules(simple_rules)
 
-    def _check_rules(self) -> None:
+    def _check_rules(self, simple_rules: bool) -> None:
+        if self.rules and not simple_rules:
+            raise ValueError("this search does not know rules of your own")
         if self.rules and self.factors != PERFECT:
             raise ValueError("mappings with remainders are not searched under rules of your own")
-        wide = self.unsearched_rule
-        if wide is not None:
-            raise ValueError(f"the rule `{wide}` is not searched: {NOT_LOCAL}")
-
-    @property
-    def unsearched_rule(self) -> Rule | None:
-        """The first rule that searches do not know: one that is not about one tile or one fanout alone."""
-        wide = (rule for rule in self.rules if any(part.locality is None for part in rule.parts))
-        return next(wide, None)
+        for rule in self.rules:
+            if not rule.is_simple:
+                raise ValueError(f"the rule `{rule}` is not searched: {NOT_SIMPLE}")
 
     def rules_on(self, locality: Locality) -> tuple[Rule, ...]:
         """Return the parts of rules that are about one tile or one fanout alone."""

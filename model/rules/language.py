@@ -118,6 +118,9 @@ _UNARY: dict[OperatorName, Callable[..., Value]] = {
 }
 
 
+_MIRRORED: dict[OperatorName, OperatorName] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
 def value_of(expression: Expression, facts: Facts) -> Value:
     """Return the exact value of an expression; operands of ``and`` and ``or`` only as far as they matter.
 
@@ -152,6 +155,29 @@ class Locality(NamedTuple):
 
     kind: Literal["tile", "spatial"]
     node: str
+
+
+class CostLimit(NamedTuple):
+    """The most that a rule lets mappings cost.
+
+    Parameters
+    ----------
+    quantity
+        ``energy`` or ``cycles``.
+    most
+        In pJ, or cycles.
+    strict
+        Whether mappings have to stay below.
+    """
+
+    quantity: Literal["energy", "cycles"]
+    most: Number
+    strict: bool
+
+    def in_units(self, units_per_pj: int) -> int:
+        """Return the largest number of energy units, or of cycles, that is allowed; below 0 if none is."""
+        most = Fraction(self.most) * (units_per_pj if self.quantity == "energy" else 1)
+        return math.ceil(most) - 1 if self.strict else math.floor(most)
 
 
 @dataclass(frozen=True)
@@ -203,6 +229,26 @@ class Rule:
             return Locality("tile", node)
         return Locality("spatial", node) if all(q.kind in OF_FANOUTS for q in asked) else None
 
+    @cached_property
+    def cost_limit(self) -> CostLimit | None:
+        """The limit on energy or cycles that the rule is, such as ``cycles <= 1e6``; None if it is none."""
+        if not isinstance(self.condition, Operation) or self.condition.name not in _MIRRORED:
+            return None
+        name, (left, right) = self.condition.name, self.condition.operands
+        if isinstance(right, Quantity):
+            left, right, name = right, left, _MIRRORED[name]
+        if name not in ("<", "<=") or not isinstance(left, Quantity) or any(_quantities(right)):
+            return None
+        most = _constant(right)
+        if isinstance(most, str) or most is None or left.kind not in ("energy", "cycles"):
+            return None
+        return CostLimit("energy" if left.kind == "energy" else "cycles", most, name == "<")
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether each part of the rule is about one tile or one fanout, or limits energy or cycles."""
+        return all(part.locality is not None or part.cost_limit is not None for part in self.parts)
+
     def renamed(self, dims: Mapping[str, str], dataspaces: Mapping[str, str]) -> Rule:
         """Return the rule about dimensions and dataspaces of other names, without its text and places."""
 
@@ -243,6 +289,15 @@ def _quantities(expression: Expression) -> Iterator[Quantity]:
     elif isinstance(expression, Operation):
         for operand in expression.operands:
             yield from _quantities(operand)
+
+
+def _constant(expression: Expression) -> Value | None:
+    """Return the value of an expression without quantities, None where it divides by zero."""
+    nothing: dict[Quantity, Value] = {}
+    try:
+        return value_of(expression, nothing.__getitem__)
+    except ZeroDivisionError:
+        return None
 
 
 def _replaced(expression: Expression, new: Callable[[Quantity | Constant], Expression]) -> Expression:

@@ -209,6 +209,10 @@ class _Parser:
                 self._begins(unit) in self._units
             ):
                 return self._with_unit(number, unit.id)
+            case ast.BinOp(left=ast.BinOp(right=ast.Constant()) as product, right=ast.Name() as unit) if (
+                self._begins(unit) in self._units
+            ):
+                return self._expression(_regrouped(product, unit), depth)
             case ast.BinOp(op=symbol) if type(symbol) in _ARITHMETIC:
                 return self._arithmetic(node, _ARITHMETIC[type(symbol)], depth + 1)
             case ast.Constant(value=bool()) | ast.Constant(value=complex()):
@@ -356,6 +360,14 @@ class _Parser:
                 hint = did_you_mean(name, known) or f"known are {listing(known)}"
                 raise self._error(f"there is no {kind} `{name}`", node, hint)
         raise self._error(f"the name of a {kind} belongs here", node)
+
+
+def _regrouped(product: ast.BinOp, unit: ast.Name) -> ast.BinOp:
+    """Return ``(A * 2) UNIT``, as the tree of ``A * 2 UNIT`` has it, as ``A * (2 UNIT)``."""
+    energy = ast.copy_location(ast.BinOp(product.right, ast.Mult(), unit), product.right)
+    whole = ast.copy_location(ast.BinOp(product.left, product.op, energy), product)
+    energy.end_col_offset = whole.end_col_offset = unit.end_col_offset
+    return whole
 
 
 def _plain(number: Fraction) -> Number:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -143,7 +143,7 @@ class SharedSearch:
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
     ) -> None:
-        mapspace.check_searchable()
+        mapspace.check_searchable(simple_rules=True)
         _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._clock = _Clock(options, on_progress, should_stop)
@@ -195,7 +195,7 @@ class SharedSearch:
         if not objectives:
             raise ValueError("there is nothing to minimise: at least one objective must be named")
         best = known
-        limits = caps.limits
+        limits = (*caps.limits, *_limits(self.mapspace))
         bounds: list[int | None] = []
         evidence: list[Evidence] = []
         for objective in objectives:
@@ -269,6 +269,15 @@ class SharedSearch:
     def _quantum(self) -> int:
         """Energy units per step of the integer tables, to begin with."""
         return _quantum(self._survey)
+
+
+def _limits(mapspace: Mapspace) -> Iterator[tuple[str, int]]:
+    """Yield the most that rules of the user's own let mappings cost, as limits of a `Goal`."""
+    units = mapspace.architecture.units_per_pj
+    for found in (part.cost_limit for rule in mapspace.rules for part in rule.parts):
+        if found is not None:
+            name = "energy" if found.quantity == "energy" else "latency"
+            yield name, min(UNLIMITED, found.in_units(units))
 
 
 def _check_size(problem: Problem) -> None:

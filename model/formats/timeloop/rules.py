@@ -13,7 +13,7 @@ from model.formats.timeloop.constraints import RULES, TILE
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import section_of
 from model.formats.timeloop.tree import Leaf
-from model.mapspace import NOT_LOCAL
+from model.mapspace import NOT_SIMPLE
 from model.rules import Rule, Scope, parse_rule
 from model.rules.parser import Place
 from model.syntax import ExpressionError
@@ -125,6 +125,6 @@ def check_searched(rules: Iterable[Rule], written: Sequence[WrittenRule], factor
         hint = "`--factors perfect` searches under rules; `evaluate` checks a given mapping"
         raise SpecError("rules are not searched together with remainders", written[0].text.span, hint=hint)
     for rule, (text, _, _) in zip(rules, written, strict=True):
-        if any(part.locality is None for part in rule.parts):
-            hint = f"{NOT_LOCAL}; `evaluate` checks other rules of a given mapping"
+        if not rule.is_simple:
+            hint = f"{NOT_SIMPLE}; `evaluate` checks other rules of a given mapping"
             raise SpecError("this rule is not searched yet", text.span, hint=hint)

@@ -129,13 +129,35 @@ def test_a_unit_is_no_dimension_of_its_name():
     assert str(parse_rule("energy <= 2 J", scope).condition) == "energy <= 2000000000000 pJ"
 
 
+LIMITS = [
+    ("cycles <= 1e3", ("cycles", 1000)),
+    ("2 * 50 > cycles", ("cycles", 99)),
+    ("cycles < 99.5", ("cycles", 99)),
+    ("energy < 2 pJ", ("energy", 1999)),
+    ("1/3 * 1 pJ >= energy", ("energy", 333)),
+    ("cycles >= 4", None),
+    ("cycles <= tile(buffer, K)", None),
+    ("cycles * 2 <= 4", None),
+    ("cycles <= 1 / (2 - 2)", None),
+]
+
+
+@pytest.mark.parametrize(("text", "limit"), LIMITS)
+def test_limits_on_costs(text, limit):
+    found = parse_rule(text, WHOLE).cost_limit
+    assert (found and (found.quantity, found.in_units(units_per_pj=1000))) == limit
+    assert parse_rule(text, WHOLE).is_simple is (limit is not None)
+
+
 def test_mapspaces_are_narrowed_from_python():
     narrowed = MAPSPACE.where("tile(buffer, K) % 4 == 0", "keeps(buffer, A)").where("instances(PE) == 16")
     assert len(narrowed.rules) == 3
     assert hash(narrowed) != hash(MAPSPACE)
-    narrowed.check_searchable()
+    narrowed.check_searchable(simple_rules=True)
     with pytest.raises(ValueError, match="must be about the tile at one level"):
-        narrowed.where("tile(buffer, K) == tile(reg, K)").check_searchable()
+        narrowed.where("tile(buffer, K) == tile(reg, K)").check_searchable(simple_rules=True)
     both = MAPSPACE.where("tile(buffer, K) == 2 and spatial(PE, M) in [2, 4]")
-    both.check_searchable()
+    both.check_searchable(simple_rules=True)
+    with pytest.raises(ValueError, match="does not know rules"):
+        both.check_searchable()
     assert [part.locality for part in both.rules[0].parts] == [BUFFER, PE]

@@ -112,7 +112,7 @@ def test_a_rule_that_leaves_nothing_is_blamed(folder, capsys):
 
 
 def test_commands_that_search_refuse_what_they_do_not_know(folder, capsys):
-    Path("more.yaml").write_text('mapspace: {rules: ["cycles <= 1e6"]}\n', encoding="utf-8")
+    Path("more.yaml").write_text('mapspace: {rules: ["temporal(buffer, K) == 1"]}\n', encoding="utf-8")
     for command in ("map", "explain", "compare", "prove"):
         assert main([command, "spec.yaml", "more.yaml"]) not in (EXIT_OPTIMAL, EXIT_INFEASIBLE)
         assert "this rule is not searched yet" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 
 from model.architecture import Fanout, StorageLevel
 from model.mapspace import Mapspace
+from solver.pareto import pareto_front
 from solver.result import Status
 from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
@@ -31,6 +32,47 @@ def test_rules_about_one_tile_or_one_fanout(seed: int):
     free = random_mapspaces(500 + seed, 20, 200)
     results = compare(ruled(seed, free), OBJECTIVES)
     assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
+
+
+def limited(seed: int, mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
+    """Give mapspaces limits on energy or cycles, a little above or below the least that there is."""
+    random, found = Random(seed), []
+    for mapspace in mapspaces:
+        energy, cycles = optima(mapspace, ("energy", "latency"))
+        if energy is None or cycles is None:
+            continue
+        units = mapspace.architecture.units_per_pj
+        share = random.choice(("0.9", "1", "1.05", "1.3"))
+        comparison = random.choice(("<", "<="))
+        rules = [f"cycles {comparison} {cycles[0]} * {share}", f"{energy[0]}/{units} * {share} pJ >= energy"]
+        chosen = random.choice((rules[:1], rules[1:], rules))
+        found.append(mapspace.where(" and ".join(chosen)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_limits_on_energy_and_cycles(seed: int):
+    limits = limited(seed, random_mapspaces(560 + seed, 16, 300))
+    results = compare(limits, (*OBJECTIVES, ("latency", "energy")))
+    assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
+    results = compare(limited(7, ruled(7, random_mapspaces(565 + seed, 10, 300))), OBJECTIVES)
+    assert Status.OPTIMAL in {result.status for result in results}
+
+
+def test_a_front_lies_within_limits():
+    cut = 0
+    for mapspace in random_mapspaces(570, 25, 300):
+        points = _front(mapspace)
+        slowest = max((cycles for _, cycles in points), default=0)
+        faster = [point for point in points if point[1] < slowest]
+        if faster:
+            cut += 1
+            assert _front(mapspace.where(f"cycles < {slowest}")) == faster
+    assert cut >= 3
+
+
+def _front(mapspace: Mapspace) -> list[tuple[int, int]]:
+    return [(point.evaluation.energy, point.evaluation.cycles) for point in pareto_front(mapspace).points]
 
 
 def test_rules_bind():
