@@ -1,14 +1,18 @@
 """Searches under rules of the user's own, against complete enumeration."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from model.architecture import Fanout, StorageLevel
+from model.cost.counting import tile_words
 from model.mapspace import Mapspace
+from model.rules import Locality, Quantity
 from solver.pareto import pareto_front
 from solver.result import Status
+from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import with_binding_rules
@@ -113,3 +117,33 @@ def test_a_rule_that_no_tile_meets_leaves_nothing():
     assert solve(mapspace.where("tile(buffer, K) % 3 == 0"), "energy").status is Status.INFEASIBLE
     assert solve(mapspace.where("tile(DRAM, K) < 8"), "energy").status is Status.INFEASIBLE
     assert solve(mapspace.where("keeps(buffer, A) and instances(PE) == 4"), "edp").status is Status.OPTIMAL
+
+
+def test_the_tiles_that_are_left_are_those_that_rules_allow():
+    cut = 0
+    for mapspace in ruled(8, random_mapspaces(580, 12, 150)):
+        space, free = SearchSpace(mapspace), SearchSpace(replace(mapspace, rules=()))
+        every = frozenset(view.place for view in space.views)
+        for number, level in enumerate(space.levels):
+            rules = mapspace.rules_on(Locality("tile", level.name))
+            tiles = free.feasible(number, every)
+            facts = [_facts(space, level, int(tile)) for tile in tiles]
+            left = [
+                tile for tile, own in zip(tiles, facts, strict=True) if all(rule.holds(own) for rule in rules)
+            ]
+            assert space.feasible(number, every).tolist() == left
+            cut += len(left) < len(tiles)
+    assert cut >= 5
+
+
+def _facts(space: SearchSpace, level: StorageLevel, tile: int) -> Callable[[Quantity], object]:
+    extents = dict.fromkeys(space.problem.dims, 1)
+    extents |= dict(zip(space.active, space.lattice.vector(tile), strict=True))
+
+    def value(asked: Quantity) -> object:
+        if asked.kind == "words":
+            size = level.packing_of(asked.of).size_per_value
+            return tile_words(space.problem.dataspace(asked.of), extents) * size
+        return {"tile": extents.get(asked.of), "keeps": True, "capacity": level.usable_words}[asked.kind]
+
+    return value
