@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -11,10 +11,17 @@ from model.architecture import Architecture, Fanout
 from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.problem import Problem
+from model.rules import Locality, Rule, Scope, parse_rule
 from model.source_ref import SourceRef
 from model.sparsity import Sparsity
 
 Relation = Literal["=", "<=", ">="]
+
+NOT_SIMPLE = (
+    "a rule must be about the tile at one level or the factors of one fanout, "
+    "or limit energy or cycles from above"
+)
+"""What searches ask of rules."""
 
 Counting = Literal["exact", "timeloop", "accelforge"]
 EXACT: Counting = "exact"
@@ -161,6 +168,9 @@ class Mapspace:
         Which factors loops may have, out of `model.extents.FACTORS`.
     sparsity
         Densities, formats, and what is gated or skipped; None for dense data. Searches do not know it.
+    rules
+        Conditions of the user's own, all of which hold (docs/constraints.md). Searches know simple ones only:
+        see `Rule.is_simple`.
     """
 
     problem: Problem
@@ -177,19 +187,43 @@ class Mapspace:
     counting: Counting = EXACT
     factors: Factors = PERFECT
     sparsity: Sparsity | None = None
+    rules: tuple[Rule, ...] = ()
+
+    def where(self, *texts: str) -> Mapspace:
+        """Return the mappings of this mapspace for which further rules hold.
+
+        Parameters
+        ----------
+        texts
+            Conditions, such as ``tile(buffer, K) % 16 == 0`` or ``keeps(buffer, Weights)``; see
+            docs/constraints.md.
+
+        Raises
+        ------
+        model.syntax.ExpressionError
+            A ValueError: if one is no condition on mappings of this problem and architecture.
+        """
+        scope = Scope(self.problem, self.architecture)
+        return replace(self, rules=(*self.rules, *(parse_rule(text, scope) for text in texts)))
 
     def extents(self, dim: str) -> Extents:
         """Return the extents that tiles of a dimension may have."""
         return Extents(self.problem.bound[dim], self.factors)
 
-    def check_searchable(self) -> None:
+    def check_searchable(self, simple_rules: bool = False) -> None:
         """Check that searches know all of it; what they do not know, only the cost model prices.
+
+        Parameters
+        ----------
+        simple_rules
+            Whether the search knows simple rules of the user's own (`Rule.is_simple`).
 
         Raises
         ------
         ValueError
             If words are counted by another rule than `COUNTINGS`, a level has a `Port`, a memory has several
-            places, factors may leave remainders that the rule does not count, or data are sparse.
+            places, factors may leave remainders that the rule does not count, data are sparse, or there are
+            rules that the search does not know.
         """
         if self.counting not in COUNTINGS:
             raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
@@ -203,6 +237,20 @@ class Mapspace:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
         if self.sparsity is not None:
             raise ValueError("mappings of sparse data are not searched")
+        self._check_rules(simple_rules)
+
+    def _check_rules(self, simple_rules: bool) -> None:
+        if self.rules and not simple_rules:
+            raise ValueError("this search does not know rules of your own")
+        if self.rules and self.factors != PERFECT:
+            raise ValueError("mappings with remainders are not searched under rules of your own")
+        for rule in self.rules:
+            if not rule.is_simple:
+                raise ValueError(f"the rule `{rule}` is not searched: {NOT_SIMPLE}")
+
+    def rules_on(self, locality: Locality) -> tuple[Rule, ...]:
+        """Return the parts of rules that are about one tile or one fanout alone."""
+        return tuple(part for rule in self.rules for part in rule.parts if part.locality == locality)
 
     @cached_property
     def factor_rules(self) -> tuple[tuple[FactorRule, ...], ...]:

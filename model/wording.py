@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import SequenceMatcher, get_close_matches
+from itertools import islice
 
 MAX_LISTED = 24
 """Names that a message lists at most."""
 
+_LONGEST_WORD = 200
+_MOST_CANDIDATES = 2_000
+_ALIKE = 0.75
 _TAB_WIDTH = 4
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -28,3 +33,29 @@ def printable(text: str) -> str:
     """
     widened = text.replace("\t", " " * _TAB_WIDTH)
     return "".join(character if character.isprintable() else _REPLACEMENT for character in widened)
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """Return a hint with the candidate that a word may be a slip of, or None.
+
+    A candidate that differs only in case, dashes or underscores is preferred; with another first letter, it
+    must be closer. Words of over 200 characters and candidates after the first 2000 would take too long.
+    """
+    if len(word) > _LONGEST_WORD:
+        return None
+    known = dict.fromkeys(islice(candidates, _MOST_CANDIDATES))
+    names = [name for name in known if len(name) <= _LONGEST_WORD]
+    folded = [name for name in names if fold_name(name) == fold_name(word) and name != word]
+    close = folded or [name for name in get_close_matches(word, names, n=3, cutoff=0.6) if _alike(name, word)]
+    return f"did you mean `{close[0]}`?" if close else None
+
+
+def _alike(name: str, word: str) -> bool:
+    """Whether a word may be a slip of a name close to it: few slips change the first letter."""
+    same_start = name[:1].casefold() == word[:1].casefold()
+    return name != word and (same_start or SequenceMatcher(None, name, word).ratio() >= _ALIKE)
+
+
+def fold_name(name: str) -> str:
+    """Return `name` without what people vary: case, dashes and underscores."""
+    return name.casefold().replace("-", "").replace("_", "")

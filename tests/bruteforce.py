@@ -24,7 +24,9 @@ Optimum = tuple[object, Mapping] | None
 
 
 def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iterator[Mapping]:
-    """Yield every mapping that the rules of `mapspace` allow; capacities are left to the cost model.
+    """Yield every mapping that the constraints of `mapspace` allow.
+
+    Capacities and rules of the user's own are left to the cost model, see `optima`.
 
     Loops of bound 1 are left out, so orders differ only in loops that do something. Of the axis
     assignments and orders of a fanout's spatial loops only the first that fits the mesh is yielded: the
@@ -86,7 +88,8 @@ def optima(mapspace: Mapspace, objectives: Sequence[Objective]) -> list[Optimum]
 @lru_cache(maxsize=1000)
 def _optima(mapspace: Mapspace, objectives: tuple[Objective, ...]) -> list[Optimum]:
     best: list[Optimum] = [None] * len(objectives)
-    for mapping in enumerate_mappings(mapspace, innermost_orders=False):
+    asked = {quantity.kind for rule in mapspace.rules for quantity in rule.quantities}
+    for mapping in enumerate_mappings(mapspace, innermost_orders="innermost" in asked):
         evaluation = evaluate_in(mapspace, mapping)
         if not evaluation.valid:
             continue

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
 
 from model.architecture import Architecture, StorageLevel
+from model.cost.judge import broken_rules
 from model.cost.limits import memory_violations, mesh_violations
 from model.cost.links import LinkDelivery
 from model.cost.nest import Nest, build_nest, check_keeps, check_places
@@ -38,9 +40,11 @@ class Load(NamedTuple):
     traffic: tuple[Named, ...]
 
 
-def evaluate_in(mapspace: Mapspace, mapping: Mapping) -> Evaluation:
-    """Price a mapping of a mapspace, counted as the mapspace says; errors as of `evaluate`."""
-    return evaluate(mapspace.problem, mapspace.architecture, mapping, mapspace.counting)
+def evaluate_in(mapspace: Mapspace, mapping: Mapping, link_transfers: bool = False) -> Evaluation:
+    """Price a mapping of a mapspace, counted as it says, with the rules that it breaks; see `evaluate`."""
+    problem, architecture = mapspace.problem, mapspace.architecture
+    evaluation = evaluate(problem, architecture, mapping, mapspace.counting, link_transfers)
+    return replace(evaluation, broken_rules=broken_rules(mapspace, mapping, evaluation))
 
 
 def evaluate(

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from model.objective import objective_value
+from model.rules.language import Quantity, Rule, Value
 
 ViolationKind = Literal["capacity", "min_utilization", "mesh_x", "mesh_y", "metadata"]
 
@@ -34,6 +35,13 @@ class Violation(NamedTuple):
     demand: int
     limit: int | Fraction
     parts: tuple[tuple[str, str, int], ...] = ()
+
+
+class BrokenRule(NamedTuple):
+    """A rule of the user's own that a mapping breaks, and the value of each quantity that it asks for."""
+
+    rule: Rule
+    figures: tuple[tuple[Quantity, Value], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +132,9 @@ class Evaluation:
 
     Parameters
     ----------
-    violations
-        Broken limits; the mapping is valid when there are none.
+    violations, broken_rules
+        Broken limits, and broken rules of the user's own, which only `model.cost.evaluate_in` knows; the
+        mapping is valid when there are none.
     levels
         Storage levels, outermost first.
     computes, compute_cycles, compute_instances
@@ -151,11 +160,12 @@ class Evaluation:
     utilization: float
     units_per_pj: int
     latency_s: Fraction | None = None
+    broken_rules: tuple[BrokenRule, ...] = ()
 
     @property
     def valid(self) -> bool:
-        """Whether the mapping respects every limit."""
-        return not self.violations
+        """Whether the mapping respects every limit and every rule."""
+        return not self.violations and not self.broken_rules
 
     @property
     def leak_energy(self) -> int:

@@ -43,10 +43,10 @@ from model.text.source import (
     Span,
     SpecError,
     TakeNote,
-    did_you_mean,
     note_at,
     source_ref,
 )
+from model.wording import did_you_mean
 
 _LIBRARY_KEYS = ("classes", "version")
 _CLASS_KEYS = ("actions", "attributes", "name", "subcomponents")

@@ -45,7 +45,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from model.energy.request import EnergyError
-from model.text.source import did_you_mean
+from model.wording import did_you_mean
 
 LARGEST_ATTRIBUTE = 1e15
 PROCESS_ATTRIBUTES = ("technology", "global_cycle_seconds")

@@ -15,7 +15,8 @@ from model.sparsity import COMPUTE_ACTIONS, STORAGE_ACTIONS
 from model.text.arithmetic import calculated
 from model.text.expressions import evaluate
 from model.text.fields import add_once, as_name, items_of, keyed_mapping
-from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, did_you_mean
+from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError
+from model.wording import did_you_mean
 
 _ACTIONS: Mapping[Kind, tuple[str, ...]] = {
     "storage": ("read", "write", "fill", "update", "leak", *STORAGE_ACTIONS),

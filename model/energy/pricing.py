@@ -14,8 +14,8 @@ from model.energy.given import EnergyTable, EnergyTables
 from model.energy.request import CLASS, EnergyError, EnergyRequest, Figure, Kind, Prices
 from model.numbers import EXACT
 from model.text.arithmetic import calculated
-from model.text.source import Span, SpecError, did_you_mean
-from model.wording import listing
+from model.text.source import Span, SpecError
+from model.wording import did_you_mean, listing
 
 DEFAULT_CYCLE_SECONDS = 1e-9
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from model.text.fields import as_int, as_name, as_sequence, check_keys, keyed_mapping, known_name
 from model.text.files import SHIPPED_SPECS
 from model.text.reader import read_files
-from model.text.source import MappingNode, Node, SpecError, did_you_mean
+from model.text.source import MappingNode, Node, SpecError
 from model.tiling.tilings import DEFAULT_ORDER, Backend, Strategy, strategy_named
-from model.wording import listing
+from model.wording import did_you_mean, listing
 
 SIZES = (
     "num_pes",

@@ -23,8 +23,8 @@ from model.text.source import (
     SourceText,
     Span,
     SpecError,
-    did_you_mean,
 )
+from model.wording import did_you_mean
 
 if TYPE_CHECKING:
     _Mark = yaml.Mark | yaml._yaml.Mark

@@ -6,11 +6,11 @@ import ast
 import math
 import operator
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
+from model.syntax import DEEPEST, LONGEST, NESTED, ExpressionError, extent_of, shortened, syntax_tree
 from model.text.arithmetic import (
     FUNCTIONS,
     bounded,
@@ -22,10 +22,8 @@ from model.text.arithmetic import (
     ordered,
     type_name,
 )
-from model.text.source import ScalarNode, SourceText, Span, SpecError, did_you_mean
-
-LONGEST = 2_000
-"""Characters of an expression."""
+from model.text.source import ScalarNode, SourceText, Span, SpecError
+from model.wording import did_you_mean
 
 _FLOW_HINT = "a comma ends a value in `{...}` and `[...]`; write the mapping on separate lines"
 _WITH_UNIT = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)? ?([A-Za-zµ%][\w/%]*)")
@@ -38,7 +36,6 @@ _IN_GROUPS = re.compile(r"\d{1,3}(?:[ ,']\d{3})+")
 
 _QUOTES = ("'", '"')
 _BLOCKS = ("|", ">")
-_DEEPEST = 50
 
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "inf": math.inf}
 _BINARY: Mapping[type[ast.operator], str] = {
@@ -122,8 +119,8 @@ class Evaluator:
         return value
 
     def _value(self, node: ast.expr, depth: int) -> object:
-        if depth > _DEEPEST:
-            raise SpecError("the expression is nested too deep", self._text.at(node))
+        if depth > DEEPEST:
+            raise SpecError(NESTED, self._text.at(node))
         try:
             return self._known_value(node, depth + 1)
         except (ArithmeticError, TypeError, ValueError) as error:
@@ -265,27 +262,18 @@ class ExpressionText:
 
     def parse(self) -> ast.expr:
         """Return the syntax tree; SpecError at the part that is no expression, or if it is too large."""
-        if not self.text:
-            raise SpecError("an expression is missing here", self.span)
-        if len(self.text) > LONGEST:
-            raise SpecError(f"an expression has at most {LONGEST} characters", self.span)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return ast.parse(self.text, mode="eval").body
-        except SyntaxError as error:
-            raise self._slip() or self._syntax_error(error) from None
-        except ValueError as error:
-            message = f"`{_shortened(self.text)}` is not an expression: {error}"
-            raise SpecError(message, self.span) from None
-        except (RecursionError, MemoryError):
-            raise SpecError("the expression is nested too deep", self.span) from None
+            return syntax_tree(self.text)
+        except ExpressionError as error:
+            slip = self._slip() if error.is_syntax else None
+            hint = _FLOW_HINT if "never closed" in error.message else error.hint
+            whole = error.start is None
+            place = self.span if whole else part_of(self.span, self.text, error.start or 0, error.end)
+            raise slip or SpecError(error.message, place, hint=hint) from None
 
     def at(self, node: ast.expr) -> Span | None:
         """Return the place of a part of the tree."""
-        before = self.text.encode()[: node.col_offset].decode()
-        upto = self.text.encode()[: node.end_col_offset].decode()
-        return part_of(self.span, self.text, len(before), len(upto))
+        return part_of(self.span, self.text, *extent_of(self.text, node))
 
     def of(self, node: ast.expr) -> str:
         """Return the text of a part of the tree."""
@@ -303,18 +291,7 @@ class ExpressionText:
             problem, hint = "digits cannot be grouped", f"write {re.sub('[^0-9]', '', self.text)}"
         else:
             return None
-        return SpecError(f"`{_shortened(self.text)}` is not an expression: {problem}", self.span, hint=hint)
-
-    def _syntax_error(self, error: SyntaxError) -> SpecError:
-        message = f"`{_shortened(self.text)}` is not an expression: {error.msg}"
-        hint = _FLOW_HINT if "never closed" in error.msg else None
-        return SpecError(message, self._columns(error.offset, error.end_offset), hint=hint)
-
-    def _columns(self, start: int | None, end: int | None) -> Span | None:
-        """Return the place of a part between 1-based columns, as ``SyntaxError`` has them."""
-        if start is None:
-            return self.span
-        return part_of(self.span, self.text, start - 1, None if end is None else end - 1)
+        return SpecError(f"`{shortened(self.text)}` is not an expression: {problem}", self.span, hint=hint)
 
 
 def part_of(span: Span | None, text: str, start: int, end: int | None = None) -> Span | None:
@@ -363,7 +340,3 @@ def _characters(span: Span, source: SourceText) -> Iterator[tuple[int, int, str]
             continue
         characters = enumerate(line[first:], first + 1)
         yield from ((row, column, c) for column, c in characters if not c.isspace())
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -13,8 +13,8 @@ from model.cost.counting import tile_words
 from model.problem import Problem
 from model.text.expressions import evaluate
 from model.text.limits import Limits
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.wording import did_you_mean, listing
 
 Key = TypeVar("Key")
 Names = Mapping[str, object]

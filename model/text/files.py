@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from model.text.limits import Limits, raised_by
-from model.text.source import SpecError, did_you_mean
-from model.wording import printable
+from model.text.source import SpecError
+from model.wording import did_you_mean, printable
 
 SHIPPED_SPECS = Path(__file__).resolve().parents[2] / "specs"
 STDIN_HINT = "specs are read from files, not from stdin"

@@ -19,7 +19,8 @@ from model.text.composer import (
 from model.text.files import SPEC_SUFFIXES, Scope, Session, display_name, files_of, include_roots
 from model.text.limits import Limits
 from model.text.merging import join_included, join_specs
-from model.text.source import Document, MappingNode, Node, ScalarNode, SpecError, did_you_mean, note_at
+from model.text.source import Document, MappingNode, Node, ScalarNode, SpecError, note_at
+from model.wording import did_you_mean
 
 _TEMPLATE_SUFFIXES = (".jinja", ".jinja2")
 _TEMPLATE_MARKS = ("{{", "{%")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher, get_close_matches
-from itertools import islice
 
 from model.note import Note, Value
 from model.source_ref import Origin, SourceRef
@@ -18,9 +16,6 @@ _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _EXCERPT_WIDTH = 100
 _CLIPPED = "..."
 _LONGEST_LINE = 2_000
-_LONGEST_WORD = 200
-_MOST_CANDIDATES = 2_000
-_ALIKE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,32 +194,6 @@ class SpecError(Exception):
 
 class ConflictError(SpecError):
     """Constraints of a spec that no mapping satisfies together."""
-
-
-def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return a hint with the candidate that a word may be a slip of, or None.
-
-    A candidate that differs only in case, dashes or underscores is preferred; with another first letter, it
-    must be closer. Words of over 200 characters and candidates after the first 2000 would take too long.
-    """
-    if len(word) > _LONGEST_WORD:
-        return None
-    known = dict.fromkeys(islice(candidates, _MOST_CANDIDATES))
-    names = [name for name in known if len(name) <= _LONGEST_WORD]
-    folded = [name for name in names if fold_name(name) == fold_name(word) and name != word]
-    close = folded or [name for name in get_close_matches(word, names, n=3, cutoff=0.6) if _alike(name, word)]
-    return f"did you mean `{close[0]}`?" if close else None
-
-
-def _alike(name: str, word: str) -> bool:
-    """Whether a word may be a slip of a name close to it: few slips change the first letter."""
-    same_start = name[:1].casefold() == word[:1].casefold()
-    return name != word and (same_start or SequenceMatcher(None, name, word).ratio() >= _ALIKE)
-
-
-def fold_name(name: str) -> str:
-    """Return `name` without what people vary: case, dashes and underscores."""
-    return name.casefold().replace("-", "").replace("_", "")
 
 
 def source_ref(span: Span) -> SourceRef:

@@ -33,9 +33,9 @@ from model.text.source import (
     SourceText,
     Span,
     SpecError,
-    did_you_mean,
     whole_line_span,
 )
+from model.wording import did_you_mean
 
 _FIRST = 0xF0000
 _LAST = 0x10FFFD

@@ -35,7 +35,8 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
     loops whose order is fixed have separate nodes. So a reader needs to know no attribute of specs.
     Dimensions, dataspaces and nodes are numbered in the order in which they are listed, nodes from the
     outermost. Integers stay integers, fractions become ``[numerator, denominator]``. What the cost model does
-    not read (sources, notes, areas) is left out. docs/certificates.md lists the keys.
+    not read (sources, notes, areas) is left out. docs/certificates.md lists the keys. Rules of the user's own
+    are the texts of their conditions, if there are any.
 
     Parameters
     ----------
@@ -70,6 +71,7 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         "units_per_pj": architecture.units_per_pj,
         "network_latency": network_latency(architecture),
         "least_units": math.ceil(mapspace.min_parallelism),
+        **({"rules": sorted({str(rule.condition) for rule in mapspace.rules})} if mapspace.rules else {}),
     }
 
 

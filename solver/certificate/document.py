@@ -56,8 +56,10 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
     Raises
     ------
     CertificateError
-        The result claims nothing: no mapping was found, and nothing is proven.
+        The result claims nothing: no mapping was found, and nothing is proven. Or the mapspace has rules of
+        the user's own, which the checker does not know.
     """
+    check_certifiable(mapspace)
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     problem = canonical(mapspace)
@@ -82,6 +84,12 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
         "command": list(command),
     }
     return {**document, "digest": canonical_sha256(document)}
+
+
+def check_certifiable(mapspace: Mapspace) -> None:
+    """Raise a `CertificateError` for a mapspace with rules that the checker does not know."""
+    if mapspace.rules:
+        raise CertificateError("the checker does not know rules of the user's own")
 
 
 def certificate_text(document: Json) -> str:

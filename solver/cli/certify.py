@@ -20,7 +20,7 @@ from model.wording import printable
 from solver.cli.arguments import CP_SAT, DEFAULTS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.progress import interruptible
-from solver.cli.running import EXIT_OF_STATUS, load_unmapped, search, search_formulated
+from solver.cli.running import EXIT_OF_STATUS, check_certified, load_unmapped, search, search_formulated
 from solver.exit_codes import EXIT_UNCHECKED
 from solver.result import Result, Status, Termination
 
@@ -59,6 +59,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
         return _check_again(arguments)
     loaded = load_unmapped(arguments, refuse_infeasible=False)
     mapspace = loaded.mapspace
+    check_certified(loaded)
     result = search(mapspace, arguments)
     from solver.report.figures import seconds_text
     from solver.report.reasons import reason_lines

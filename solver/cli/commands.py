@@ -30,6 +30,7 @@ from solver.cli.output import (
 from solver.cli.progress import watched
 from solver.cli.running import (
     EXIT_OF_STATUS,
+    check_certified,
     counting_notes,
     export_formulation,
     link_transfer_notes,
@@ -110,6 +111,8 @@ def map_command(arguments: argparse.Namespace) -> int:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         plot = plot_steps(arguments.plot, lambda: None, "mapping")
         return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
+    if arguments.certificate is not None or arguments.check:
+        check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
     export_formulation(loaded.mapspace, arguments)
     result = (search_formulated if formulated else search)(loaded.mapspace, arguments)
@@ -276,13 +279,11 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         return _evaluate_sparse(loaded, mapping, mapspace.sparsity, arguments)
     if arguments.timeloop_defects:
         raise OutputError("--timeloop-defects is about sparse data, and the specs have none")
-    from model.cost import evaluate
+    from model.cost import evaluate_in
     from solver.report.document import evaluation_document
     from solver.report.text import print_evaluation
 
-    evaluation = evaluate(
-        mapspace.problem, mapspace.architecture, mapping, mapspace.counting, arguments.link_transfers
-    )
+    evaluation = evaluate_in(mapspace, mapping, arguments.link_transfers)
     mapspace = loaded.noted(counting_notes(mapspace, mapping, evaluation)).mapspace
     report = report_steps(
         lambda console: print_evaluation(console, mapspace, mapping, evaluation, arguments.verbose), arguments

@@ -14,7 +14,7 @@ from model.note import Note
 from model.objective import EDP, ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
-from model.text.source import ConflictError
+from model.text.source import ConflictError, SpecError, places_of
 from solver.cli.arguments import CP_SAT
 from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
@@ -73,7 +73,31 @@ def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True)
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
     """Load the mapspace of a spec; a mapping in it must satisfy the constraints."""
-    return _noted(_load(arguments, **PRICED)).mapspace
+    loaded = _noted(_load(arguments, **PRICED))
+    _check_rules(loaded)
+    return loaded.mapspace
+
+
+def check_certified(loaded: LoadedSpec) -> None:
+    """Refuse to certify what the checker does not know, before a search takes its time."""
+    if loaded.mapspace.rules:
+        rule = loaded.mapspace.rules[0]
+        place = places_of(loaded.document).get(rule.source) if rule.source else None
+        message = "results under rules of your own are not certified yet: the checker does not know them"
+        raise SpecError(message, place, hint="`map` without --certificate searches under this rule")
+
+
+def _check_rules(loaded: LoadedSpec) -> None:
+    """Check that the mapping in a spec satisfies the rules there, if it has both."""
+    if loaded.mapping is None or not loaded.mapspace.rules:
+        return
+    from model.cost import evaluate_in
+    from solver.report.text import broken_rule_text
+
+    for broken in evaluate_in(loaded.mapspace, loaded.mapping).broken_rules:
+        source = broken.rule.source
+        place = places_of(loaded.document).get(source) if source else None
+        raise SpecError(f"the mapping breaks a rule: {broken_rule_text(broken)}", place)
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:

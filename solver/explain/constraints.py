@@ -19,6 +19,7 @@ from model.choices import allowed_factors
 from model.cost.counting import tile_words
 from model.mapping import Axis
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.rules import Quantity, Rule
 from model.source_ref import SourceRef
 
 KeepVerb = Literal["keep", "bypass"]
@@ -163,6 +164,16 @@ class TemporalOrder(_Written):
         return (self.rules.source,)
 
 
+@dataclass(frozen=True)
+class UserRule(_Written):
+    """A rule of the user's own, which the feasibility model does not know."""
+
+    rule: Rule
+
+    def _places(self) -> tuple[SourceRef | None, ...]:
+        return (self.rule.source,)
+
+
 Constraint = (
     FactorLimit | SpatialOrder | Split | Keeping | Whole | Capacity | Utilization | Mesh | Parallelism
 )
@@ -181,6 +192,11 @@ def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
         for level, rules in enumerate(mapspace.temporal)
         if rules.inner or rules.outer
     )
+
+
+def user_rules(mapspace: Mapspace) -> tuple[UserRule, ...]:
+    """Return the rules of the user's own."""
+    return tuple(dict.fromkeys(map(UserRule, mapspace.rules)))
 
 
 def droppable(constraint: Constraint) -> bool:
@@ -284,14 +300,17 @@ def _present(*sources: SourceRef | None) -> tuple[SourceRef, ...]:
     return tuple(source for source in sources if source is not None)
 
 
-def without(mapspace: Mapspace, parts: Collection[Constraint | TemporalOrder]) -> tuple[Mapspace, ...]:
+def without(
+    mapspace: Mapspace, parts: Collection[Constraint | TemporalOrder | UserRule]
+) -> tuple[Mapspace, ...]:
     """Return mapspaces that together allow what `mapspace` allows without some of its parts.
 
     Several are needed where a mapspace cannot leave a choice open: an outermost level keeps or bypasses
     a dataspace, and a dimension that took no place in a fanout's order takes one, or lies along X or Y.
     """
-    dropped = [part for part in parts if not isinstance(part, TemporalOrder)]
-    limits = _without_limits(mapspace, dropped)
+    dropped = [part for part in parts if not isinstance(part, TemporalOrder | UserRule)]
+    ruled = [rule for rule in mapspace.rules if UserRule(rule) not in parts]
+    limits = replace(_without_limits(mapspace, dropped), rules=tuple(_sized(mapspace, dropped, ruled)))
     temporal = [
         replace(rules, factors=_factors(rules, position, dropped))
         for position, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
@@ -325,6 +344,17 @@ def _without_limits(mapspace: Mapspace, dropped: Constraints) -> Mapspace:
         architecture=replace(mapspace.architecture, nodes=tuple(nodes)),
         min_parallelism=Fraction(0) if parallelism else mapspace.min_parallelism,
     )
+
+
+def _sized(mapspace: Mapspace, dropped: Constraints, rules: Iterable[Rule]) -> Iterator[Rule]:
+    """Yield rules that ask for a capacity that is lifted with its size: what they require stays."""
+    sizes = {
+        Quantity("capacity", constraint.storage.name): constraint.storage.usable_words
+        for constraint in dropped
+        if isinstance(constraint, Capacity) and constraint.storage.usable_words is not None
+    }
+    for rule in rules:
+        yield rule.given({asked: size for asked, size in sizes.items() if size is not None})
 
 
 def _storage(storage: StorageLevel, lifted: Collection[type[Constraint]], mapspace: Mapspace) -> StorageLevel:

@@ -12,9 +12,11 @@ from solver.explain.constraints import (
     FactorLimit,
     Mesh,
     TemporalOrder,
+    UserRule,
     constraints_of,
     droppable,
     temporal_orders,
+    user_rules,
     without,
 )
 from solver.explain.wording import clause_text
@@ -31,7 +33,7 @@ from solver.result import (
 )
 from solver.search.branching.completion import Priced
 
-Clause = tuple[Constraint | TemporalOrder, ...]
+Clause = tuple[Constraint | TemporalOrder | UserRule, ...]
 """Constraints that are written at one place and dropped together."""
 
 
@@ -119,9 +121,9 @@ def _best(baseline: Result, results: Iterable[Result]) -> Priced:
 
 def clauses(mapspace: Mapspace) -> list[Clause]:
     """Return the constraints grouped by the place they are written at."""
-    groups: dict[object, list[Constraint | TemporalOrder]] = {}
+    groups: dict[object, list[Constraint | TemporalOrder | UserRule]] = {}
     constraints = (c for c in constraints_of(mapspace) if droppable(c) and not isinstance(c, Mesh))
-    for part in (*constraints, *temporal_orders(mapspace)):
+    for part in (*constraints, *temporal_orders(mapspace), *user_rules(mapspace)):
         groups.setdefault(part.sources[0] if part.sources else part, []).append(part)
     return list(map(tuple, groups.values()))
 

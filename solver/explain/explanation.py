@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
 from model.source_ref import SourceRef
@@ -29,6 +30,7 @@ from solver.explain.constraints import (
 from solver.explain.factors import LARGEST_BOUND
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import Nearest, levers, nearest
+from solver.explain.user_rules import rules_reason
 from solver.explain.wording import shortfall, statement_text
 from solver.result import Clock, ContradictionError, Reason, Shortfall, Statement, StopCallback
 
@@ -83,8 +85,12 @@ def diagnose(
 
     Once `should_stop` returns True, or the time is over, the results so far are returned; once infeasibility
     is proven, the reasons have at least `LEAST_TIME_S`. With remainders, bounds above `LARGEST_BOUND` are
-    UNKNOWN.
+    UNKNOWN. Rules of the user's own may leave open whether there is a mapping; a conflict is one among the
+    other constraints.
     """
+    if mapspace.rules:
+        free = replace(mapspace, rules=())
+        return _under_rules(mapspace, diagnose(free, should_stop, time_limit_s, with_reasons))
     if mapspace.factors == ANY and max(mapspace.problem.bounds) > LARGEST_BOUND:
         return Diagnosis(Verdict.UNKNOWN)
     clock = Clock(time_limit_s, should_stop)
@@ -102,11 +108,25 @@ def diagnose(
     return Diagnosis(answer.verdict, reasons or (NOT_FOUND,))
 
 
+def _under_rules(mapspace: Mapspace, found: Diagnosis) -> Diagnosis:
+    """Return what is known of a mapspace, given what is `found` about it without its rules."""
+    if found.witness is None:
+        return found
+    evaluation = evaluate_in(mapspace, found.witness.mapping)
+    if not evaluation.valid:
+        return Diagnosis(Verdict.UNKNOWN)
+    return replace(found, witness=replace(found.witness, evaluation=evaluation))
+
+
 def explain_infeasible(
     mapspace: Mapspace, should_stop: StopCallback | None = None, time_limit_s: float = DEFAULT_TIME_LIMIT_S
 ) -> tuple[Reason, ...]:
     """Return why a mapspace that is proven to be empty allows no mapping; `NOT_FOUND` if time runs out."""
-    diagnosis = diagnose(mapspace, should_stop, time_limit_s)
+    clock = Clock(time_limit_s, should_stop)
+    diagnosis = diagnose(replace(mapspace, rules=()), should_stop, time_limit_s)
+    if diagnosis.verdict is Verdict.FEASIBLE and mapspace.rules:
+        clock = Clock(max(LEAST_TIME_S, time_limit_s - clock.seconds), should_stop)
+        return (rules_reason(mapspace, clock),)
     if diagnosis.verdict is Verdict.FEASIBLE:
         raise ContradictionError("the search found no mapping, but there is one")
     return diagnosis.reasons or (NOT_FOUND,)

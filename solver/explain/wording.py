@@ -22,6 +22,7 @@ from solver.explain.constraints import (
     SpatialOrder,
     Split,
     TemporalOrder,
+    UserRule,
     Utilization,
     Whole,
 )
@@ -60,7 +61,7 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
     return text
 
 
-def clause_text(parts: Iterable[Constraint | TemporalOrder], mapspace: Mapspace) -> str:
+def clause_text(parts: Iterable[Constraint | TemporalOrder | UserRule], mapspace: Mapspace) -> str:
     """Return what several constraints require, with the factors of a node together."""
     factors: dict[int, list[str]] = {}
     texts: list[str] = []
@@ -70,6 +71,8 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder], mapspace: Mapspace)
                 factors.setdefault(node, []).append(_rule(rule))
             case TemporalOrder(level):
                 texts.append(f"the order of the temporal loops of `{_level(mapspace, level)}`")
+            case UserRule(rule):
+                texts.append(str(rule))
             case _:
                 texts.append(statement_text(part, mapspace))
     limits = (f"{', '.join(rules)} in {_loops(mapspace, node)}" for node, rules in factors.items())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from model.cost import Evaluation, evaluate_in
 from model.cost.batch import BatchEvaluation, BatchEvaluator, MappingBatch, encode
 from model.cost.batch.evaluator import CHUNK
+from model.cost.batch.judge import rules_hold
 from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
 from model.extents import PERFECT
@@ -76,7 +77,8 @@ class Pricing:
     MapperError
         If the mapspace is beyond what arrays of mappings are made for.
     ValueError
-        If it has what only the plain cost model knows, see `Mapspace.check_searchable`; remainders may be.
+        If it has what only the plain cost model knows, see `Mapspace.check_searchable`; remainders and
+        rules may be.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Pricing:
         seed: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        mapspace.check_searchable()
+        replace(mapspace, rules=()).check_searchable()
         self.mapspace = mapspace
         self.objectives = tuple(objectives)
         self.budget = budget
@@ -180,8 +182,10 @@ class Pricing:
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
         self._chunk(batch)
-        violations = evaluate_in(self.mapspace, self.rules.mapping(batch, 0)).violations
-        return f"the {violations[0].kind} of {violations[0].node}" if violations else None
+        found = evaluate_in(self.mapspace, self.rules.mapping(batch, 0))
+        if found.violations:
+            return f"the {found.violations[0].kind} of {found.violations[0].node}"
+        return f"the rule {found.broken_rules[0].rule}" if found.broken_rules else None
 
     def _encode(self, mappings: Sequence[Mapping]) -> MappingBatch:
         problem, architecture = self.mapspace.problem, self.mapspace.architecture
@@ -260,7 +264,8 @@ class Pricing:
     def _batch_costs(self, price: Callable[[MappingBatch], BatchEvaluation]) -> _Costs:
         def costs(batch: MappingBatch) -> tuple[Doubles, Doubles]:
             found = price(batch)
-            return np.where(found.valid, found.energy, np.inf), np.where(found.valid, found.cycles, np.inf)
+            valid = found.valid & rules_hold(self.mapspace, batch, found)
+            return np.where(valid, found.energy, np.inf), np.where(valid, found.cycles, np.inf)
 
         return costs
 

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from model.architecture import Architecture, Node, StorageLevel
 from model.cost.counting import Vector, extents
 from model.cost.nest import build_nest
-from model.cost.report import Evaluation, LevelCost, Violation
+from model.cost.report import BrokenRule, Evaluation, LevelCost, Violation
 from model.cost.slack import Slack, slacks
 from model.mapping import Mapping as LoopMapping
 from model.mapspace import Mapspace
@@ -126,6 +126,7 @@ def evaluation_document(
         "factors": mapspace.factors,
         "valid": evaluation is not None and evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations if evaluation else ())),
+        "broken_rules": list(map(broken_rule_document, evaluation.broken_rules if evaluation else ())),
         **_cost(mapspace, mapping, evaluation),
         **background(mapspace, reasons),
     }
@@ -189,6 +190,14 @@ def reason_document(reason: Reason) -> Document:
         ],
         "levers": [picked(lever, "text", "current", "needed", "sources") for lever in reason.levers],
     }
+
+
+def broken_rule_document(broken: BrokenRule) -> Document:
+    """Return a rule of the user's own that is broken: energies in pJ."""
+    figures = {
+        str(asked): float(value) if isinstance(value, Fraction) else value for asked, value in broken.figures
+    }
+    return {"rule": str(broken.rule), "figures": figures}
 
 
 def violation_document(violation: Violation) -> Document:

@@ -88,7 +88,8 @@ def _verdict(document: Value) -> tuple[str, str]:
     """Return the status, and a sentence about it."""
     if not document.get("status"):
         valid = document["valid"].flag()
-        broken = "breaks limits of the hardware" if document["violations"] else "cannot be priced"
+        limits = "breaks limits of the hardware" if document["violations"] else "cannot be priced"
+        broken = "breaks rules" if document.get("broken_rules") and not document["violations"] else limits
         return (
             ("VALID", "The mapping respects every limit.") if valid else ("INVALID", f"The mapping {broken}.")
         )
@@ -370,7 +371,7 @@ def _amount(number: float) -> str:
 
 
 def violation_sections(document: Value) -> Iterator[Section]:
-    """Yield the limits that a priced mapping breaks, if any."""
+    """Yield the limits that a priced mapping breaks, and the rules, if any."""
     rows: list[Sequence[Cell]] = [
         (
             each["node"].text(),
@@ -384,6 +385,9 @@ def violation_sections(document: Value) -> Iterator[Section]:
         yield Section(
             "Limits that are broken", tables=[Table("", ("Node", "Limit", ">Demand", ">Limit"), rows)]
         )
+    rules: list[Sequence[Cell]] = [(each["rule"].text(),) for each in document.get("broken_rules").entries()]
+    if rules:
+        yield Section("Rules that are broken", tables=[Table("", ("Rule",), rules)])
 
 
 def sensitivity_sections(document: Value) -> Iterator[Section]:

@@ -9,12 +9,13 @@ from rich.console import Console
 from rich.text import Text
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.report import Evaluation, Violation
+from model.cost.report import BrokenRule, Evaluation, Violation
 from model.cost.slack import slacks
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
 from model.problem import Problem
+from model.rules.language import Quantity, Value
 from model.text.source import Places
 from solver.report.figures import (
     count_text,
@@ -110,21 +111,38 @@ def print_evaluation(
     console: Console, mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation, verbose: bool = False
 ) -> None:
     """Print a priced mapping, and the limits of the hardware that it breaks; with `verbose` all tables."""
-    print_verdict(console, evaluation.violations)
+    print_verdict(console, evaluation.violations, evaluation.broken_rules)
     _print_cost(console, mapspace, mapping, evaluation, True, verbose)
     print_notes(console, mapspace.notes)
 
 
-def print_verdict(console: Console, violations: Sequence[Violation]) -> None:
-    """Print whether a mapping is valid, and the limits of the hardware that it breaks."""
-    if not violations:
+def print_verdict(
+    console: Console, violations: Sequence[Violation], broken: Sequence[BrokenRule] = ()
+) -> None:
+    """Print whether a mapping is valid, the limits of the hardware that it breaks, and the rules."""
+    if not violations and not broken:
         console.print(
             Text.assemble(("VALID", "bold green"), " the mapping respects every limit of the hardware")
         )
         return
-    console.print(Text.assemble(("INVALID", "bold red"), " the mapping breaks limits of the hardware"))
-    for violation in violations:
-        console.print(f"  {violation_text(violation)}")
+    what = "limits of the hardware" if violations else "rules"
+    console.print(Text.assemble(("INVALID", "bold red"), f" the mapping breaks {what}"))
+    for line in (*map(violation_text, violations), *map(broken_rule_text, broken)):
+        console.print(f"  {line}", markup=False)
+
+
+def broken_rule_text(broken: BrokenRule) -> str:
+    """Return a rule of the user's own that is broken, with the figures that it is about."""
+    figures = (f"{asked} is {_figure_text(asked, value)}" for asked, value in broken.figures)
+    return f"{broken.rule} ({', '.join(figures)})"
+
+
+def _figure_text(asked: Quantity, value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value or "none"
+    return f"{float(value):,.6g} pJ" if asked.kind == "energy" else count_text(int(value))
 
 
 def violation_text(violation: Violation) -> str:
@@ -170,6 +188,10 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
         console.print(areas_table(mapspace.architecture))
     console.print(title("Mapspace"))
     console.print(size_table(mapspace))
+    if mapspace.rules:
+        console.print(title("Rules"))
+    for rule in mapspace.rules:
+        console.print(str(rule), markup=False)
     print_notes(console, mapspace.notes)
 
 

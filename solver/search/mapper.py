@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -148,7 +148,7 @@ class SharedSearch:
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
     ) -> None:
-        mapspace.check_searchable()
+        mapspace.check_searchable(simple_rules=True)
         _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._clock = _Clock(options, on_progress, should_stop)
@@ -219,7 +219,7 @@ class SharedSearch:
             perfect = self._without_remainders.minimise(objectives, caps)
             known = _priced(perfect)
         best = known
-        limits = caps.limits
+        limits = (*caps.limits, *_limits(self.mapspace))
         bounds: list[int | None] = []
         evidence: list[Evidence] = []
         for objective in () if self._too_large else objectives:
@@ -303,6 +303,15 @@ def _priced(result: Result) -> Priced | None:
     if result.mapping is None or result.evaluation is None:
         return None
     return Priced(result.mapping, result.evaluation)
+
+
+def _limits(mapspace: Mapspace) -> Iterator[tuple[str, int]]:
+    """Yield the most that rules of the user's own let mappings cost, as limits of a `Goal`."""
+    units = mapspace.architecture.units_per_pj
+    for found in (part.cost_limit for rule in mapspace.rules for part in rule.parts):
+        if found is not None:
+            name = "energy" if found.quantity == "energy" else "latency"
+            yield name, min(UNLIMITED, found.in_units(units))
 
 
 def _check_size(problem: Problem) -> None:

@@ -23,18 +23,8 @@ from model.text.fields import (
     keyed_mapping,
     kind_of,
 )
-from model.text.source import (
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    Span,
-    SpecError,
-    TakeNote,
-    did_you_mean,
-    note_at,
-)
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, TakeNote, note_at
+from model.wording import did_you_mean, listing
 
 NodeKind = Literal["Memory", "Toll", "Compute", "Container"]
 

@@ -20,8 +20,8 @@ from model.formats.accelforge.shapes import Condition, RankSize, Shape
 from model.formats.timeloop.document import check_density
 from model.note import Note
 from model.text.fields import add_once, as_mapping, as_name, is_blank
-from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, did_you_mean, note_at
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, note_at
+from model.wording import did_you_mean, listing
 from model.workload import Einsum
 
 

@@ -19,8 +19,8 @@ from model.text.fields import Names, as_mapping, as_name, given, keyed_mapping
 from model.text.files import display_name
 from model.text.limits import Limits
 from model.text.reader import read_files
-from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, did_you_mean, note_at
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, note_at
+from model.wording import did_you_mean, listing
 
 _ENTRY_KEYS = ("leak_power_w", "area_m2", "actions")
 _ACTION_KEYS = ("energy_j", "throughput_per_s", "bits_per_action")

@@ -11,8 +11,8 @@ from fractions import Fraction
 from model.formats.accelforge.numbers import exact
 from model.text.expressions import Evaluator
 from model.text.fields import Names
-from model.text.source import ScalarNode, SpecError, did_you_mean
-from model.wording import listing
+from model.text.source import ScalarNode, SpecError
+from model.wording import did_you_mean, listing
 
 DEFAULT_LATENCY = "sum(a.n_calls / a.throughput for a in actions)"
 MOST_FORMS = 64

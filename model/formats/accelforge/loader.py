@@ -62,18 +62,8 @@ from model.text.files import is_fragment
 from model.text.limits import Limits
 from model.text.merging import join_specs
 from model.text.reader import read_each
-from model.text.source import (
-    MappingNode,
-    Node,
-    SequenceNode,
-    Span,
-    SpecError,
-    TakeNote,
-    did_you_mean,
-    note_at,
-    source_ref,
-)
-from model.wording import listing, printable
+from model.text.source import MappingNode, Node, SequenceNode, Span, SpecError, TakeNote, note_at, source_ref
+from model.wording import did_you_mean, listing, printable
 from model.workload import Einsum, RankIndex, TensorAccess, Workload
 
 SECTIONS = ("workload", "renames", "variables")

@@ -13,8 +13,8 @@ from model.formats.accelforge.scope import Kept, Scope, Subject
 from model.mapspace import FactorRule, KeepRules, Relation, SpatialRules
 from model.numbers import divisors
 from model.text.fields import as_name, given
-from model.text.source import MappingNode, SpecError, did_you_mean, source_ref
-from model.wording import listing
+from model.text.source import MappingNode, SpecError, source_ref
+from model.wording import did_you_mean, listing
 
 _PRODUCT = "product"
 _OPERATORS = ("==", "<=", ">=", "<", ">")

@@ -28,8 +28,8 @@ from model.text.fields import (
     keyed_mapping,
     known_name,
 )
-from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, did_you_mean, note_at
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, Span, SpecError, TakeNote, note_at
+from model.wording import did_you_mean, listing
 
 Kind = Literal["tensors", "rank variables"]
 

@@ -23,18 +23,8 @@ from model.formats.timeloop.problem import MAX_BOUND
 from model.formats.timeloop.tree import Attributes, read_attributes
 from model.text.fields import Names, as_int, as_mapping, as_scalar, is_blank, one_of
 from model.text.limits import DEFAULT_LIMITS
-from model.text.source import (
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    Span,
-    SpecError,
-    TakeNote,
-    did_you_mean,
-    note_at,
-)
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, TakeNote, note_at
+from model.wording import did_you_mean, listing
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ISL_NOTATION = re.compile(r"\b(mod|exists|floor|ceil|or|not|implies)\b|\|\||[:,/%!]")

@@ -46,10 +46,10 @@ from model.text.source import (
     SequenceNode,
     Span,
     SpecError,
-    did_you_mean,
     note_at,
     source_ref,
 )
+from model.wording import did_you_mean
 
 SECTION, ARCHITECTURE = "network", "architecture"
 MOST_NOTES = 10

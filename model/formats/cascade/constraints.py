@@ -11,17 +11,8 @@ from model.formats.timeloop.constraints import factor_texts, split_factor
 from model.note import Note
 from model.problem import Dataspace, Problem, Term
 from model.text.fields import as_mapping, as_scalar
-from model.text.source import (
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    Span,
-    SpecError,
-    did_you_mean,
-    note_at,
-)
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, note_at
+from model.wording import did_you_mean, listing
 from model.workload import Einsum, Workload
 
 CONVENTIONAL = {"Weights": "weight", "Inputs": "input", "Outputs": "output"}

@@ -50,8 +50,8 @@ from model.text.fields import as_mapping, is_blank
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
 from model.text.merging import join_specs
 from model.text.reader import read_files, unused_notes
-from model.text.source import MappingNode, Node, SequenceNode, SpecError, did_you_mean, note_at
-from model.wording import listing, printable
+from model.text.source import MappingNode, Node, SequenceNode, SpecError, note_at
+from model.wording import did_you_mean, listing, printable
 
 MAPPING_NOTE = "the `mapping` of the architecture does not constrain the layers of a network"
 

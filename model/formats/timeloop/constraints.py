@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.formats.timeloop.context import Context
-from model.formats.timeloop.document import read_section
+from model.formats.timeloop.document import read_section, without
 from model.formats.timeloop.tree import Leaf
 from model.mapspace import FactorRule, Relation
 from model.text.expressions import evaluate
@@ -26,17 +26,8 @@ from model.text.fields import (
     name_list,
     one_of,
 )
-from model.text.source import (
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    Span,
-    SpecError,
-    did_you_mean,
-    source_ref,
-)
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, source_ref
+from model.wording import did_you_mean, listing
 
 _OPERATOR = re.compile(r" ?(<=|>=|==|=|<|>) ?")
 _ANY = -1
@@ -307,7 +298,11 @@ _LISTS: dict[Kind, tuple[str, ...]] = {
     "dataspace": ("keep", "bypass", "no_coalesce"),
 }
 """Keys whose lists ask for nothing where they are empty."""
+TILE, RULES = "tile", "rules"
+"""Where rules of the user's own stand, see `model.formats.timeloop.rules`."""
+
 _NODE_KEYS = (
+    TILE,
     "temporal",
     "spatial",
     "dataspace",
@@ -343,8 +338,9 @@ def _clauses_at(leaf: Leaf, constraints: MappingNode) -> Iterator[Clause]:
     if UPPER_UTILIZATION in constraints:
         raise no_upper_utilization(constraints.key(UPPER_UTILIZATION).span)
     check_keys(constraints, _NODE_KEYS, "`constraints`")
-    for key, value in constraints.entries:
-        if given(constraints, key.text) is None:
+    for key, written in constraints.entries:
+        value = without_rules(key.text, written)
+        if value is None or given(constraints, key.text) is None:
             continue
         kind = KINDS.get(key.text, "parallelism")
         if isinstance(value, MappingNode) and _asks_nothing(value, kind):
@@ -357,6 +353,14 @@ def _clauses_at(leaf: Leaf, constraints: MappingNode) -> Iterator[Clause]:
         node = as_mapping(value, f"`{key.text}`")
         _check_address(node, leaf, kind)
         yield Clause(kind, leaf, node)
+
+
+def without_rules(name: str, constraint: Node) -> Node | None:
+    """Return a constraint on a node without rules of the user's own; None if it consists of them."""
+    if name == TILE or (name in ("temporal", "spatial") and not isinstance(constraint, MappingNode)):
+        return None
+    is_mixed = name in ("temporal", "spatial") and isinstance(constraint, MappingNode) and RULES in constraint
+    return without(as_mapping(constraint, f"`{name}`"), (RULES,)) if is_mixed else constraint
 
 
 def _asks_nothing(node: MappingNode, kind: Kind) -> bool:

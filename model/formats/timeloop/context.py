@@ -12,8 +12,8 @@ from model.mapspace import EXACT, Counting
 from model.problem import Problem
 from model.text.fields import Names
 from model.text.limits import DEFAULT_LIMITS, Limits
-from model.text.source import Span, SpecError, TakeNote, did_you_mean, note_at
-from model.wording import listing
+from model.text.source import Span, SpecError, TakeNote, note_at
+from model.wording import did_you_mean, listing
 
 OUTPUT_CHANNELS = {"M": "K", "K": "M"}
 """Names of output channels: Timeloop's exercises say M, the shipped layers say K."""

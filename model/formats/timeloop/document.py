@@ -26,11 +26,10 @@ from model.text.source import (
     Span,
     SpecError,
     TakeNote,
-    did_you_mean,
     note_at,
     values_in,
 )
-from model.wording import listing
+from model.wording import did_you_mean, listing
 
 VERSION = Decimal("0.4")
 
@@ -285,7 +284,7 @@ def read_template(top: MappingNode) -> tuple[Factors, Span] | None:
     node = section_of(top, "mapspace")
     if node is None:
         return None
-    template = read_section(node, "`mapspace`", ("version", "template")).get("template")
+    template = read_section(node, "`mapspace`", ("version", "template", "rules")).get("template")
     if template is None:
         return None
     kind = _TEMPLATES.get(as_name(template, "`template`"))

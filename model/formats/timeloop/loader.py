@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial, reduce
 from pathlib import Path
 
+from model.architecture import Architecture, Compute
 from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
 from model.extents import PERFECT, Factors
@@ -38,6 +39,7 @@ from model.formats.timeloop.pricing import (
     refuse_wires,
 )
 from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
+from model.formats.timeloop.rules import WrittenRule, check_searched, read_rules, written_rules
 from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with_energies
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
@@ -45,6 +47,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import EXACT, Counting, Mapspace
 from model.note import Note
 from model.objective import LATENCY
+from model.rules import Rule, asks_for_energy
 from model.sparsity import Sparsity
 from model.text.fields import as_mapping
 from model.text.files import display_name
@@ -192,10 +195,14 @@ def load_node(
     if not context.optimizes_sparse:
         note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
+    written = written_rules(top, context)
+    rules = _rules(written, assembly, context, options, problem is not None)
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
     sparsity = read_sparsity(top, clauses, context)
-    mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity)
+    if rules and sparsity is not None:
+        raise SpecError("rules are not checked for mappings of sparse data", written[0].text.span)
+    mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context)
     mapping = None
@@ -220,6 +227,25 @@ def load_node(
         document=top,
         problem=context.loaded.section,
     )
+
+
+def _rules(
+    written: Sequence[WrittenRule],
+    assembly: Assembly,
+    context: Context,
+    options: LoadOptions,
+    of_workload: bool,
+) -> tuple[Rule, ...]:
+    """Return the rules of the user's own; SpecError for those that are not modelled where they stand."""
+    if not written:
+        return ()
+    if of_workload:
+        raise SpecError("rules are for specs of one problem, not for workloads", written[0].text.span)
+    nodes = tuple(map(node_of, assembly.levels))
+    rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
+    if options.refuse_unsearchable:
+        check_searched(rules, written, context.factors)
+    return rules
 
 
 def _left_out(top: MappingNode) -> Iterator[Note]:
@@ -306,6 +332,7 @@ def _mapspace(
     context: Context,
     objectives: tuple[str, ...],
     sparsity: Sparsity | None,
+    rules: tuple[Rule, ...],
 ) -> Mapspace:
     """Return the mapspace; where `objectives` are about latency alone, energies may be unknown."""
     least, place = parallelism
@@ -314,7 +341,7 @@ def _mapspace(
     lists = PriceLists(tables, load_compound_classes(components, context.note))
     refuse_wires(tables, context)
     note_unread(top, lists.classes, context)
-    needs_energy = any(objective != LATENCY for objective in objectives)
+    needs_energy = any(objective != LATENCY for objective in objectives) or asks_for_energy(rules)
     pricing = priced if needs_energy else priced_or_free
     prices = {
         level.storage.name: pricing(level.loops.leaf, lists, context, level.storage)
@@ -339,4 +366,5 @@ def _mapspace(
         counting=context.counting,
         factors=context.factors,
         sparsity=sparsity,
+        rules=rules,
     )

@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from model.architecture import Architecture
-from model.formats.timeloop.constraints import ADDRESS_KEYS, KINDS, SHORT_PARALLELISM
+from model.formats.timeloop.constraints import ADDRESS_KEYS, KINDS, RULES, SHORT_PARALLELISM
 from model.formats.timeloop.document import (
     ANCHOR_MARK,
     LEFT_OUT,
@@ -123,6 +123,9 @@ class _Remover:
             return loaded.problem or value
         if name == "architecture":
             return with_leaves(value, self._leaf)
+        if name == "mapspace" and isinstance(value, MappingNode) and RULES in value:
+            self.left_out.append(f"{RULES} of {name}")
+            return without(value, (RULES,))
         return self._targets(value) if section_name(name) == "constraints" else value
 
     def _leaf(self, node: MappingNode) -> MappingNode:
@@ -160,7 +163,7 @@ class _Remover:
         if KINDS.get(kind) not in _COUNTED or not isinstance(constraint, MappingNode):
             self.left_out.append(f"{kind} of {target}")
             return None
-        gone = [key for key in constraint.keys() if key in CHOICES]  # noqa: SIM118 (a node, not a dict)
+        gone = [key for key in constraint.keys() if key in (*CHOICES, RULES)]  # noqa: SIM118 (no dict)
         self.left_out += [f"{key} of {target} ({kind})" for key in gone]
-        kept = without(constraint, CHOICES)
+        kept = without(constraint, (*CHOICES, RULES))
         return None if all(key in ADDRESS_KEYS for key in kept.keys()) else kept  # noqa: SIM118

@@ -10,8 +10,8 @@ from model.formats.timeloop.storage import MODELLED_ATTRIBUTES
 from model.sweep import MESHES
 from model.text.composer import scalar_node
 from model.text.limits import Limits
-from model.text.source import Document, MappingNode, ScalarNode, Span, SpecError, did_you_mean
-from model.wording import listing
+from model.text.source import Document, MappingNode, ScalarNode, Span, SpecError
+from model.wording import did_you_mean, listing
 
 
 @dataclass(frozen=True)

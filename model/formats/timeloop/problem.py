@@ -36,17 +36,8 @@ from model.text.fields import (
 from model.text.files import SHIPPED_SPECS, SPEC_SUFFIXES, include_roots, is_file
 from model.text.limits import DEFAULT_LIMITS, Limits
 from model.text.reader import read_files
-from model.text.source import (
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    Span,
-    SpecError,
-    did_you_mean,
-    note_at,
-)
-from model.wording import listing
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, note_at
+from model.wording import did_you_mean, listing
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 

@@ -17,8 +17,8 @@ from model.formats.timeloop.tree import POWER_GATING, Attribute, Leaf
 from model.source_ref import SourceRef
 from model.sparsity import SparseLevel
 from model.text.fields import Names, as_bool, as_fraction, as_int, as_mapping, known_name
-from model.text.source import Node, ScalarNode, Span, SpecError, fold_name, note_at, source_ref, values_in
-from model.wording import listing
+from model.text.source import Node, ScalarNode, Span, SpecError, note_at, source_ref, values_in
+from model.wording import fold_name, listing
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "depth": ("depth", "memory_depth", "data_storage_depth"),

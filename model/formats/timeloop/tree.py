@@ -28,7 +28,8 @@ from model.text.fields import (
     keyed_mapping,
 )
 from model.text.limits import DEFAULT_LIMITS, Limits
-from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError, did_you_mean
+from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span, SpecError
+from model.wording import did_you_mean
 
 _WORD = re.compile(r"[.'\"]?(?!(?<=\d)[eE][-+]?\d+\b)[A-Za-z_]\w*")
 """A word of an expression, but no exponent; one after a dot or a quotation mark is not a name."""

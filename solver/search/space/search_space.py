@@ -16,6 +16,7 @@ from model.cost.prices import network_latency
 from model.extents import ANY, Extents
 from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
+from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import CountLattice
 from solver.search.space.dataspaces import DataspaceView, Tables, bounding_box, tables, view
@@ -25,6 +26,7 @@ from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
 from solver.search.space.uneven import uneven_union, uneven_words
+from solver.search.space.user_rules import TileRules, factors_allowed
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, never
 
@@ -72,7 +74,8 @@ class SearchSpace:
     Levels are storage levels, outermost first. Stage l is what lies between the tile of level l and
     the tile of level l + 1 (or the compute): the temporal loops of level l, then the fanouts below.
     Dimensions of bound 1 are left out. Those in `coarse` have the tiles that their own steps make up. Where
-    there may be very many keep masks or spatial choices, `stop` is asked, and `Stopped` is raised.
+    there may be very many keep masks or spatial choices, or rules on many tiles, `stop` is asked, and
+    `Stopped` is raised.
     """
 
     mapspace: Mapspace
@@ -198,7 +201,15 @@ class SearchSpace:
         rules = [self.mapspace.spatial[number] for number in places]
         extents = [Extents(bound, self.mapspace.factors) for bound in self.lattice.bounds]
         options = [
-            fanout_choices(fanout, own, self.problem.dims, self.active, extents, self.stop)
+            fanout_choices(
+                fanout,
+                own,
+                self.problem.dims,
+                self.active,
+                extents,
+                self.stop,
+                factors_allowed(self.mapspace, fanout, self.active),
+            )
             for fanout, own in zip(fanouts, rules, strict=True)
         ]
         gated = any(level.gating_fanouts in places[1:] for level in self.levels)
@@ -266,7 +277,7 @@ class SearchSpace:
         return {}
 
     def feasible(self, level: int, kept: frozenset[int]) -> IntArray:
-        """Lattice indices of the tiles that fit into `level` when it keeps `kept`, ascending."""
+        """Lattice indices of the tiles that `level` and its rules allow when it keeps `kept`, ascending."""
         if (level, kept) not in self._feasible:
             self._feasible[level, kept] = self._fitting(level, kept)
         return self._feasible[level, kept]
@@ -276,7 +287,19 @@ class SearchSpace:
         least = math.ceil((self.levels[level].usable_words or 0) * self.levels[level].min_utilization)
         if least > 0:
             within &= self._most_words(level, kept) >= least
-        return np.flatnonzero(within)
+        tiles = np.flatnonzero(within)
+        rules = self.mapspace.rules_on(Locality("tile", self.levels[level].name))
+        if not rules:
+            return tiles
+        return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles), self.stop)]
+
+    def _tile_rules(
+        self, rules: Sequence[Rule], level: int, kept: frozenset[int], tiles: IntArray
+    ) -> TileRules:
+        """The rules about the tile at `level` when it keeps `kept`, on some tiles."""
+        words = {self.views[place].name: self.tables[place].tile_words[tiles] for place in kept}
+        extents = {dim: self.lattice.extents[tiles, d] for d, dim in enumerate(self.active)}
+        return TileRules(rules, self.levels, self.levels[level], words, extents)
 
     def within_capacity(
         self, level: int, kept: frozenset[int], tiles: slice | IntArray = EVERY_TILE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -78,8 +78,9 @@ def fanout_choices(
     active: Sequence[str],
     dims: Sequence[Extents],
     stop: Stop = never,
+    allows: Callable[[Factors], bool] | None = None,
 ) -> FanoutChoices:
-    """All factor vectors that `rules` and the mesh allow, each with one arrangement on the mesh.
+    """All factor vectors that `rules`, `allows` and the mesh allow, each with one arrangement on the mesh.
 
     How the dimensions are arranged along X and Y does not change the cost, so one witness is enough.
 
@@ -105,7 +106,8 @@ def fanout_choices(
         factors = takewhile(lambda factor: factor <= longest, extents.factors(1))
         candidates.append([f for f in factors if all(rule.allows(f) for rule in of_dim)])
     order = SideOrder.of(rules, all_dims)
-    for vectors in _vectors(np.ones((1, 0), dtype=np.int64), candidates, fanout.size):
+    for every in _vectors(np.ones((1, 0), dtype=np.int64), candidates, fanout.size):
+        vectors = every if allows is None else every[[allows(tuple(own)) for own in every.tolist()]]
         found.append(_arranged(fanout, order, active, vectors))
         check_number(sum(map(len, found)), stop)
     return FanoutChoices.together(found)

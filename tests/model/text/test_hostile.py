@@ -11,7 +11,8 @@ import pytest
 from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace_size import mapspace_size
 from model.text.limits import Limits
-from model.text.source import SpecError, did_you_mean
+from model.text.source import SpecError
+from model.wording import did_you_mean
 from solver.report.figures import large_count_text
 from tests.model.formats.timeloop.support import (
     ARRAY,

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from model.text.fields import as_int
-from model.text.source import MappingNode, ScalarNode, SourceText, Span, SpecError, did_you_mean
+from model.text.source import MappingNode, ScalarNode, SourceText, Span, SpecError
+from model.wording import did_you_mean
 
 
 def span_of(text: str, line: int, column: int, length: int) -> Span:

@@ -18,6 +18,7 @@ from solver.heuristics.pricing import Pricing
 from solver.heuristics.sampling import Sampler
 from tests.bruteforce import enumerate_mappings, objective_value
 from tests.model.cost.random_mappings import random_mapping
+from tests.random_rules import SPATIAL, TILE, WIDE, random_rule
 from tests.solver.examples import EVALUATION, MAPPING, MAPSPACE
 from tests.strategies import random_mapspaces
 
@@ -40,6 +41,24 @@ def test_incumbents_are_exact_and_the_best(objectives, one_by_one, monkeypatch):
         assert [tuple(row) for row in prices.values[prices.allowed]] == [tuple(map(float, v)) for v in valid]
         assert (pricing.evaluations, pricing.valid) == (len(mappings), len(valid))
         assert (pricing.best.values if pricing.best else None) == min(valid, default=None)
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_mappings_that_break_rules_are_rejected(one_by_one, monkeypatch):
+    if one_by_one:
+        monkeypatch.setattr(solver.heuristics.pricing, "_evaluator", lambda mapspace: None)
+    random, rejected = Random(9), 0
+    for mapspace in random_mapspaces(45, 8, 200):
+        ruled = mapspace.where(random_rule(random, mapspace, (TILE, SPATIAL, WIDE)))
+        mappings = list(enumerate_mappings(mapspace))
+        pricing = Pricing(ruled, ("edp",), ENDLESS)
+        costs = [evaluate_in(ruled, mapping) for mapping in mappings]
+        assert pricing.price(mappings).allowed.tolist() == [cost.valid for cost in costs]
+        for mapping, cost in list(zip(mappings, costs, strict=True))[:5]:
+            if cost.broken_rules and not cost.violations:
+                rejected += 1
+                assert pricing.offer(mapping) == f"the rule {cost.broken_rules[0].rule}"
+    assert rejected
 
 
 def test_values_that_doubles_cannot_tell_apart_are_told_apart():

@@ -18,8 +18,22 @@ from solver.network.cache import cache_key, sources_digest
 from solver.network.tasks import by_position
 from solver.result import Options, Result, Statistics, Status, Termination
 from solver.search import map_einsum
+from tests.mapspaces import free_mapspace, matmul
 
 ENERGY = Options(objectives=("energy",))
+
+
+def test_rules_are_renamed_with_what_they_are_about():
+    mapspace = free_mapspace(matmul(4, 4, 4), StorageLevel("DRAM"), StorageLevel("buffer", size_words=24))
+    ruled = mapspace.where("tile(buffer, K) == 2", "innermost(buffer) == M or words(buffer, A) < 5")
+    names = by_position(ruled.problem)
+    assert [str(rule) for rule in names.mapspace(ruled).rules] == [
+        "tile(buffer, d2) == 2",
+        "(innermost(buffer) == d0) or (words(buffer, t0) < 5)",
+    ]
+    assert names.inverse.mapspace(names.mapspace(ruled)).rules == ruled.rules
+    local = mapspace.where("tile(buffer, K) == 2")
+    assert map_einsum(names.mapspace(local), ENERGY).value == map_einsum(local, ENERGY).value
 
 
 def test_what_is_not_the_same_problem_has_another_key(network: Network):
@@ -32,6 +46,7 @@ def test_what_is_not_the_same_problem_has_another_key(network: Network):
         replace(own, problem=replace(own.problem, bounds=(4, 6, 2))),
         replace(own, max_temporal_loops=3),
         replace(own, factors=ANY),
+        own.where("cycles > 1"),
         replace(own, keep=(own.keep[0], replace(own.keep[1], keep=frozenset()))),
     ]
     keys = {cache_key(mapspace, ("energy",)) for mapspace in (own, *changed)}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 
-from model.cost import Violation
+from model.cost import Violation, evaluate_in
 from solver.report.document import evaluation_document, result_document
 from solver.sensitivity import Effect, Variation
 from tests.conftest import REPOSITORY
@@ -51,6 +51,8 @@ def test_keys_of_a_mapping_and_of_its_limits_are_documented():
 
 def test_keys_of_an_evaluation_are_documented():
     broken = replace(EVALUATION, violations=(Violation("buffer", "capacity", 8, 4),))
+    ruled = MAPSPACE.where("cycles < 1")
+    broken = replace(broken, broken_rules=evaluate_in(ruled, MAPPING).broken_rules)
     document = evaluation_document(MAPSPACE, MAPPING, broken)
-    for key in (*document, *document["violations"][0]):
+    for key in (*document, *document["violations"][0], *document["broken_rules"][0]):
         assert f"`{key}`" in EVALUATE_PART

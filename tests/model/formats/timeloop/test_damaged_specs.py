@@ -21,6 +21,7 @@ ARRAY = """\
     spatial: {meshX: 4, meshY: 2}
     constraints: {spatial: {permutation: [K, C], split: 1, factors: [R=1, K<=4], no_reuse: [Weights]}}
 """
+RULED_ARRAY = ARRAY.replace("[Weights]", "[Weights], rules: [K <= 2 * C + SIZE]")
 SECTIONS = """\
 mapper: {optimization_metrics: [edp], timeout: 5}
 variables: {version: 0.4, SIZE: 2**5}
@@ -30,13 +31,34 @@ mapping:
 - {target: PE, type: spatial, factors: {K: 4}}
 - {target: spad, type: temporal, factors: [R=3, K=2], permutation: [R, K]}
 """
-SPAD_KEEPING = constrained(SPAD.replace("depth: 32", "depth: SIZE"), "{dataspace: {keep_only: ['*']}}")
-TEXT = spec(SECTIONS, arch=architecture(DRAM, ARRAY, SPAD_KEEPING, MAC))
+SPAD_KEEPING = constrained(
+    SPAD.replace("depth: 32", "depth: SIZE"),
+    "{dataspace: {keep_only: ['*']}, tile: ['words(Weights) <= 0.5 * capacity']}",
+)
+RULES = 'mapspace: {template: uber, rules: ["instances(PE) / fanout(PE) >= 0.25"]}\n'
+TEXT = spec(SECTIONS, RULES, arch=architecture(DRAM, RULED_ARRAY, SPAD_KEEPING, MAC))
 WHOLE = compose(Document.of("spec.yaml", TEXT), Limits())
 assert isinstance(WHOLE, MappingNode)
 
 VALUES = (None, True, False, 0, -1, 2, 10**30, 0.5, float("inf"), float("nan"))
-TEXTS = ("", "foo", "*", "R", "P=4", "P=4,3", "P<3", "P=inf", "1/0", "9**9**9", "RSP", "_", "spad", "1e400")
+TEXTS = (
+    "",
+    "foo",
+    "*",
+    "R",
+    "P=4",
+    "P=4,3",
+    "P<3",
+    "P=inf",
+    "1/0",
+    "9**9**9",
+    "RSP",
+    "_",
+    "spad",
+    "1e400",
+    "K % 0 == 1",
+    "share(Outputs) < 1e400 mJ",
+)
 TAGS = (None, "!Component", "!Container", "!Parallel", "!Hierarchical", "!Nothing", "!Other")
 
 

@@ -151,7 +151,7 @@ def test_macros(temporal, expected):
         ("{split: 2}", "unknown key `split`", "split"),
         ("{default_max_factor: 0}", "must be at least 1", "0"),
         ("{rmw_first_update: [Inputs]}", "it is only read", "Inputs"),
-        ("[P=2]", "`temporal` must be a mapping", "[P=2]"),
+        ("[P=2]", "`P=2` is not an expression", "="),
     ],
 )
 def test_wrong_macros_are_marked(temporal, message, mark):

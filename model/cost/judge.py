@@ -1,0 +1,120 @@
+"""Whether a mapping satisfies the rules of a user: what the quantities in them are, exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from model.architecture import Architecture
+from model.cost.nest import Nest, NestLoop, build_nest
+from model.cost.report import BrokenRule, Evaluation
+from model.mapping import Mapping
+from model.mapspace import Mapspace
+from model.rules.language import Kind, Quantity, Value
+
+
+def broken_rules(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> tuple[BrokenRule, ...]:
+    """Return the rules of a mapspace that a mapping breaks, with the figures that they are about.
+
+    Parameters
+    ----------
+    mapspace
+        Its rules.
+    mapping, evaluation
+        A mapping of its problem, and what the cost model says of it.
+
+    Raises
+    ------
+    ValueError
+        If a rule names a level or a fanout that the architecture lacks.
+    """
+    if not mapspace.rules:
+        return ()
+    nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
+    facts = MappingFacts(mapspace.architecture, nest, evaluation)
+    return tuple(
+        BrokenRule(rule, tuple((asked, facts(asked)) for asked in rule.quantities))
+        for rule in mapspace.rules
+        if not rule.holds(facts)
+    )
+
+
+class MappingFacts:
+    """The quantities of one mapping, as `model.rules.language.Quantity` defines them."""
+
+    def __init__(self, architecture: Architecture, nest: Nest, evaluation: Evaluation) -> None:
+        self._architecture = architecture
+        self._nest = nest
+        self._evaluation = evaluation
+        self._level = {level.name: number for number, level in enumerate(architecture.levels)}
+        self._fanout = {fanout.name: number for number, fanout in enumerate(architecture.fanouts)}
+
+    def __call__(self, asked: Quantity) -> Value:
+        """Return the value of a quantity; `ValueError` if the architecture lacks its node."""
+        try:
+            return self._READERS[asked.kind](self, asked)
+        except KeyError as error:
+            raise ValueError(f"the architecture has no {error.args[0]!r}, which {asked} names") from None
+
+    def _tile(self, asked: Quantity) -> Value:
+        position = self._architecture.storage_indices[self._level[asked.node]]
+        return self._nest.bounds[position][asked.of]
+
+    def _words(self, asked: Quantity) -> Value:
+        return self._held(asked).get(asked.of, 0)
+
+    def _keeps(self, asked: Quantity) -> Value:
+        return asked.of in self._held(asked)
+
+    def _held(self, asked: Quantity) -> dict[str, int]:
+        """Words that the tile of each dataspace takes which a level keeps."""
+        level = self._evaluation.levels[self._level[asked.node]]
+        return {space.dataspace: space.size_words for space in level.dataspaces}
+
+    def _capacity(self, asked: Quantity) -> Value:
+        usable = self._architecture.levels[self._level[asked.node]].usable_words
+        if usable is None:
+            raise ValueError(f"{asked.node!r} has no limited capacity, which {asked} asks for")
+        return usable
+
+    def _temporal_loops(self, asked: Quantity) -> tuple[NestLoop, ...]:
+        return self._nest.temporal[self._architecture.storage_indices[self._level[asked.node]]]
+
+    def _spatial_loops(self, asked: Quantity) -> tuple[NestLoop, ...]:
+        return self._nest.spatial[self._architecture.fanout_indices[self._fanout[asked.node]]]
+
+    def _temporal(self, asked: Quantity) -> Value:
+        return math.prod(loop.bound for loop in self._temporal_loops(asked) if loop.dim == asked.of)
+
+    def _innermost(self, asked: Quantity) -> Value:
+        return next((loop.dim for loop in self._temporal_loops(asked)), "")
+
+    def _spatial(self, asked: Quantity) -> Value:
+        return math.prod(loop.bound for loop in self._spatial_loops(asked) if loop.dim == asked.of)
+
+    def _instances(self, asked: Quantity) -> Value:
+        return math.prod(loop.bound for loop in self._spatial_loops(asked))
+
+    def _children(self, asked: Quantity) -> Value:
+        return self._architecture.fanouts[self._fanout[asked.node]].size
+
+    def _energy(self, asked: Quantity) -> Value:
+        return Fraction(self._evaluation.energy, self._evaluation.units_per_pj)
+
+    def _cycles(self, asked: Quantity) -> Value:
+        return self._evaluation.cycles
+
+    _READERS: dict[Kind, Callable[[MappingFacts, Quantity], Value]] = {  # noqa: RUF012 (never changed)
+        "tile": _tile,
+        "words": _words,
+        "keeps": _keeps,
+        "capacity": _capacity,
+        "temporal": _temporal,
+        "innermost": _innermost,
+        "spatial": _spatial,
+        "instances": _instances,
+        "fanout": _children,
+        "energy": _energy,
+        "cycles": _cycles,
+    }

@@ -1,0 +1,60 @@
+"""Which rules of the user's own leave no mapping: the search decides, as the feasibility model knows none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from model.mapspace import Mapspace
+from model.rules import Rule
+from model.source_ref import SourceRef
+from solver.result import Clock, Lever, Options, Progress, Reason, Statement, Status
+from solver.search.mapper import map_einsum
+
+
+def rules_reason(mapspace: Mapspace, clock: Clock) -> Reason:
+    """Return the rules that conflict, in a mapspace that is empty, but would not be without rules.
+
+    A rule is left out where the others still leave no mapping, all other constraints given.
+    """
+    needed: list[Rule] = []
+    sufficient: list[Rule] = []  # those without which there is a mapping
+    for place, rule in enumerate(mapspace.rules):
+        rest = (*needed, *mapspace.rules[place + 1 :])
+        status = _status(replace(mapspace, rules=rest), clock.share(len(mapspace.rules) - place))
+        if status is Status.INFEASIBLE:
+            continue
+        needed.append(rule)
+        sufficient += [rule] if status is not Status.UNKNOWN else []
+    statements = tuple(Statement(str(rule), _sources(rule)) for rule in needed)
+    return Reason(
+        text=_headline(needed),
+        sources=tuple(dict.fromkeys(source for statement in statements for source in statement.sources)),
+        constraints=statements,
+        irreducible=needed == sufficient,
+        levers=tuple(Lever(f"without this: {rule}", sources=_sources(rule)) for rule in sufficient),
+        complete=not clock.stop(),
+    )
+
+
+def _status(mapspace: Mapspace, clock: Clock) -> Status:
+    """Whether there is a mapping: the search ends with the first that it finds."""
+    found = False
+
+    def hear(progress: Progress) -> None:
+        nonlocal found
+        found |= progress.incumbent is not None
+
+    options = Options(objectives=mapspace.objectives[:1], time_limit_s=clock.left_s)
+    result = map_einsum(mapspace, options, hear, lambda: found or clock.stop())
+    return result.status
+
+
+def _sources(rule: Rule) -> tuple[SourceRef, ...]:
+    return () if rule.source is None else (rule.source,)
+
+
+def _headline(rules: Sequence[Rule]) -> str:
+    if len(rules) == 1:
+        return "no mapping that satisfies all other constraints satisfies this rule"
+    return f"no mapping that satisfies all other constraints satisfies these {len(rules)} rules together"

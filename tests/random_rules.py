@@ -1,0 +1,161 @@
+"""Random rules of the user's own, and what they mean by Python's arithmetic on the loops of a mapping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import islice
+from random import Random
+
+from model.architecture import StorageLevel
+from model.cost import evaluate, evaluate_in
+from model.cost.counting import tile_words
+from model.cost.judge import MappingFacts
+from model.cost.nest import build_nest
+from model.cost.traffic import kept_positions
+from model.mapping import FanoutMapping, Mapping
+from model.mapspace import Mapspace
+from model.numbers import divisors
+from tests.bruteforce import enumerate_mappings
+
+TILE, SPATIAL, WIDE = "tile", "spatial", "wide"
+
+
+def random_rule(random: Random, mapspace: Mapspace, kinds: Sequence[str] = (TILE, SPATIAL)) -> str:
+    """Return the text of a rule about one tile, one fanout, or anything (`WIDE`)."""
+    kind = random.choice(kinds if mapspace.architecture.fanouts else [k for k in kinds if k != SPATIAL])
+    level = random.choice(mapspace.architecture.levels)
+    fanout = random.choice([fanout.name for fanout in mapspace.architecture.fanouts] or [""])
+    conditions = [_condition(random, mapspace, kind, level, fanout) for _ in range(random.choice((1, 1, 2)))]
+    text = random.choice((" and ", " or ")).join(conditions)
+    return f"not ({text})" if random.random() < 0.15 else text
+
+
+def with_binding_rules(random: Random, mapspace: Mapspace, best: Mapping | None) -> Mapspace:
+    """Return a mapspace with rules about tiles and fanouts, one of which `best` breaks and others do not.
+
+    Where no such rule is drawn soon, or there is no mapping, any will do.
+    """
+    rules = mapspace.where(*(random_rule(random, mapspace) for _ in range(24))).rules
+    others = random.sample(_valid(mapspace), min(8, len(_valid(mapspace))))
+    judges = [_facts(mapspace, mapping) for mapping in others]
+    mine = None if best is None else _facts(mapspace, best)
+    binding = (rule for rule in rules if mine and not rule.holds(mine) and any(map(rule.holds, judges)))
+    return replace(mapspace, rules=(next(binding, rules[0]), *rules[: random.choice((0, 0, 1))]))
+
+
+@lru_cache(maxsize=100)
+def _valid(mapspace: Mapspace) -> list[Mapping]:
+    mappings = islice(enumerate_mappings(mapspace, innermost_orders=False), 400)
+    return [mapping for mapping in mappings if evaluate_in(mapspace, mapping).valid]
+
+
+def _facts(mapspace: Mapspace, mapping: Mapping) -> MappingFacts:
+    nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
+    return MappingFacts(mapspace.architecture, nest, evaluate_in(mapspace, mapping))
+
+
+def _condition(random: Random, mapspace: Mapspace, kind: str, level: StorageLevel, fanout: str) -> str:
+    space = random.choice(mapspace.problem.dataspaces).name
+    dim, other = (random.choice(mapspace.problem.dims) for _ in range(2))
+    bound = random.choice(divisors(mapspace.problem.bound[dim]))
+    if kind == WIDE:
+        kind = random.choice((TILE, SPATIAL, "temporal", "cost")) if fanout else random.choice((TILE, "cost"))
+        level = random.choice(mapspace.architecture.levels)
+    if kind == SPATIAL:
+        of, another = f"spatial({fanout}, {dim})", f"spatial({fanout}, {other})"
+        return random.choice(
+            (
+                f"{of} <= {bound}",
+                f"{of} >= {another}",
+                f"instances({fanout}) >= {random.choice(('0.25', '0.5', '0.75'))} * fanout({fanout})",
+                f"{of} * {another} in [1, 2, 4]",
+            )
+        )
+    if kind == "temporal":
+        return random.choice(
+            (
+                f"temporal({level.name}, {dim}) >= 2",
+                f"innermost({level.name}) in [{dim}, {other}]",
+                f"innermost({level.name}) != {dim}",
+            )
+        )
+    if kind == "cost":
+        return random.choice((f"cycles % {bound + 1} != 0", f"energy > {bound} nJ", "cycles <= 1_00 cycles"))
+    return _of_tile(random, level, dim, other, space, bound)
+
+
+def _of_tile(random: Random, level: StorageLevel, dim: str, other: str, space: str, bound: int) -> str:
+    of, another = f"tile({level.name}, {dim})", f"tile({level.name}, {other})"
+    words = f"words({level.name}, {space})"
+    limited = [f"{words} <= 0.5 * capacity({level.name})", f"share({level.name}, {space}) * 2 < 1 - 1/4"]
+    return random.choice(
+        (
+            f"{of} % {bound} == 0",
+            f"{of} == {another}",
+            f"1 < {of} * {another} <= {4 * bound}",
+            f"{of} // {another} >= 1",
+            f"{words} >= {bound}",
+            f"keeps({level.name}, {space})",
+            f"{words} % ({of} - 1) != 1",  # divides by zero where the tile is 1
+            *(limited if level.usable_words is not None else ()),
+        )
+    )
+
+
+def means(text: str, mapspace: Mapspace, mapping: Mapping) -> bool:
+    """Whether a rule holds, decided by Python; names stand for themselves."""
+    problem, architecture = mapspace.problem, mapspace.architecture
+    evaluation = evaluate(problem, architecture, mapping, mapspace.counting)
+    place = {
+        level.name: own for level, own in zip(architecture.levels, architecture.storage_indices, strict=True)
+    }
+    fan = {own.name: at for own, at in zip(architecture.fanouts, architecture.fanout_indices, strict=True)}
+    level_of = {level.name: level for level in architecture.levels}
+
+    def factor(position: int, dim: str) -> int:
+        node = mapping.nodes[position]
+        loops = node.spatial if isinstance(node, FanoutMapping) else node.temporal
+        return math.prod(loop.bound for loop in loops if loop.dim == dim)
+
+    def tile(level: str, dim: str) -> Fraction:
+        inside = math.prod(factor(at, dim) for at in range(place[level], len(mapping.nodes)))
+        return Fraction(min(inside, problem.bound[dim]))
+
+    def keeps(level: str, space: str) -> bool:
+        return place[level] in kept_positions(architecture, mapping, space)
+
+    def words(level: str, space: str) -> Fraction:
+        if not keeps(level, space):
+            return Fraction(0)
+        extents = {dim: int(tile(level, dim)) for dim in problem.dims}
+        size = level_of[level].packing_of(space).size_per_value
+        return Fraction(tile_words(problem.dataspace(space), extents) * size)
+
+    def innermost(level: str) -> str:
+        node = mapping.nodes[place[level]]
+        return next((loop.dim for loop in node.temporal if loop.bound > 1), "")
+
+    known = {
+        "tile": tile,
+        "words": words,
+        "keeps": keeps,
+        "capacity": lambda level: Fraction(level_of[level].usable_words),
+        "share": lambda level, space: words(level, space) / level_of[level].usable_words,
+        "temporal": lambda level, dim: Fraction(factor(place[level], dim)),
+        "innermost": innermost,
+        "spatial": lambda fanout, dim: Fraction(factor(fan[fanout], dim)),
+        "instances": lambda fanout: math.prod(factor(fan[fanout], dim) for dim in problem.dims),
+        "fanout": lambda fanout: architecture.nodes[fan[fanout]].size,
+        "energy": Fraction(evaluation.energy, evaluation.units_per_pj),
+        "cycles": evaluation.cycles,
+    }
+    names = [*place, *fan, *problem.dims, *(space.name for space in problem.dataspaces)]
+    written = text.replace(" nJ", " * 1000").replace("1_00 cycles", "100")
+    try:
+        return bool(eval(written, {"__builtins__": {}}, {**{name: name for name in names}, **known}))
+    except ZeroDivisionError:
+        return False

@@ -1,0 +1,149 @@
+"""Searches under rules of the user's own, against complete enumeration."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from model.architecture import Fanout, StorageLevel
+from model.cost.counting import tile_words
+from model.mapspace import Mapspace
+from model.rules import Locality, Quantity
+from solver.pareto import pareto_front
+from solver.result import Status
+from solver.search.space.search_space import SearchSpace
+from tests.bruteforce import optima
+from tests.mapspaces import free_mapspace, matmul
+from tests.random_rules import with_binding_rules
+from tests.reference import OBJECTIVES
+from tests.solver.search.holding import compare, few_cells, hold_search, sharp_bounds, solve
+from tests.solver.search.unusual import alike_mapspaces, register_mapspaces
+from tests.strategies import random_mapspaces
+
+
+def ruled(seed: int, mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
+    """Give mapspaces rules that their optima break, as a rule."""
+    random, found = Random(seed), []
+    for mapspace in mapspaces:
+        best = random.choice(optima(mapspace, OBJECTIVES))  # of one objective
+        found.append(with_binding_rules(random, mapspace, None if best is None else best[1]))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rules_about_one_tile_or_one_fanout(seed: int):
+    free = random_mapspaces(500 + seed, 15, 150)
+    results = compare(ruled(seed, free), OBJECTIVES)
+    assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
+
+
+def limited(seed: int, mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
+    """Give mapspaces limits on energy or cycles, a little above or below the least that there is."""
+    random, found = Random(seed), []
+    for mapspace in mapspaces:
+        energy, cycles = optima(mapspace, ("energy", "latency"))
+        if energy is None or cycles is None:
+            continue
+        units = mapspace.architecture.units_per_pj
+        share = random.choice(("0.9", "1", "1.05", "1.3"))
+        comparison = random.choice(("<", "<="))
+        rules = [f"cycles {comparison} {cycles[0]} * {share}", f"{energy[0]}/{units} * {share} pJ >= energy"]
+        chosen = random.choice((rules[:1], rules[1:], rules))
+        found.append(mapspace.where(" and ".join(chosen)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_limits_on_energy_and_cycles(seed: int):
+    limits = limited(seed, random_mapspaces(560 + seed, 12, 200))
+    results = compare(limits, (*OBJECTIVES, ("latency", "energy")))
+    assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
+    results = compare(limited(7, ruled(7, random_mapspaces(565 + seed, 6, 200))), OBJECTIVES)
+    assert Status.OPTIMAL in {result.status for result in results}
+
+
+def test_a_front_lies_within_limits():
+    cut = 0
+    for mapspace in random_mapspaces(570, 25, 300):
+        points = _front(mapspace)
+        slowest = max((cycles for _, cycles in points), default=0)
+        faster = [point for point in points if point[1] < slowest]
+        if faster:
+            cut += 1
+            assert _front(mapspace.where(f"cycles < {slowest}")) == faster
+    assert cut >= 3
+
+
+def _front(mapspace: Mapspace) -> list[tuple[int, int]]:
+    return [(point.evaluation.energy, point.evaluation.cycles) for point in pareto_front(mapspace).points]
+
+
+def test_rules_bind():
+    """The random rules of these tests often make optima dearer."""
+    free = random_mapspaces(520, 20, 400)
+    dearer = 0
+    for one, two in zip(free, ruled(9, free), strict=True):
+        pairs = [
+            pair for pair in zip(optima(one, OBJECTIVES), optima(two, OBJECTIVES), strict=True) if pair[0]
+        ]
+        dearer += any(own is not None and own[0] > best[0] for best, own in pairs)
+    assert dearer >= 6
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_bounds_hold_under_rules(seed: int, monkeypatch: pytest.MonkeyPatch):
+    for mapspace in ruled(seed, random_mapspaces(530 + seed, 15, 200)):
+        hold_search(mapspace, monkeypatch)
+
+
+def test_sharp_bounds_and_cells_hold_under_rules(monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        sharp_bounds(patch)
+        compare(ruled(3, random_mapspaces(540, 8, 300)), OBJECTIVES)
+    few_cells(monkeypatch)
+    compare(ruled(4, random_mapspaces(541, 8, 300)), OBJECTIVES)
+
+
+def test_dimensions_that_are_alike_are_told_apart_by_rules():
+    compare(ruled(5, alike_mapspaces(550, 5, 400)), OBJECTIVES)
+    compare(ruled(6, register_mapspaces(551, 5, 400)), OBJECTIVES)
+
+
+def test_a_rule_that_no_tile_meets_leaves_nothing():
+    mapspace = free_mapspace(
+        matmul(8, 8, 8), StorageLevel("DRAM"), StorageLevel("buffer", size_words=64), Fanout("PE", 4)
+    )
+    assert solve(mapspace.where("tile(buffer, K) % 3 == 0"), "energy").status is Status.INFEASIBLE
+    assert solve(mapspace.where("tile(DRAM, K) < 8"), "energy").status is Status.INFEASIBLE
+    assert solve(mapspace.where("keeps(buffer, A) and instances(PE) == 4"), "edp").status is Status.OPTIMAL
+
+
+def test_the_tiles_that_are_left_are_those_that_rules_allow():
+    cut = 0
+    for mapspace in ruled(8, random_mapspaces(580, 12, 150)):
+        space, free = SearchSpace(mapspace), SearchSpace(replace(mapspace, rules=()))
+        every = frozenset(view.place for view in space.views)
+        for number, level in enumerate(space.levels):
+            rules = mapspace.rules_on(Locality("tile", level.name))
+            tiles = free.feasible(number, every)
+            facts = [_facts(space, level, int(tile)) for tile in tiles]
+            left = [
+                tile for tile, own in zip(tiles, facts, strict=True) if all(rule.holds(own) for rule in rules)
+            ]
+            assert space.feasible(number, every).tolist() == left
+            cut += len(left) < len(tiles)
+    assert cut >= 5
+
+
+def _facts(space: SearchSpace, level: StorageLevel, tile: int) -> Callable[[Quantity], object]:
+    extents = dict.fromkeys(space.problem.dims, 1)
+    extents |= dict(zip(space.active, space.lattice.vector(tile), strict=True))
+
+    def value(asked: Quantity) -> object:
+        if asked.kind == "words":
+            size = level.packing_of(asked.of).size_per_value
+            return tile_words(space.problem.dataspace(asked.of), extents) * size
+        return {"tile": extents.get(asked.of), "keeps": True, "capacity": level.usable_words}[asked.kind]
+
+    return value
