@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
+
+from model.formats.timeloop import load_timeloop
+from model.mapspace import Mapspace
 
 SPECS = Path(__file__).resolve().parent.parent / "specs"
 ARCHITECTURES = ("eyeriss_like", "simba_like", "tpu_like", "free_three_level")
@@ -20,11 +24,53 @@ SINGLE_LAYERS = (
 )
 
 
+GEMM, CONVOLUTION, DEPTHWISE = "gemm/1024", "resnet18/02_conv2_block1_a", "mobilenet_v2/50_block17_depthwise"
+AWKWARD: dict[str, tuple[str, dict[str, int]]] = {
+    "gemm_127": (GEMM, {"P": 127, "C": 127, "K": 127}),
+    "vit_projection": (GEMM, {"P": 197, "C": 768, "K": 768}),
+    "vocabulary_50257": (GEMM, {"P": 16, "C": 768, "K": 50257}),
+    "whisper_1500": (GEMM, {"P": 1500, "C": 512, "K": 512}),
+    "gemm_257x4099": (GEMM, {"P": 257, "C": 4099, "K": 257}),
+    "vit_attention": (GEMM, {"P": 197, "C": 64, "K": 197}),
+    "whisper_attention": (GEMM, {"P": 1500, "C": 64, "K": 1500}),
+    "alexnet_55": (CONVOLUTION, {"R": 11, "S": 11, "P": 55, "Q": 55, "C": 3, "K": 96}),
+    "alexnet_27": (CONVOLUTION, {"R": 5, "S": 5, "P": 27, "Q": 27, "C": 48, "K": 256}),
+    "alexnet_13": (CONVOLUTION, {"P": 13, "Q": 13, "C": 256, "K": 384}),
+    "resnet_28": (CONVOLUTION, {"P": 28, "Q": 28, "C": 128, "K": 128}),
+    "resnet_14": (CONVOLUTION, {"P": 14, "Q": 14, "C": 256, "K": 256}),
+    "resnet_7": (CONVOLUTION, {"P": 7, "Q": 7, "C": 512, "K": 512}),
+    "depthwise_7": (DEPTHWISE, {}),
+}
+"""Shapes whose bounds have few divisors: a layer that ships, and the bounds of it that differ."""
+
+
 class Case(NamedTuple):
-    """One run: ``architecture/layer``, and the files to map together."""
+    """One run: ``architecture/layer``, the files to map together, and bounds that differ from theirs."""
 
     name: str
     files: list[Path]
+    bounds: dict[str, int] = {}  # noqa: RUF012 (never changed)
+
+    def mapspace(self) -> Mapspace:
+        """Read the files."""
+        found = load_timeloop(self.files).mapspace
+        bounds = tuple(self.bounds.get(dim, bound) for dim, bound in found.problem.bound.items())
+        return replace(found, problem=replace(found.problem, bounds=bounds)) if self.bounds else found
+
+
+def awkward_cases() -> list[Case]:
+    """Every architecture by every awkward shape."""
+    return [
+        Case(
+            f"{architecture}/awkward/{name}", _files(architecture, SPECS / "layers" / f"{layer}.yaml"), bounds
+        )
+        for architecture in ARCHITECTURES
+        for name, (layer, bounds) in AWKWARD.items()
+    ]
+
+
+def _files(architecture: str, layer: Path) -> list[Path]:
+    return [SPECS / "architectures" / f"{architecture}.yaml", layer]
 
 
 def layer_paths() -> list[Path]:
@@ -60,7 +106,7 @@ def cases(architectures: Sequence[str], layers: Sequence[Path]) -> list[Case]:
     return [
         Case(
             f"{architecture}/{layer.parent.name}/{layer.stem}",
-            [SPECS / "architectures" / f"{architecture}.yaml", layer],
+            _files(architecture, layer),
         )
         for architecture in architectures
         for layer in layers
