@@ -50,7 +50,7 @@ def test_what_is_not_the_same_problem_has_another_key(network: Network):
         replace(own, keep=(own.keep[0], replace(own.keep[1], keep=frozenset()))),
     ]
     keys = {cache_key(mapspace, ("energy",)) for mapspace in (own, *changed)}
-    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 8
+    assert len(keys | {cache_key(own, ("latency",)), cache_key(own, ("energy", "latency"))}) == 9
     other = network.layers[3].mapspace
     assert cache_key(by_position(other.problem).mapspace(other), ("energy",)) in keys
 
