@@ -76,7 +76,7 @@ def test_searches_refuse_rules_across_levels_at_their_place():
     local = 'mapspace: {template: ruby, rules: ["tile(buffer, C) <= 2"]}\n'
     assert load(spec(local.replace("ruby", "uber"))).mapspace.rules
     assert load(spec(local), refuse_unsearchable=False).mapspace.rules
-    assert "together with remainders" in failure(spec(local), remainders=True).message
+    assert "together with remainders" in failure(spec(local)).message
 
 
 @pytest.mark.parametrize(
