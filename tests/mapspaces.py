@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
-from model.architecture import Architecture, Compute, Fanout, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.extents import ANY
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 
@@ -50,3 +52,40 @@ def copies(
         keep=(KeepRules(), KeepRules(frozenset({"A", "Z"}))),
         min_parallelism=Fraction(units),
     )
+
+
+def uneven_split() -> Mapspace:
+    """100 iterations on 4 instances whose buffers hold 20 to 24: tiles of 24 take 28 steps, of 20 take 40."""
+    spaces = Dataspace("A", ((Term("N"),),)), Dataspace("Z", ((Term("N"),),), read_write=True)
+    nodes = StorageLevel("DRAM"), Fanout("PE", 4), StorageLevel("buffer", size_words=48)
+    mapspace = free_mapspace(Problem("copy", ("N",), (100,), spaces), *nodes)
+    temporal = TemporalRules(), TemporalRules((FactorRule("N", ">=", 20),))
+    return replace(mapspace, temporal=temporal, factors=ANY)
+
+
+def outer_product(least: int, most: int) -> Mapspace:
+    """Five words of A, fetched into a register again and again: a loop of 4 leaves the last one alone.
+
+    Loops of 3 and 2 fetch 9 words in the first round and 6 in the second; loops of 4 and 2 fetch 12 and 1.
+    The inner loop has a factor between `least` and `most`.
+    """
+    spaces = (
+        Dataspace("A", ((Term("P"),),)),
+        Dataspace("B", ((Term("K"),),)),
+        Dataspace("Z", ((Term("P"),), (Term("K"),)), read_write=True),
+    )
+    levels = (
+        StorageLevel("DRAM", energy=AccessEnergy(100, 0, 0)),
+        StorageLevel("buffer"),
+        StorageLevel("register", size_words=1),
+    )
+    kept = [frozenset("ABZ"), frozenset("B"), frozenset("A")]
+    between = FactorRule("P", ">=", least), FactorRule("P", "<=", most)
+    temporal = (
+        TemporalRules((FactorRule("K", "=", 1),)),
+        TemporalRules((*between, FactorRule("K", "=", 3)), inner=("P", "K")),
+        TemporalRules(tuple(FactorRule(dim, "=", 1) for dim in "PK")),
+    )
+    mapspace = free_mapspace(Problem("outer product", ("P", "K"), (5, 3), spaces), *levels)
+    keep = tuple(KeepRules(own, frozenset("ABZ") - own) for own in kept)
+    return replace(mapspace, keep=keep, temporal=temporal, factors=ANY)

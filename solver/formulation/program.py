@@ -105,10 +105,6 @@ class Program:
         """Let one of the others hold where the literal does."""
         self.model.add_bool_or([literal.negated(), *others])
 
-    def together_at_most_one(self, literals: Sequence[Literal]) -> None:
-        """Let at most one of the literals hold."""
-        self.model.add_at_most_one(literals)
-
     def forbid(self, literals: Iterable[Literal]) -> None:
         """Let none of the literals hold."""
         for literal in literals:

@@ -378,7 +378,7 @@ def _read_on_arch(
         found.mapspace,
         objectives=options.objectives or found.mapspace.objectives,
         counting=options.counting,
-        factors=options.factors or PERFECT,
+        factors=options.check_factors(options.factors or PERFECT),
     )
     levels = mapspace.architecture.levels
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)

@@ -11,7 +11,7 @@ from pathlib import Path
 from model.architecture import Architecture, Compute
 from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
-from model.extents import PERFECT, Factors
+from model.extents import ANY, PERFECT, Factors
 from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
@@ -100,6 +100,13 @@ class LoadOptions:
     def reads_sparse(self) -> bool:
         """Whether sparse features are read."""
         return self.model_sparse and not self.ignore_sparse
+
+    def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
+        """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
+        if kind == ANY and self.counting != EXACT and self.refuse_unsearchable:
+            hint = "--counting exact, or --factors perfect"
+            raise SpecError(f"the rule `{self.counting}` does not count remainders", span, hint=hint)
+        return kind
 
 
 @dataclass(frozen=True)
@@ -299,8 +306,8 @@ def _factors(top: MappingNode, options: LoadOptions) -> Factors:
     """Return which factors loops may have: as the options say, else the template of the mapspace."""
     written = read_template(top)
     if options.factors is not None or written is None:
-        return options.factors or PERFECT
-    return written[0]
+        return options.check_factors(options.factors or PERFECT)
+    return options.check_factors(*written)
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:

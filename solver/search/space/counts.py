@@ -151,11 +151,6 @@ class CountLattice(Lattice):
         return tuple(tuple((-(-bound // numbers)).tolist()) for bound, numbers in pairs)
 
     @cached_property
-    def _most_tiles(self) -> IntArray:
-        mesh = np.meshgrid(*self.most, indexing="ij")
-        return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
-
-    @cached_property
     def largest_extents(self) -> IntArray:
         """The largest extents of which there are as many tiles, shape (size, dimensions)."""
         columns = [

@@ -6,17 +6,15 @@ from random import Random
 
 import pytest
 
-from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.architecture import StorageLevel
 from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from model.formats.timeloop import load_timeloop
-from model.mapspace import FactorRule, KeepRules, TemporalRules
-from model.problem import Dataspace, Problem, Term
 from solver.certificate import canonical, canonical_sha256
 from solver.certificate.canonical import canonical_mapping
 from tests.bruteforce import enumerate_mappings, objective_value
 from tests.conftest import REPOSITORY
-from tests.mapspaces import free_mapspace, matmul
+from tests.mapspaces import free_mapspace, matmul, outer_product, uneven_split
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.solver.certificate.checker import digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
@@ -82,45 +80,9 @@ def test_the_second_best_mapping_is_no_optimum(tmp_path):
             assert verdict(claimed(mapspace, ("energy",), (value, mapping)), tmp_path)[0] == "INVALID"
 
 
-def uneven_split():
-    """100 iterations on 4 instances whose buffers hold 20 to 24: tiles of 24 take 28 steps, of 20 take 40."""
-    spaces = Dataspace("A", ((Term("N"),),)), Dataspace("Z", ((Term("N"),),), read_write=True)
-    nodes = StorageLevel("DRAM"), Fanout("PE", 4), StorageLevel("buffer", size_words=48)
-    mapspace = free_mapspace(Problem("copy", ("N",), (100,), spaces), *nodes)
-    temporal = TemporalRules(), TemporalRules((FactorRule("N", ">=", 20),))
-    return replace(mapspace, temporal=temporal, factors=ANY)
-
-
-def alone_in_the_last_round():
-    """Five words of A, fetched into a register again and again: a loop of 4 leaves the last one alone.
-
-    Loops of 3 and 2 fetch 9 words in the first round and 6 in the second; loops of 4 and 2 fetch 12 and 1.
-    """
-    spaces = (
-        Dataspace("A", ((Term("P"),),)),
-        Dataspace("B", ((Term("K"),),)),
-        Dataspace("Z", ((Term("P"),), (Term("K"),)), read_write=True),
-    )
-    levels = (
-        StorageLevel("DRAM", energy=AccessEnergy(100, 0, 0)),
-        StorageLevel("buffer"),
-        StorageLevel("register", size_words=1),
-    )
-    kept = [frozenset("ABZ"), frozenset("B"), frozenset("A")]
-    between = tuple(FactorRule("P", relation, value) for relation, value in ((">=", 3), ("<=", 4)))
-    temporal = (
-        TemporalRules((FactorRule("K", "=", 1),)),
-        TemporalRules((*between, FactorRule("K", "=", 3)), inner=("P", "K")),
-        TemporalRules(tuple(FactorRule(dim, "=", 1) for dim in "PK")),
-    )
-    mapspace = free_mapspace(Problem("outer product", ("P", "K"), (5, 3), spaces), *levels)
-    keep = tuple(KeepRules(own, frozenset("ABZ") - own) for own in kept)
-    return replace(mapspace, keep=keep, temporal=temporal, factors=ANY)
-
-
 @pytest.mark.parametrize(
     ("mapspace", "objective", "best", "with_least_factors"),
-    [(uneven_split(), "latency", 28, 40), (alone_in_the_last_round(), "energy", 1600, 1800)],
+    [(uneven_split(), "latency", 28, 40), (outer_product(3, 4), "energy", 1600, 1800)],
 )
 def test_the_least_factors_are_not_always_the_best(mapspace, objective, best, with_least_factors, tmp_path):
     space = prove.mapspace(canonical(mapspace))

@@ -56,6 +56,14 @@ def test_what_remainders_save_is_said(row, capsys):
     assert "remainders save" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["map", "network", "compare"])
+def test_only_the_exact_rule_counts_remainders(command, row, capsys):
+    assert main([command, row(FEWER), *ANY, "--counting", "timeloop"]) == 2
+    error = capsys.readouterr().err
+    assert "the rule `timeloop` does not count remainders" in error
+    assert "--counting exact, or --factors perfect" in error
+
+
 def test_assign_needs_methods(row, capsys):
     assert main(["assign", row(), *ANY]) == 2
     assert "--factors needs --methods" in capsys.readouterr().err
