@@ -14,6 +14,9 @@ from solver.cpsat import LARGEST_ACTIVITY, Literal
 from solver.formulation.program import Choice, EmptyProgramError, Number
 from solver.formulation.variables import Variables
 
+UNLIMITED_WORDS = 1 << 62
+"""More words than any tile has."""
+
 
 class Constraints:
     """Adds the constraints of a mapspace to the program of its variables.
@@ -129,6 +132,11 @@ class Constraints:
         if least > 0:
             high = [-(-own // unit) for own in words]
             self._program.model.add(self._program.sum_of(literals, high) >= least // unit)
+
+    def tile(self, number: int, space: Dataspace) -> Choice[int]:
+        """Words of a level that a dataspace's tile takes if kept there, at most one more than fit."""
+        usable = self._variables.level(number).usable_words
+        return self._tile(number, space, UNLIMITED_WORDS if usable is None else usable)
 
     def _tile(self, number: int, space: Dataspace, most: int) -> Choice[int]:
         """Words of a level that a tile takes; above `most`, one more than that."""
