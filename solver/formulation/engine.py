@@ -359,7 +359,7 @@ class _Search:
         if outcome.is_infeasible:
             return None
         priced = [(candidate, run.price(candidate, self._objective)) for candidate in candidates]
-        if not formulation.constraints.rounded and not all(own.valid for _, own in priced):
+        if not formulation.tables.rounded and not all(own.valid for _, own in priced):
             raise ModelError("an answer breaks a limit of the hardware")
         return outcome, priced
 
