@@ -154,6 +154,10 @@ class Integers(ABC):
     def _value(self, factor: Factor, most: int) -> Variable:
         """Return a factor; one above `most` counts as ``most + 1``."""
 
+    @abstractmethod
+    def logarithm(self, factor: Factor, log: Callable[[int], int], values: Sequence[int]) -> Expression:
+        """Return a factor's logarithm, as `log` has it; one that may be any is restricted to some values."""
+
     def factor(self, node: int, dim: str) -> Factor:
         """Return the factor of a node's loop over a dimension."""
         return self.factors[node, dim]
@@ -370,6 +374,11 @@ class PerfectIntegers(Integers):
         primes = zip(prime_factors(self._bound[factor.dim]), factor.parts, strict=True)
         return math.prod(prime ** answer.value(exponent) for (prime, _), exponent in primes)
 
+    def logarithm(self, factor: Factor, log: Callable[[int], int], _values: Sequence[int]) -> Expression:
+        """Return the logarithm of a product of primes."""
+        primes = [prime for prime, _ in prime_factors(self._bound[factor.dim])]
+        return self.checked.weighted_sum(factor.parts, [log(prime) for prime in primes])
+
     def product_at_least(self, factors: Sequence[Factor], least: int, literal: Literal | None) -> None:
         """Compare rounded logarithms; this is exact while the scale separates `least` from one less."""
         terms = [
@@ -437,6 +446,12 @@ class AnyIntegers(Integers):
     def read(self, factor: Factor, answer: Answer) -> int:
         """Return the value of a factor in an answer."""
         return answer.value(factor.parts[0])
+
+    def logarithm(self, factor: Factor, log: Callable[[int], int], values: Sequence[int]) -> Expression:
+        """Return the logarithm of a factor out of a table."""
+        own = self.model.new_int_var(0, log(values[-1]), f"log_{factor.dim}")
+        self.model.add_allowed_assignments([*factor.parts, own], [(value, log(value)) for value in values])
+        return own
 
     def product_at_least(self, factors: Sequence[Factor], least: int, literal: Literal | None) -> None:
         """Ask for a product of factors of at least so much, unless that is too large."""
