@@ -148,18 +148,24 @@ class CheckedModel:
         self._assert_small("the objective's offset", (math.ceil(abs(proto.objective.offset)),))
 
     def solve(
-        self, settings: Settings, stop: Callable[[], bool], on_answer: Callable[[Answer], None] | None = None
+        self,
+        settings: Settings,
+        stop: Callable[[], bool],
+        on_answer: Callable[[Answer], None] | None = None,
+        on_bound: Callable[[int], None] | None = None,
     ) -> Outcome:
         """Check the model, and solve it until it is proven or stopped; errors as of `check`.
 
-        `stop` is called every few hundredths of a second in this thread, `on_answer` with every incumbent in
-        another one; what it raises ends the solve.
+        `stop` is called every few hundredths of a second in this thread, `on_answer` with every incumbent and
+        `on_bound` with every better bound in other ones; what `on_answer` raises ends the solve.
         """
         self.check()
         least = self._least_objective()
         if stop():
             return Outcome(None, False, least)
         solver = _new_solver(settings)
+        if on_bound is not None:
+            solver.best_bound_callback = lambda told: on_bound(_rounded_bound(told, least))
         listener = None if on_answer is None else _listener(on_answer)
         _run(lambda: solver.solve(self.model, listener), solver.stop_search, stop)
         if listener is not None and listener.raised is not None:
@@ -298,5 +304,8 @@ def _whole(value: float) -> int:
 
 def _reported_bound(response: Any, least: int) -> int:
     """Return the reported bound, rounded up; `least` if the response has none."""
-    told = response.best_objective_bound
-    return math.ceil(told - ROUNDING) if math.isfinite(told) else least
+    return _rounded_bound(response.best_objective_bound, least)
+
+
+def _rounded_bound(told: float, least: int) -> int:
+    return max(least, math.ceil(told - ROUNDING)) if math.isfinite(told) else least

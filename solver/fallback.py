@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from model.extents import PERFECT
@@ -25,11 +26,13 @@ from solver.result import (
     Status,
     StopCallback,
     Termination,
+    TooLargeError,
     bounded,
     within_loop_limit,
 )
 from solver.search.branching.completion import Priced
 from solver.search.mapper import SharedSearch
+from solver.search.shared import ALONE, Partner
 
 PATIENCE_S = 5.0
 """Seconds without any mapping, once all keep masks are surveyed, after which feasibility is checked."""
@@ -37,6 +40,11 @@ PATIENCE_S = 5.0
 RESERVE_S = 1.0
 """Seconds before the time limit (half of it, if it is shorter) that are kept for the feasibility check: a
 survey that is not done by then leaves no time to find a mapping."""
+
+MOST_EFFORT_S = 120.0
+"""Deterministic seconds that CP-SAT has after bounds ended for another reason than time."""
+
+AFTER_BOUNDS = "asked after bounds"
 
 MOST_CHECK_S = 60.0
 """Seconds that the feasibility check may take."""
@@ -79,6 +87,7 @@ def map_or_explain(
     known: Priced | None = None,
     *,
     reasons: bool = True,
+    partner: Partner = ALONE,
 ) -> Result:
     """Find the best mapping as `map_from` does, or say why there is none, if `reasons` are wanted.
 
@@ -87,7 +96,8 @@ def map_or_explain(
     fits, or the search begins again with a mapping that does.
     """
     question = _Question(mapspace, options, on_progress, should_stop, known, reasons)
-    return within_loop_limit(mapspace, _with_fallback(_minimise, question))
+    search = _minimise if partner is ALONE else partial(_minimise, partner=partner)
+    return within_loop_limit(mapspace, _with_fallback(search, question))
 
 
 def formulate_or_explain(
@@ -96,11 +106,58 @@ def formulate_or_explain(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
 ) -> Result:
-    """Find the best mapping as `solver.formulation.map_by_formulation` does, or say why there is none."""
-    from solver.formulation import map_by_formulation  # noqa: PLC0415 (most searches are by bounds)
+    """Find the best mapping as `solver.portfolio.map_by_cp_sat` does, or say why there is none."""
+    from solver.portfolio import map_by_cp_sat  # noqa: PLC0415 (most searches are by bounds)
 
-    answer = map_by_formulation(mapspace, options, on_progress, should_stop)
+    answer = map_by_cp_sat(mapspace, options, on_progress, should_stop)
     return _with_reasons(_Question(mapspace, options, on_progress, should_stop), answer)
+
+
+def map_by_all(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> Result:
+    """Find the best mapping by bounds and, where they leave a gap, by CP-SAT, or say why there is none.
+
+    With several jobs CP-SAT works beside bounds; with one it does not. What bounds do not know goes to CP-SAT
+    alone: `Mapspace.max_temporal_loops` where it cuts off the optimum, and mapspaces too large for lattices.
+    """
+    from solver.portfolio import Companion  # noqa: PLC0415 (most searches are by bounds alone)
+
+    with Companion(mapspace, options) as companion:
+        answer = map_or_explain(mapspace, options, on_progress, should_stop, partner=companion)
+    asked = replace(answer.statistics, cp_sat=companion.remark, cp_sat_seconds=companion.seconds)
+    answer = replace(answer, statistics=asked)
+    if answer.termination not in (Termination.MEMORY_LIMIT, Termination.LOOP_LIMIT) or companion.is_refused:
+        return answer
+    return _afterwards(_Question(mapspace, options, on_progress, should_stop), answer)
+
+
+def _afterwards(question: _Question, first: Result) -> Result:
+    """Let CP-SAT go on where bounds end for another reason than time."""
+    from solver.formulation.engine import Beginning  # noqa: PLC0415 (rarely needed)
+    from solver.portfolio import map_by_cp_sat  # noqa: PLC0415
+
+    options = _time_left(question.options, first.statistics.seconds)
+    beginning = Beginning(known=first.mapping, effort_s=MOST_EFFORT_S)
+    try:
+        answer = map_by_cp_sat(
+            question.mapspace, options, question.on_progress, question.should_stop, beginning
+        )
+    except TooLargeError as error:
+        return replace(first, statistics=replace(first.statistics, cp_sat=f"refused: {error}"))
+    told = replace(answer.statistics, cp_sat=AFTER_BOUNDS, cp_sat_seconds=answer.statistics.seconds)
+    answer = replace(answer, statistics=first.statistics.together(told))
+    if answer.termination is Termination.INTERRUPTED and not _is_asked(question):
+        answer = replace(answer, termination=first.termination)  # CP-SAT's effort was spent
+    return _with_reasons(question, _with_bound_of(answer, first))
+
+
+def _is_asked(question: _Question) -> bool:
+    """Whether the caller wants the search to end."""
+    return question.should_stop is not None and question.should_stop()
 
 
 def front_or_explain(
@@ -134,9 +191,10 @@ def _minimise(
     on_progress: ProgressCallback | None,
     should_stop: StopCallback | None,
     known: Priced | None,
+    partner: Partner = ALONE,
 ) -> Result:
     """Search with a known mapping, whatever its number of temporal loops."""
-    with SharedSearch(mapspace, options, on_progress, should_stop) as search:
+    with SharedSearch(mapspace, options, on_progress, should_stop, partner) as search:
         return search.minimise(options.objectives or mapspace.objectives, known=known)
 
 

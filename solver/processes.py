@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -17,6 +18,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that ask a run to stop; a terminal sends them to worker processes as well."""
 
 Answer = TypeVar("Answer")
+
+
+def peak_memory_bytes() -> int:
+    """The most memory that this process has had so far; 0 where the system does not tell."""
+    try:
+        import resource  # noqa: PLC0415 (Windows has no such module)
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak << 10
 
 
 class Workers:

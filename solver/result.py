@@ -107,6 +107,9 @@ class Statistics:
     core_variables: int = 0  # of the largest CP-SAT model
     core_calls: int = 0
     mappings_priced: int = 0  # by the cost model; of those that a heuristic tries, the best one
+    settled_by: tuple[str, ...] = ()  # bounds or cp-sat, by objective; empty where a gap is left
+    cp_sat: str = ""  # whether CP-SAT was asked on the whole problem, and why not or how that ended
+    cp_sat_seconds: float = 0.0  # that it worked, beside bounds or after them
 
     def together(self, other: Statistics) -> Statistics:
         """Return the work of two searches of one mapspace, which look at the same masks and classes."""
@@ -119,6 +122,9 @@ class Statistics:
             core_variables=max(self.core_variables, other.core_variables),
             core_calls=self.core_calls + other.core_calls,
             mappings_priced=self.mappings_priced + other.mappings_priced,
+            settled_by=other.settled_by or self.settled_by,
+            cp_sat=other.cp_sat or self.cp_sat,
+            cp_sat_seconds=self.cp_sat_seconds + other.cp_sat_seconds,
         )
 
 

@@ -578,8 +578,8 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     _add_engine(
         parser,
         ENGINES,
-        "what searches: bounds and branching (bounds), CP-SAT on the whole problem (cp-sat: "
-        "slower), or what suits best (auto, the default: bounds)",
+        "what searches: bounds and branching (bounds), CP-SAT on the whole problem (cp-sat: slower), or both "
+        "(auto, the default: bounds, and after 5 s CP-SAT beside them, unless there is one job only)",
     )
     parser.add_argument(
         "--export-model",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
-from solver.cli.arguments import CP_SAT, EXPLAIN_TIME_LIMIT_S, OPERATORS
+from solver.cli.arguments import AUTO, CP_SAT, EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -115,7 +115,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
     export_formulation(loaded.mapspace, arguments)
-    result = (search_formulated if formulated else search)(loaded.mapspace, arguments)
+    result = _found(loaded.mapspace, arguments)
     loaded = loaded.noted(
         (
             *counting_notes(loaded.mapspace, result.mapping, result.evaluation),
@@ -129,6 +129,14 @@ def map_command(arguments: argparse.Namespace) -> int:
     costs = _constraint_costs(mapspace, arguments) if is_priced else None
     deliver(_map_steps(loaded, result, _Further(effects, check, costs), spec_text, arguments))
     return code or EXIT_OF_STATUS[result.status]
+
+
+def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
+    """Search with the engine that is asked for; what needs evidence is found by bounds alone."""
+    if arguments.engine == CP_SAT:
+        return search_formulated(mapspace, arguments)
+    needs_evidence = any(getattr(arguments, name) for name in BY_BOUNDS)
+    return search(mapspace, arguments, by_all=arguments.engine == AUTO and not needs_evidence)
 
 
 @dataclass(frozen=True)

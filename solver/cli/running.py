@@ -164,12 +164,16 @@ def search_options(arguments: argparse.Namespace) -> Options:
     )
 
 
-def search(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
-    """Map an Einsum with live progress; an interrupt ends the search early."""
-    from solver.fallback import map_or_explain
+def search(mapspace: Mapspace, arguments: argparse.Namespace, by_all: bool = False) -> Result:
+    """Map an Einsum with live progress; an interrupt ends the search early.
 
+    By bounds, and `by_all` by CP-SAT where they leave a gap.
+    """
+    from solver.fallback import map_by_all, map_or_explain
+
+    find = map_by_all if by_all else map_or_explain
     with watched(mapspace, arguments.quiet) as callbacks:
-        return map_or_explain(mapspace, search_options(arguments), *callbacks)
+        return find(mapspace, search_options(arguments), *callbacks)
 
 
 def search_formulated(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Protocol
 
 from model.cost import Evaluation, evaluate_in
 from model.extents import PERFECT
@@ -14,7 +16,7 @@ from model.mapspace import Mapspace
 from model.objective import EDP, ENERGY, LATENCY
 from solver.cpsat import ModelError, Outcome, Settings
 from solver.formulation.model import Candidate, Formulation, Scaled, check_formulated
-from solver.formulation.program import EmptyProgramError
+from solver.formulation.program import EmptyProgramError, UnfinishedError
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
@@ -50,6 +52,9 @@ CYCLE_ATTEMPTS = 6
 MOST_SOLVES = 25
 """Solves before leakage while the arithmetic waits is brought in."""
 
+OWN_SEED = 1000
+"""Added to the seed: descents of the search by bounds begin elsewhere."""
+
 DESCENTS = 4
 MOST_PRICED = 50_000
 """Descents of a heuristic, and mappings that it prices at most."""
@@ -63,13 +68,59 @@ class _Best:
     evaluation: Evaluation
 
 
+class Peer(Protocol):
+    """Another search for the same optimum at the same time."""
+
+    def found(self, mapping: Mapping) -> None:
+        """Take a mapping, the best one so far."""
+
+    def bounded(self, bound: int) -> None:
+        """Take a bound on the first objective."""
+
+    def better(self) -> Mapping | None:
+        """Return the best mapping of the other search, if it is new."""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What is known before a search by CP-SAT begins.
+
+    Parameters
+    ----------
+    limits
+        The most that a mapping may cost: pairs of an objective and a value, inclusive.
+    known
+        A mapping.
+    effort_s
+        CP-SAT's deterministic seconds, at most.
+    peer
+        Told of mappings as they are found, and of bounds on the first objective, from any thread.
+    """
+
+    limits: tuple[tuple[str, int], ...] = ()
+    known: Mapping | None = None
+    effort_s: float = math.inf
+    peer: Peer | None = None
+
+
+FROM_NOTHING = Beginning()
+
+
 def map_by_formulation(
     mapspace: Mapspace,
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    beginning: Beginning = FROM_NOTHING,
 ) -> Result:
     """Find the best mapping by CP-SAT alone, as `solver.map_einsum` does by bounds; same parameters.
+
+    Parameters
+    ----------
+    mapspace, options, on_progress, should_stop
+        As of `solver.map_einsum`.
+    beginning
+        What is known already.
 
     Raises
     ------
@@ -81,7 +132,7 @@ def map_by_formulation(
         CP-SAT contradicts the model: a defect, never an answer.
     """
     check_formulated(mapspace)
-    return _Run(mapspace, options, on_progress, should_stop).minimise()
+    return _Run(mapspace, options, on_progress, should_stop, beginning).minimise()
 
 
 class _Run:
@@ -93,20 +144,28 @@ class _Run:
         options: Options,
         on_progress: ProgressCallback | None,
         should_stop: StopCallback | None,
+        beginning: Beginning,
     ) -> None:
         self._mapspace = mapspace
         self._options = options
         self._on_progress = on_progress
         self._clock = Clock(options.time_limit_s, should_stop)
         self._statistics = Statistics()
-        self._limits: list[tuple[str, int]] = []
+        self._limits = list(beginning.limits)
+        self._known, self._peer = beginning.known, beginning.peer
+        self._effort_s = beginning.effort_s
         self._best: _Best | None = None
+        self._lock = Lock()
         self._tried = False
 
     def minimise(self) -> Result:
         """Minimise the objectives lexicographically."""
         objectives = self._options.objectives or self._mapspace.objectives
         bounds: list[int | None] = []
+        if self._known is not None:
+            self._price(self._known, objectives[0])
+        if self._peer is not None:
+            self.try_heuristic(objectives[0])
         for objective in objectives:
             bound = self._minimise(objective)
             bounds.append(bound)
@@ -150,7 +209,10 @@ class _Run:
             return 0
         bound = 0
         for waits, most_solves in self._stages(objective):
-            search = self._formulated(objective, waits)
+            try:
+                search = self._formulated(objective, waits)
+            except UnfinishedError:
+                return bound
             if search is None and self._best is not None:
                 raise ModelError("the formulation excludes a mapping that is allowed")
             found = None if search is None else search.bound(most_solves)
@@ -177,7 +239,7 @@ class _Run:
         """The search within the limits; None if nothing is allowed."""
         timed = waits or objective != ENERGY or any(name != ENERGY for name, _ in self._limits)
         try:
-            formulation = Formulation(self._mapspace, timed, waits)
+            formulation = Formulation(self._mapspace, timed, waits, self._clock.stop)
             for name, most in self._limits:
                 self._limit(formulation, name, most)
         except EmptyProgramError:
@@ -199,12 +261,28 @@ class _Run:
 
     def _price(self, mapping: Mapping, objective: str) -> Evaluation:
         evaluation = evaluate_in(self._mapspace, mapping)
-        self._statistics.mappings_priced += 1
         allowed = evaluation.valid and all(evaluation.value(name) <= most for name, most in self._limits)
-        best = self._best
-        if allowed and (best is None or evaluation.value(objective) < best.evaluation.value(objective)):
-            self._best = _Best(mapping, evaluation)
+        with self._lock:  # answers are priced in a thread of CP-SAT
+            self._statistics.mappings_priced += 1
+            best = self._best
+            better = best is None or evaluation.value(objective) < best.evaluation.value(objective)
+            if allowed and better:
+                self._best = _Best(mapping, evaluation)
+        if allowed and better and self._peer is not None:
+            self._peer.found(mapping)
         return evaluation
+
+    def bounded(self, objective: str, bound: int) -> None:
+        """Tell the peer that no mapping within the limits is below a bound, but for the incumbent."""
+        value = None if self._best is None else self._best.evaluation.value(objective)
+        if self._peer is not None:
+            self._peer.bounded(bound if value is None else min(bound, value))
+
+    def listen(self, objective: str) -> None:
+        """Price what the peer has found."""
+        mapping = None if self._peer is None else self._peer.better()
+        if mapping is not None:
+            self._price(mapping, objective)
 
     def try_heuristic(self, objective: str) -> None:
         """Look for a mapping with a heuristic, once; it knows perfect factors, which are always allowed."""
@@ -215,7 +293,7 @@ class _Run:
         budget = Budget(seconds=None if left_s is None else left_s / 10, evaluations=MOST_PRICED)
         mapspace = replace(self._mapspace, factors=PERFECT)
         try:
-            pricing = Pricing(mapspace, (objective,), budget, self._options.seed, self._clock.stop)
+            pricing = Pricing(mapspace, (objective,), budget, self._options.seed + OWN_SEED, self._clock.stop)
         except MapperError:
             return
         with suppress(MapperError, BudgetSpent):
@@ -229,17 +307,17 @@ class _Run:
         """The incumbent."""
         return self._best
 
-    @property
-    def settings(self) -> Settings:
-        """Parameters of CP-SAT, but for the time."""
-        return Settings(seed=self._options.seed)
+    def settings(self, slice_s: float) -> Settings:
+        """Parameters of CP-SAT for an attempt of so many deterministic seconds."""
+        return Settings(seed=self._options.seed, deterministic_s=min(slice_s, self._effort_s))
 
     def stop(self) -> bool:
         """Whether to end."""
-        return self._clock.stop()
+        return self._clock.stop() or self._effort_s <= 0
 
-    def solved(self, formulation: Formulation) -> None:
-        """Note a solve."""
+    def solved(self, formulation: Formulation, slice_s: float) -> None:
+        """Note a solve that had so many deterministic seconds."""
+        self._effort_s -= slice_s
         self._statistics.core_calls += 1
         variables = formulation.program.checked.variables
         self._statistics.core_variables = max(self._statistics.core_variables, variables)
@@ -294,9 +372,8 @@ class _Search:
         """Minimise energy or cycles."""
         bound = 0
         while True:
-            found = self._step(
-                self._formulation.minimise(self._objective, self._room(), self._is_close), bound
-            )
+            scale = self._formulation.minimise(self._objective, self._room(), self._is_close)
+            found = self._step(scale, bound)
             value = self._value()
             if found is None or (value is not None and found >= value):
                 return value
@@ -322,7 +399,7 @@ class _Search:
                 formulation.limit_cycles(room // max(1, energy))
             known = room
             most = None if room is None else room // fewest
-            found = self._step(formulation.minimise_energy(most, self._is_close), energy)
+            found = self._step(formulation.minimise_energy(most, self._is_close), energy, fewest)
             value = self._value()
             if found is None or (value is not None and found * fewest >= value):
                 return value
@@ -349,23 +426,39 @@ class _Search:
         return fewest
 
     def _solve(
-        self, scale: Scaled, slice_s: float
+        self, scale: Scaled, slice_s: float, on_bound: Callable[[int], None] | None = None
     ) -> tuple[Outcome, list[tuple[Candidate, Evaluation]]] | None:
         """Solve once and price what is found; None if there is nothing left."""
         run, formulation = self._run, self._formulation
-        settings = replace(run.settings, deterministic_s=slice_s)
-        outcome, candidates = formulation.solve(settings, run.stop)
-        run.solved(formulation)
+        known: dict[Mapping, Evaluation] = {}
+
+        def price(candidate: Candidate) -> None:
+            known[candidate.mapping] = run.price(candidate, self._objective)
+
+        outcome, candidates = formulation.solve(run.settings(slice_s), run.stop, price, on_bound)
+        run.solved(formulation, slice_s)
         if outcome.is_infeasible:
             return None
-        priced = [(candidate, run.price(candidate, self._objective)) for candidate in candidates]
+        for candidate in candidates:
+            if candidate.mapping not in known:
+                price(candidate)
+        priced = [(candidate, known[candidate.mapping]) for candidate in candidates]
         if not formulation.tables.rounded and not all(own.valid for _, own in priced):
             raise ModelError("an answer breaks a limit of the hardware")
         return outcome, priced
 
-    def _step(self, scale: Scaled, bound: int) -> int | None:
-        """Solve once, and exclude what is found; return the bound, None if nothing is left."""
-        solved = self._solve(scale, self._slice_s)
+    def _step(self, scale: Scaled, bound: int, times: int = 1) -> int | None:
+        """Solve once, and exclude what is found; return the bound, None if nothing is left.
+
+        The objective is at least so many `times` what is minimised.
+        """
+
+        def tell(quanta: int) -> None:
+            reached = math.ceil(max(scale.least, scale.value(quanta)))
+            self._run.bounded(self._objective, max(bound, reached) * times)
+
+        self._run.listen(self._objective)
+        solved = self._solve(scale, self._slice_s, tell)
         if solved is None:
             return None
         outcome, priced = solved

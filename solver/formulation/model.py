@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -106,7 +106,9 @@ class Formulation:
     EmptyProgramError
         The rules allow nothing.
     TooLargeError
-        A dimension has too many extents.
+        A dimension has too many extents, or all together are too many.
+    UnfinishedError
+        `stop` answered True before the program was complete.
     ValueError
         See `check_formulated`.
     """
@@ -114,12 +116,13 @@ class Formulation:
     mapspace: Mapspace
     timed: bool = True
     waits: bool = False
+    stop: StopCallback = lambda: False
     cuts: list[Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Build the program."""
         check_formulated(self.mapspace)
-        self.variables = Variables(self.mapspace)
+        self.variables = Variables(self.mapspace, self.stop)
         self.program = self.variables.program
         self.tables = Tables(self.variables)
         self.costs = Costs(self.variables, self.timed, self.waits)
@@ -250,16 +253,17 @@ class Formulation:
         ]
         longest = max(port.base + sum(max(own, Fraction(0)) for own in port.costs) for port in ports)
         quantum = max(1, math.ceil(longest / LARGEST_TOTAL))
-        cycles = self.program.model.new_int_var(0, math.ceil(longest / quantum), "cycles")
+        most_quanta = math.ceil(longest / quantum)
+        cycles = self.program.model.new_int_var(0, most_quanta, "cycles")
         for port in ports:
-            self._bound_port(port, cycles, quantum)
+            self._bound_port(port, cycles, quantum, most_quanta)
         self.program.model.minimize(cycles)
         return Scaled((cycles,), (Fraction(quantum),), Fraction(network), Fraction(quantum))
 
-    def _bound_port(self, port: Scaled, cycles: Literal, quantum: int) -> None:
+    def _bound_port(self, port: Scaled, cycles: Literal, quantum: int, most_quanta: int) -> None:
         """Let the cycles be at least the time of a port; in fractions of a cycle where these fit."""
         unit = whole_multiple([*port.costs, port.base, Fraction(1)])
-        reach = sum(map(abs, port.costs)) + abs(port.base)
+        reach = sum(map(abs, port.costs)) + abs(port.base) + most_quanta
         is_exact = quantum == 1 and reach <= unit * LARGEST_TOTAL
         if not is_exact:
             unit = Fraction(quantum)
@@ -269,12 +273,25 @@ class Formulation:
 
     # ---------------------------------------------------------------------- answers
 
-    def solve(self, settings: Settings, stop: StopCallback) -> tuple[Outcome, tuple[Candidate, ...]]:
-        """Solve the program; also return the mappings of all answers on the way, the best one last."""
+    def solve(
+        self,
+        settings: Settings,
+        stop: StopCallback,
+        on_candidate: Callable[[Candidate], None] | None = None,
+        on_bound: Callable[[int], None] | None = None,
+    ) -> tuple[Outcome, tuple[Candidate, ...]]:
+        """Solve the program; also return the mappings of all answers on the way, the best one last.
+
+        Other threads call `on_candidate` with each of them, and `on_bound` with every better bound in quanta.
+        """
         found: list[Candidate] = []
-        outcome = self.program.checked.solve(
-            settings, stop, lambda answer: found.append(self.candidate(answer))
-        )
+
+        def hear(answer: Answer) -> None:
+            found.append(self.candidate(answer))
+            if on_candidate is not None:
+                on_candidate(found[-1])
+
+        outcome = self.program.checked.solve(settings, stop, hear, on_bound)
         if outcome.answer is not None:
             last = self.candidate(outcome.answer)
             found = [*(own for own in found if own.mapping != last.mapping), last]

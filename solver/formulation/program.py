@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Generic, TypeVar
 
 from solver.cpsat import CheckedModel, Expression, Literal
+from solver.result import StopCallback, TooLargeError
 
 Number = int | Fraction
 
@@ -23,6 +24,12 @@ R = TypeVar("R")
 
 LARGEST_TOTAL = 1 << 30
 """What all coefficients of one row add up to, at most."""
+
+MOST_LITERALS = 500_000
+"""Booleans that a program may have; CP-SAT would take gigabytes for more."""
+
+BETWEEN_STOPS = 1000
+"""Booleans after which it is asked whether to stop."""
 
 MOST_PAIRS = 20_000
 """Pairs of values up to which two choices are combined; above, values are rounded down to fewer ones."""
@@ -49,17 +56,42 @@ class Choice(Generic[T_co]):
         return zip(self.values, self.literals, strict=True)
 
 
-class Program:
-    """Rows over Booleans, and choices with what follows from them."""
+class UnfinishedError(Exception):
+    """The program was to be stopped before it was complete."""
 
-    def __init__(self) -> None:
+
+class Program:
+    """Rows over Booleans, and choices with what follows from them.
+
+    Parameters
+    ----------
+    stop
+        Asked from time to time; once it answers True, `UnfinishedError` is raised.
+    """
+
+    def __init__(self, stop: StopCallback = lambda: False) -> None:
+        self._stop = stop
+        self._literals = 0
         self.checked = CheckedModel()
         self.model = self.checked.model
         self.true: Literal = self.model.new_constant(1)
         self._forbidden: set[int] = set()
 
     def literal(self, name: str = "") -> Literal:
-        """Return a new Boolean."""
+        """Return a new Boolean.
+
+        Raises
+        ------
+        TooLargeError
+            There are `MOST_LITERALS` already.
+        UnfinishedError
+            The program is to be stopped.
+        """
+        self._literals += 1
+        if self._literals > MOST_LITERALS:
+            raise TooLargeError(f"the formulation takes more than {MOST_LITERALS:,} Booleans")
+        if self._literals % BETWEEN_STOPS == 0 and self._stop():
+            raise UnfinishedError
         return self.model.new_bool_var(name)
 
     def constant(self, value: T) -> Choice[T]:

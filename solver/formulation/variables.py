@@ -13,6 +13,7 @@ from model.mapspace import Mapspace, TemporalRules
 from solver.cpsat import Answer, Literal
 from solver.formulation.chains import Chain
 from solver.formulation.program import Choice, Program
+from solver.result import StopCallback
 
 Keepers = tuple[int, ...]
 """Levels that keep a dataspace, outermost first."""
@@ -146,6 +147,8 @@ class Variables:
     ----------
     mapspace
         What may be chosen.
+    stop
+        Asked whether to end, see `Program`.
 
     Raises
     ------
@@ -155,10 +158,10 @@ class Variables:
         A dimension has too many extents.
     """
 
-    def __init__(self, mapspace: Mapspace) -> None:
+    def __init__(self, mapspace: Mapspace, stop: StopCallback = lambda: False) -> None:
         self.mapspace = mapspace
         self.architecture = mapspace.architecture
-        self.program = Program()
+        self.program = Program(stop)
         self.positions = self.architecture.storage_indices
         self.fanouts = self.architecture.fanout_indices
         self.chains = {dim: Chain(self.program, mapspace, dim) for dim in mapspace.problem.dims}

@@ -22,7 +22,7 @@ from model.problem import Problem
 from model.source_ref import SourceRef
 from solver.report.figures import einsum_text, rank_text
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Reason, Result
+from solver.result import Reason, Result, Status
 from solver.sensitivity import Effect
 
 Document = dict[str, object]
@@ -82,12 +82,25 @@ def result_document(
         "perfect_factors": _perfect_factors(result),
         "seconds": result.statistics.seconds,
         **_cost(mapspace, result.mapping, result.evaluation),
-        "statistics": asdict(result.statistics),
+        "statistics": {**asdict(result.statistics), "settled": _settled(result)},
         **background(mapspace, result.reasons),
         "check": check,
         "constraints": constraints,
         "sensitivity": None if effects is None else list(map(effect_document, effects)),
     }
+
+
+def _settled(result: Result) -> dict[str, dict[str, float]]:
+    """Return the share of subproblems that each step settles, by objective that bounds have proven."""
+    shares = {}
+    for evidence in result.evidence if result.status is not Status.FEASIBLE else ():
+        counts = {
+            step: sum(getattr(mask, f"by_{step}") for mask in evidence.masks)
+            for step in ("survey", "lattice", "branching")
+        }
+        every = sum(counts.values())
+        shares[evidence.objective] = {step: own / every for step, own in counts.items()} if every else {}
+    return shares
 
 
 def _perfect_factors(result: Result) -> Document | None:

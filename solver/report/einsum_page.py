@@ -451,13 +451,24 @@ def work_section(document: Value) -> Section:
     if not document.get("statistics"):
         return Section("Work")
     rows: list[Sequence[Cell]] = [
-        (
-            name.replace("_", " "),
-            seconds_text(value.number()) if name == "seconds" else count_text(value.count()),
-        )
-        for name, value in document["statistics"].items()
+        (name.replace("_", " "), _work_text(name, value)) for name, value in document["statistics"].items()
     ]
     return Section("Work of the search", tables=[Table("", ("What", ">Amount"), rows)], is_folded=True)
+
+
+def _work_text(name: str, value: Value) -> str:
+    """Return one of the figures of `solver.result.Statistics`, or what is said beside them."""
+    if name == "settled":
+        shares = (
+            f"{objective}: " + ", ".join(f"{step} {percent(own.number())}" for step, own in steps.items())
+            for objective, steps in value.items()
+        )
+        return "; ".join(shares) or NOTHING
+    if name == "settled_by":
+        return ", ".join(text or "open" for text in value.texts()) or NOTHING
+    if name == "cp_sat":
+        return value.text() or NOTHING
+    return seconds_text(value.number()) if name.endswith("seconds") else count_text(value.count())
 
 
 def sparse_page(document: Value) -> Page:

@@ -43,8 +43,8 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
     with suppress(BudgetSpent, MapperError):
         pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)
         if not pricing.batched:
-            # One by one the search itself is faster.
-            return []
+            # One by one takes a thousand times longer: a first mapping, and not much more.
+            pricing = Pricing(mapspace, (objective,), Budget(None, FEW_HINTED), seed, stop)
         with suppress(BudgetSpent):
             GreedyDescent().find_mapping(mapspace, pricing)
         if pricing.best is not None:
@@ -80,13 +80,19 @@ FIRST_AROUND = 8
 """Rounds before neighbours of the incumbent's subproblem are looked at."""
 
 FIRST_HINT = 24
-"""Rounds before a heuristic is asked for a better incumbent; after four times as many it is asked again."""
+"""Rounds before a heuristic is asked for a better incumbent; after twice as many it is asked again."""
+
+CLOSER = 4
+"""Rounds that take as long as bounding an open subproblem once more, about."""
 
 MANY = 1 << 18
 """Subproblems from which on it is asked at once: a mapping spares more of the survey than that takes."""
 
 FIRST_HINTED = 1 << 13
 """Mappings that the heuristic may try then, twice as many each time."""
+
+FEW_HINTED = 300
+"""Mappings that it may try before the survey, and where they are priced one by one."""
 
 
 class Search:
@@ -112,6 +118,7 @@ class Search:
         self.best = best
         self.options, self.stop, self.report = shared.options, shared.stop, shared.report
         self.statistics, self.bounder = shared.statistics, shared.bounder
+        self.partner = shared.partner
         self.ledger = Ledger(survey)
         self.agenda = Agenda(survey, goal, quantum)
         self.orders = tuple(
@@ -162,10 +169,18 @@ class Search:
                 self._advance()
             else:
                 self._exhaust(candidate)
-            self._look_around()
+            with suppress(Stopped):
+                self._look_around()
+            self._exchange()
             if self.stop():
                 return bound
         return self.goal.incumbent
+
+    def _exchange(self) -> None:
+        """Tell another engine of the best mapping, and take a better one."""
+        better = self.partner.exchange(self.goal, self.best)
+        if better is not None:
+            self._consider(better)
 
     def _push(self, value: int, candidate: Candidate) -> None:
         # Of equal bounds the latest goes first: it is the one whose tables are at hand.
@@ -227,7 +242,7 @@ class Search:
         rounds = self._rounds + self._nodes // NODES
         if rounds < FIRST_AROUND:
             return
-        if rounds >= FIRST_HINT << 2 * self._hints:
+        if rounds >= FIRST_HINT << self._hints:
             self._take_hint()
         incumbent = None
         while self.goal.incumbent != incumbent and not self.stop():
@@ -309,6 +324,7 @@ class Search:
         unsettled = self._settled_soon(candidate)
         if unsettled is None or self.stop():
             return
+        self._rounds += CLOSER
         narrowed = tightened(unsettled, self.goal, True, self.stop)
         if narrowed is not None:
             self._push(narrowed.value(self.goal), narrowed)

@@ -34,30 +34,35 @@ class Ledger:
 
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
-        inner = len(survey.space.levels) - 1
-        self._entries = {mask: _Entry([0] * inner) for mask in survey.space.keep_masks}
+        self._entries: dict[KeepMask, _Entry] = {}
+
+    def _entry(self, mask: KeepMask) -> _Entry:
+        """What was done for a mask; most masks never have anything done."""
+        if mask not in self._entries:
+            self._entries[mask] = _Entry([0] * (len(self._survey.space.levels) - 1))
+        return self._entries[mask]
 
     def surveyed(self, mask: KeepMask, numbers: IntArray) -> None:
         """Note that the survey does not settle subproblems, so that lattices were bounded."""
-        self._entries[mask].bounded.append(numbers)
+        self._entry(mask).bounded.append(numbers)
 
     def bounded(self, bounds: AnyBounds) -> None:
         """Note what a lattice had, and what its bounds left."""
-        entry = self._entries[bounds.sub.mask]
+        entry = self._entry(bounds.sub.mask)
         entry.states += bounds.states
         for level, stage in enumerate(bounds.stages):
             entry.tiles_left[level] += len(stage.tiles)
 
     def branched(self, sub: Combination, nodes: int) -> None:
         """Note that nodes of a subproblem were branched."""
-        entry = self._entries[sub.mask]
+        entry = self._entry(sub.mask)
         entry.branched.add(_classes(sub))
         entry.nodes += nodes
 
     def evidence(self, goal: Goal, survey_bounds: SurveyBounds) -> Evidence:
         """What the bound on the goal's objective rests on."""
-        entries = enumerate(self._entries.items())
-        masks = (self._of_mask(place, *own, goal, survey_bounds) for place, own in entries)
+        keeps = enumerate(self._survey.space.keep_masks)
+        masks = (self._of_mask(place, mask, self._entry(mask), goal, survey_bounds) for place, mask in keeps)
         return Evidence(goal.objective, tuple(masks))
 
     def _of_mask(

@@ -32,10 +32,10 @@ from solver.result import (
 )
 from solver.search.bounds.boundary import LARGEST_COUNT
 from solver.search.branching.completion import Priced
-from solver.search.engine import Search
+from solver.search.engine import FEW_HINTED, FIRST_HINTED, Search, hint
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.ledger import unsearched
-from solver.search.shared import Shared
+from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
@@ -54,6 +54,15 @@ MOST_KEEP_MASKS = 1 << 18
 
 PERFECT_SHARE = 0.5
 """Share of the time, at most, in which mappings without remainders are searched first."""
+
+BOUNDS, CP_SAT = "bounds", "cp-sat"
+"""What settles an objective, see `Statistics.settled_by`."""
+
+MOST_TOLD = 1 << 14
+"""Keep masks of a search that is stopped up to which it is told what was done for each."""
+
+SLOW, SLOWER, SLOWEST = 10**5, 5 * 10**6, 10**8
+"""Tiles times keep masks from which on a heuristic looks for a mapping before the survey, in three steps."""
 
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
@@ -131,7 +140,8 @@ class _Minimum(NamedTuple):
 class SharedSearch:
     """Searches of one mapspace, one after the other, that share its space, survey, workers and time limit.
 
-    Parameters are those of `map_einsum`; it is a context, with the end of which its workers end.
+    Parameters are those of `map_einsum`, and a partner that searches at the same time; it is a context, with
+    the end of which its workers end.
 
     Raises
     ------
@@ -147,22 +157,25 @@ class SharedSearch:
         options: Options = Options(),
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
+        partner: Partner = ALONE,
     ) -> None:
         mapspace.check_searchable(simple_rules=True)
         _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._clock = _Clock(options, on_progress, should_stop)
+        self._partner = partner
         self._without_remainders = self._perfect(options, on_progress)
-        space = _affordable(mapspace, options.memory_limit_mib << 20, self._clock.stop)
+        space = _affordable(mapspace, options.memory_limit_mib << 20, self._stop)
         if space.most_keep_masks > MOST_KEEP_MASKS:
             self._clock.end(Termination.MEMORY_LIMIT)
         # Numbers of tiles cannot be left out as extents can.
         self._too_large = space.uneven and space.estimated_bytes > options.memory_limit_mib << 20
-        self._survey = Survey(space, self._clock.stop)
+        self._survey = Survey(space, self._stop)
         self._statistics = Statistics()
         self._bounder = Bounder(space, options.jobs)
-        clock = self._clock
-        self._shared = Shared(options, clock.stop, clock.report, self._statistics, self._bounder)
+        self._shared = Shared(
+            options, self._stop, self._clock.report, self._statistics, self._bounder, partner
+        )
 
     def _perfect(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
         """The search without remainders that goes first, if there is another one."""
@@ -170,7 +183,11 @@ class SharedSearch:
             return None
         left_s = self._clock.left_s
         limited = replace(options, time_limit_s=None if left_s is None else left_s * PERFECT_SHARE)
-        return SharedSearch(replace(self.mapspace, factors=PERFECT), limited, on_progress, self._clock.stop)
+        return SharedSearch(replace(self.mapspace, factors=PERFECT), limited, on_progress, self._stop)
+
+    def _stop(self) -> bool:
+        """Whether to end: out of time, or because the partner has settled everything."""
+        return self._clock.stop() or self._partner.has_settled()
 
     def __enter__(self) -> SharedSearch:
         self._bounder.__enter__()
@@ -224,7 +241,7 @@ class SharedSearch:
         evidence: list[Evidence] = []
         for objective in () if self._too_large else objectives:
             goal = Goal(objective, limits)
-            best, bound, grounds = self._minimise(goal, best)
+            best, bound, grounds = self._with_partner(goal, best)
             bounds.append(bound)
             evidence += grounds
             if goal.incumbent is None or bound != goal.incumbent:
@@ -238,12 +255,30 @@ class SharedSearch:
         known_before = None if perfect is None else PerfectFactors.of(perfect)
         return replace(result, evidence=tuple(evidence), perfect_factors=known_before)
 
-    def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
-        """Best mapping for one objective, and its bound."""
+    def _with_partner(self, goal: Goal, best: Priced | None) -> _Minimum:
+        """Best mapping for one objective, and its bound, together with what the partner knows."""
         if best is not None:
             goal.incumbent = goal.value(best.evaluation.energy, best.evaluation.cycles)
+        self._partner.exchange(goal, best)
+        best, bound, grounds = self._minimise(goal, best)
+        better = self._partner.exchange(goal, best)
+        if better is not None:
+            best, goal.incumbent = better, goal.value(better.evaluation.energy, better.evaluation.cycles)
+        known = None if self._partner.is_empty else self._partner.bound
+        settled = bound is None or bound == goal.incumbent
+        if bound is None or settled or not (self._partner.is_empty or (known or 0) > bound):
+            self._statistics.settled_by += (BOUNDS if settled else "",)
+            return _Minimum(best, bound, grounds)
+        if known is not None and goal.incumbent is not None:
+            known = min(known, goal.incumbent)
+        self._statistics.settled_by += (CP_SAT if known == goal.incumbent else "",)
+        return _Minimum(best, known)
+
+    def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
+        """Best mapping for one objective, and its bound."""
         space, clock = self._survey.space, self._clock
         proven = trivial_bound(space.mapspace, goal.objective)
+        best = self._first(goal) if best is None else best
         try:
             if space.excluded:
                 return _Minimum(best, None, (unsearched(space, goal),))
@@ -251,13 +286,14 @@ class SharedSearch:
             clock.report(Phase.SURVEY, goal, None)
             quantum, growth = self._quantum, FIRST_GROWTH
         except Stopped:
-            # The first reason is kept: without any there are too many spatial choices.
-            clock.end(Termination.MEMORY_LIMIT)
+            if not self._partner.has_settled():
+                # The first reason is kept: without any there are too many spatial choices.
+                clock.end(Termination.MEMORY_LIMIT)
             return _Minimum(best, proven)
         while True:
             search = Search(self._survey, goal, quantum, self._shared, best)
             bound = search.run(partial(self._capped, goal, quantum))
-            best, grounds = search.best, (search.ledger.evidence(goal, search.agenda.survey_bounds),)
+            best, grounds = search.best, self._evidence(search)
             if not goal.counts_energy:
                 return _Minimum(best, bound, grounds)
             if not self._capped(goal, quantum):
@@ -265,9 +301,29 @@ class SharedSearch:
             # Capped prices may have hidden a better mapping, but none of less energy than this.
             hidden = goal.value(LARGEST_INCUMBENT * quantum, self._fewest_cycles(goal))
             proven = max(proven, hidden if bound is None else min(bound, hidden))
-            if clock.stop():
+            if self._stop():
                 return _Minimum(best, proven, grounds)
             quantum, growth = self._coarser(goal, quantum, growth)
+
+    def _evidence(self, search: Search) -> tuple[Evidence, ...]:
+        """What the bound rests on; there is no time for that when a search of many masks is stopped."""
+        if self._stop() and len(search.space.keep_masks) > MOST_TOLD:
+            return ()
+        return (search.ledger.evidence(search.goal, search.agenda.survey_bounds),)
+
+    def _first(self, goal: Goal) -> Priced | None:
+        """A heuristic's mapping, where it may take long until the search has one."""
+        space = self._survey.space
+        size = space.most_keep_masks * space.lattice.size
+        if size < SLOW or space.uneven or goal.limits:
+            return None
+        evaluations = FEW_HINTED if size < SLOWER else FIRST_HINTED if size < SLOWEST else 4 * FIRST_HINTED
+        found = hint(space.mapspace, goal.objective, evaluations, 0, self._stop)
+        for priced in found:
+            goal.incumbent = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
+            self._clock.report(Phase.SURVEY, goal, None)
+            return priced
+        return None
 
     def _coarser(self, goal: Goal, quantum: int, growth: int) -> tuple[int, int]:
         """The next quantum, and by how much the one after that grows where there is no incumbent."""

@@ -4,14 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from solver.result import Options, Phase, Statistics
+from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from solver.search.stopping import Stop
 from solver.search.workers import Bounder
 
 Report = Callable[[Phase, Goal, int | None], None]
 """Told the phase, the goal with its incumbent, and the bound that is proven so far."""
+
+
+class Partner(Protocol):
+    """Another engine at the same question."""
+
+    def exchange(self, goal: Goal, best: Priced | None) -> Priced | None:
+        """Take the best mapping of a goal so far; return a better one, if there is any."""
+
+    def has_settled(self) -> bool:
+        """Whether it has proven that the best mapping it was told of is optimal, or that there is none."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has proven that there is no mapping within the goal's limits."""
+
+    @property
+    def bound(self) -> int | None:
+        """A bound on the goal's objective, None if it knows none."""
+
+
+class Alone:
+    """No other engine."""
+
+    is_empty = False
+    bound = None
+
+    def exchange(self, _goal: Goal, _best: Priced | None) -> None:
+        """There is no other mapping."""
+
+    def has_settled(self) -> bool:
+        """Nothing is settled elsewhere."""
+        return False
+
+
+ALONE = Alone()
 
 
 @dataclass(frozen=True)
@@ -26,6 +63,8 @@ class Shared:
         Told how far the search is.
     statistics
         Of all of them, brought up to date by each.
+    partner
+        Told of better mappings, and asked for them.
     """
 
     options: Options
@@ -33,3 +72,4 @@ class Shared:
     report: Report
     statistics: Statistics
     bounder: Bounder
+    partner: Partner = ALONE

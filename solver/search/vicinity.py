@@ -17,6 +17,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import Factors
+from solver.search.stopping import heeding
 from solver.search.survey.prospects import SurveyBounds
 from solver.search.survey.survey import Survey
 
@@ -71,7 +72,7 @@ class Vicinity:
     @cached_property
     def _kept(self) -> BoolArray:
         """By mask, whether each level keeps each dataspace: shape (masks, dataspaces times levels)."""
-        return np.array(list(map(self._row, self._space.keep_masks)))
+        return np.array(list(heeding(self._space.stop, map(self._row, self._space.keep_masks))))
 
     def _row(self, mask: KeepMask) -> BoolArray:
         levels = range(len(self._space.levels))

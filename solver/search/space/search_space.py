@@ -28,7 +28,7 @@ from solver.search.space.stages import StageRules
 from solver.search.space.uneven import uneven_union, uneven_words
 from solver.search.space.user_rules import TileRules, factors_allowed
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
-from solver.search.stopping import Stop, never
+from solver.search.stopping import Stop, heeding, never
 
 EVERY_TILE = slice(None)
 
@@ -477,7 +477,7 @@ class SearchSpace:
         Every dataspace is kept somewhere.
         """
         masks = allowed_masks(self.mapspace, self.views, self.stop)
-        by_chains = {self.chains(mask): mask for mask in reversed(masks)}
+        by_chains = {self.chains(mask): mask for mask in heeding(self.stop, reversed(masks))}
         return tuple(mask for chains, mask in reversed(by_chains.items()) if all(chains))
 
     @property

@@ -46,16 +46,22 @@ class Opened(NamedTuple):
     least_settled: float
 
 
+NO_NUMBERS, NO_VALUES, NO_FLAGS = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0, dtype=np.bool_)
+"""There may be 2^18 keep masks, most of which never have combinations of their own."""
+
+
 class Prospects:
     """Bounds on combinations of spatial classes with one keep mask: those of opened cells.
 
     Only those that are hopeful then are remembered; of all others it is known what they cost at least.
     """
 
+    __slots__ = ("_apart", "_cycles", "_energies", "_least_settled", "_numbers", "_values")
+
     def __init__(self) -> None:
-        self._numbers = np.empty(0, dtype=np.int64)
-        self._values, self._energies, self._cycles = np.empty(0), np.empty(0), np.empty(0)
-        self._apart = np.empty(0, dtype=np.bool_)
+        self._numbers = NO_NUMBERS
+        self._values, self._energies, self._cycles = NO_VALUES, NO_VALUES, NO_VALUES
+        self._apart = NO_FLAGS
         self._least_settled = math.inf
 
     def add(self, opened: Opened) -> None:
@@ -139,7 +145,7 @@ class SurveyBounds:
     @property
     def least(self) -> float:
         """Bound on the objective of any mapping; infinite if no tile fits."""
-        opened = (prospects.least_but(np.empty(0, dtype=np.int64)) for prospects in self.prospects)
+        opened = (prospects.least_but(NO_NUMBERS) for prospects in self.prospects)
         return min(self.closed, min(opened, default=math.inf))
 
     def least_but(self, mask: int, numbers: IntArray) -> float:
