@@ -1,8 +1,8 @@
 """Runs designs that are hard to prove by bounds alone, and by bounds with CP-SAT beside them (`auto`).
 
 Prints per case and engine: value, bound, gap, wall-clock and CPU seconds (of all processes that ended),
-and in the end where `auto` closed or halved the gap of bounds, and where it took more time. Both engines run one
-right after the other, with the same time limit; figures of a machine that does other work say little.
+and in the end where `auto` closed or halved the gap of bounds, and where it took more time. Both engines run
+one right after the other with the same time limit; figures of a machine that does other work say little.
 """
 
 from __future__ import annotations

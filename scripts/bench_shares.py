@@ -25,7 +25,6 @@ STEPS = {
     "survey": "survey: bounds on all at a time",
     "lattice": "lattice: exact bounds, one or many at a time",
     "branching": "branching: tiles and orders of one",
-    "core": "CP-SAT: what branching leaves",
 }
 OBJECTIVES = ("energy", "edp")
 

@@ -114,6 +114,16 @@ class CheckedModel:
 
         return cp_model.LinearExpr.weighted_sum(terms, weights)
 
+    @staticmethod
+    def given(literal: Literal | None, row: cp_model.Constraint) -> None:
+        """Let a row hold only where a literal does; always if it is None."""
+        if literal is not None:
+            row.only_enforce_if(literal)
+
+    def imply(self, literal: Literal | None, others: Sequence[Literal]) -> None:
+        """Let one of the others hold where a literal does; always if it is None."""
+        self.model.add_bool_or([*others] if literal is None else [literal.negated(), *others])
+
     def check(self) -> None:
         """Check what was added since the last check; `ModelError` if CP-SAT rejects the model.
 

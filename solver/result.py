@@ -65,9 +65,7 @@ class Options:
         Number of workers; it does not affect the answer. Workers are new interpreters that import the main
         module: a script that asks for several does so under ``if __name__ == "__main__":``.
     seed
-        Seed of the CP-SAT core.
-    branch_nodes
-        Nodes that are branched in one subproblem before the CP-SAT core takes over.
+        Seed of CP-SAT, where that is the engine.
     memory_limit_mib
         Estimated size of the search's tables in each worker, at most. If they would be larger, fewer tile
         sizes are considered, and nothing is proven.
@@ -82,7 +80,6 @@ class Options:
     time_limit_s: float | None = None
     jobs: int = 1
     seed: int = 0
-    branch_nodes: int = 50_000
     memory_limit_mib: int = 1536
 
     def __post_init__(self) -> None:
@@ -96,8 +93,6 @@ class Options:
             raise ValueError("the time limit must not be negative")
         if self.jobs < 1 or self.memory_limit_mib < 1:
             raise ValueError("jobs and the memory limit must be at least 1")
-        if self.branch_nodes < 0:
-            raise ValueError("the nodes to branch must not be negative")
 
 
 @dataclass(slots=True)
@@ -144,13 +139,10 @@ class MaskEvidence:
     by_survey: int  # classes by the last step that was needed; the survey includes neighbouring levels
     by_lattice: int = 0
     by_branching: int = 0
-    by_core: int = 0
     survey_bound: int | None = None  # least bound of the survey's classes; None if no tile fits, or no class
     states: int = 0  # of the divisor lattice, bounded
     tiles_left: tuple[int, ...] = ()  # by the lattices, per storage level but the outermost
     nodes: int = 0  # branched
-    core_variables: int = 0
-    core_solves: int = 0  # until nothing was left in the CP-SAT models
 
 
 @dataclass(frozen=True, slots=True)

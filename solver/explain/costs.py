@@ -7,19 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
-from solver.explain.constraints import (
+from solver.explain.constraints import droppable, without
+from solver.explain.wording import clause_text
+from solver.formulation.requirements import (
     Constraint,
     FactorLimit,
     Mesh,
     TemporalOrder,
     UserRule,
     constraints_of,
-    droppable,
     temporal_orders,
     user_rules,
-    without,
 )
-from solver.explain.wording import clause_text
 from solver.result import (
     ContradictionError,
     Options,
@@ -34,7 +33,7 @@ from solver.result import (
 from solver.search.branching.completion import Priced
 
 Clause = tuple[Constraint | TemporalOrder | UserRule, ...]
-"""Constraints that are written at one place and dropped together."""
+"""ConstraintSet that are written at one place and dropped together."""
 
 
 @dataclass(frozen=True)

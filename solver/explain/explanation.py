@@ -10,10 +10,16 @@ from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
 from model.source_ref import SourceRef
-from solver.explain.constraints import (
+from solver.explain.constraints import droppable, twins_of, written_together
+from solver.explain.feasibility import Feasibility, Verdict, Witness
+from solver.explain.levers import Nearest, levers, nearest
+from solver.explain.user_rules import rules_reason
+from solver.explain.wording import shortfall, statement_text
+from solver.formulation.integers import LARGEST_BOUND
+from solver.formulation.requirements import (
     Capacity,
     Constraint,
-    Constraints,
+    ConstraintSet,
     FactorLimit,
     Keeping,
     Mesh,
@@ -23,15 +29,7 @@ from solver.explain.constraints import (
     Utilization,
     Whole,
     constraints_of,
-    droppable,
-    twins_of,
-    written_together,
 )
-from solver.explain.factors import LARGEST_BOUND
-from solver.explain.feasibility import Feasibility, Verdict, Witness
-from solver.explain.levers import Nearest, levers, nearest
-from solver.explain.user_rules import rules_reason
-from solver.explain.wording import shortfall, statement_text
 from solver.result import Clock, ContradictionError, Reason, Shortfall, Statement, StopCallback
 
 MOST_CONFLICTS = 3
@@ -62,7 +60,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Constraints that cannot hold together."""
+    """ConstraintSet that cannot hold together."""
 
     constraints: tuple[Constraint, ...]
     irreducible: bool  # whether each was found to be necessary: a search that was stopped may not know
@@ -133,7 +131,7 @@ def explain_infeasible(
 
 
 def _reasons(
-    feasibility: Feasibility, constraints: Constraints, conflicts: Collection[Conflict], clock: Clock
+    feasibility: Feasibility, constraints: ConstraintSet, conflicts: Collection[Conflict], clock: Clock
 ) -> Iterator[Reason]:
     """Yield each conflict with its arithmetic and its levers, all within its share of the time."""
     mapspace = feasibility.mapspace
@@ -162,7 +160,9 @@ def _reasons(
         )
 
 
-def _places(feasibility: Feasibility, together: Constraints, constraint: Constraint) -> tuple[SourceRef, ...]:
+def _places(
+    feasibility: Feasibility, together: ConstraintSet, constraint: Constraint
+) -> tuple[SourceRef, ...]:
     """Return where a constraint of the conflict `together` is written, multiple buffering if it matters."""
     if not isinstance(constraint, Capacity) or constraint.storage.multiple_buffering == 1:
         return constraint.sources
@@ -173,7 +173,7 @@ def _places(feasibility: Feasibility, together: Constraints, constraint: Constra
 
 
 def _shortfalls(
-    feasibility: Feasibility, given: Constraints, conflict: Constraints, asked: Collection[Keeping]
+    feasibility: Feasibility, given: ConstraintSet, conflict: ConstraintSet, asked: Collection[Keeping]
 ) -> tuple[Shortfall, ...]:
     """Return the arithmetic of a conflict: what its other constraints and `given` require.
 
@@ -186,7 +186,7 @@ def _shortfalls(
 
 
 def _missing(
-    feasibility: Feasibility, together: Constraints, blamed: Constraints, asked: Collection[Keeping]
+    feasibility: Feasibility, together: ConstraintSet, blamed: ConstraintSet, asked: Collection[Keeping]
 ) -> Iterator[Shortfall]:
     """Yield by how much each of `blamed` is too small for the other constraints in `together`."""
     for constraint in (c for kind in HEADLINE_ORDER for c in blamed if isinstance(c, kind)):
@@ -201,7 +201,9 @@ def _missing(
         yield shortfall(constraint, suffices.value, suffices.witness, feasibility.mapspace)
 
 
-def _keeping(feasibility: Feasibility, wishes: Constraints, capacity: Capacity, suffices: Nearest) -> Nearest:
+def _keeping(
+    feasibility: Feasibility, wishes: ConstraintSet, capacity: Capacity, suffices: Nearest
+) -> Nearest:
     """Return `suffices` with a mapping that fulfils all `wishes` at this capacity, where there is one."""
     storage = replace(capacity.storage, size_words=suffices.value, multiple_buffering=Fraction(1))
     witness = feasibility.decide([*wishes, Capacity(capacity.level, storage)]).witness
@@ -238,7 +240,7 @@ def _headline(conflict: Conflict, shortfalls: Collection[Shortfall], mapspace: M
     return "this cannot be satisfied" if count == 1 else f"these {count} constraints cannot hold together"
 
 
-def find_conflict(feasibility: Feasibility, constraints: Constraints) -> Conflict | None:
+def find_conflict(feasibility: Feasibility, constraints: ConstraintSet) -> Conflict | None:
     """Return an irreducible conflict among `constraints`, None if they hold together or it is unknown.
 
     A deletion filter drops whole kinds first, then each line in turn, then single constraints of a line; a
@@ -282,7 +284,7 @@ def _lines(constraints: Iterable[Constraint]) -> list[list[Constraint]]:
 
 
 def _filtered(
-    feasibility: Feasibility, given: Constraints, lines: Sequence[list[Constraint]]
+    feasibility: Feasibility, given: ConstraintSet, lines: Sequence[list[Constraint]]
 ) -> tuple[list[list[Constraint]], bool]:
     """Drop each line without which `given` and the other lines still conflict; also whether this is exact."""
     needed: list[list[Constraint]] = []
@@ -297,7 +299,7 @@ def _filtered(
     return needed, irreducible
 
 
-def find_conflicts(feasibility: Feasibility, constraints: Constraints, most: int) -> Iterator[Conflict]:
+def find_conflicts(feasibility: Feasibility, constraints: ConstraintSet, most: int) -> Iterator[Conflict]:
     """Yield up to `most` conflicts that share no constraint and no place in the text."""
     for _ in range(most):
         conflict = find_conflict(feasibility, constraints)

@@ -20,10 +20,13 @@ from model.architecture import StorageLevel
 from model.extents import ANY
 from model.mapping import FanoutMapping
 from model.mapspace import FactorRule, Mapspace, Relation
-from solver.explain.constraints import (
+from solver.explain.constraints import twins_of
+from solver.explain.feasibility import Feasibility, Verdict, Witness
+from solver.explain.wording import also_text, change_text, order_text, without_text
+from solver.formulation.requirements import (
     Capacity,
     Constraint,
-    Constraints,
+    ConstraintSet,
     FactorLimit,
     Keeping,
     KeepVerb,
@@ -34,10 +37,7 @@ from solver.explain.constraints import (
     Utilization,
     Whole,
     stored_at,
-    twins_of,
 )
-from solver.explain.feasibility import Feasibility, Verdict, Witness
-from solver.explain.wording import also_text, change_text, order_text, without_text
 from solver.result import Clock, Lever
 
 MOST_TRIED = 256
@@ -64,7 +64,7 @@ class _Scale:
 
 
 def nearest(
-    feasibility: Feasibility, context: Constraints, constraint: Constraint, twins: Sequence[Constraint] = ()
+    feasibility: Feasibility, context: ConstraintSet, constraint: Constraint, twins: Sequence[Constraint] = ()
 ) -> Nearest | None:
     """Return the value nearest to that of `constraint` that suffices in `context`, None if none was found."""
     scales = [scale for scale in map(_scale, (constraint, *twins)) if scale is not None]
@@ -97,7 +97,7 @@ def with_value(constraint: Constraint, value: int) -> Constraint:
             assert_never(constraint)
 
 
-def _bisect(feasibility: Feasibility, context: Constraints, scales: Sequence[_Scale]) -> Nearest | None:
+def _bisect(feasibility: Feasibility, context: ConstraintSet, scales: Sequence[_Scale]) -> Nearest | None:
     """Bisect between the limit, which does not suffice, and the need of the mappings found so far."""
     furthest = max if scales[0].upper else min
 
@@ -120,7 +120,7 @@ def _bisect(feasibility: Feasibility, context: Constraints, scales: Sequence[_Sc
     return Nearest(suffices, witness, exact=True)
 
 
-def _nearest_factor(feasibility: Feasibility, context: Constraints, limit: FactorLimit) -> Nearest | None:
+def _nearest_factor(feasibility: Feasibility, context: ConstraintSet, limit: FactorLimit) -> Nearest | None:
     """Bisect on either side of a fixed factor that may have any other value."""
     rule, mapspace = limit.rule, feasibility.mapspace
     found: list[Nearest] = []
@@ -232,7 +232,7 @@ class Sized:
         return [*self.limits(size), *self.shares(size)]
 
 
-def sized_mesh(rest: Constraints, meshes: Sequence[Mesh]) -> Sized:
+def sized_mesh(rest: ConstraintSet, meshes: Sequence[Mesh]) -> Sized:
     """Return the size of meshes that are written together, on which a least parallelism in `rest` depends."""
     now = meshes[0].size
     asked = [c for c in rest if isinstance(c, Parallelism)]
@@ -289,7 +289,7 @@ def sized_utilizations(utilizations: Sequence[Utilization]) -> Sized:
     return Sized(first.words - 1, first.words + 1, lambda _: [], shares)
 
 
-def next_larger(feasibility: Feasibility, rest: Constraints, sized: Sized) -> int | None:
+def next_larger(feasibility: Feasibility, rest: ConstraintSet, sized: Sized) -> int | None:
     """Return the least larger size that suffices, None if none was found; `rest` is independent of it."""
     size = sized.above
     while True:
@@ -303,7 +303,7 @@ def next_larger(feasibility: Feasibility, rest: Constraints, sized: Sized) -> in
         size += 1
 
 
-def next_smaller(feasibility: Feasibility, rest: Constraints, sized: Sized) -> int | None:
+def next_smaller(feasibility: Feasibility, rest: ConstraintSet, sized: Sized) -> int | None:
     """Return the largest smaller size that suffices, None if none was found."""
 
     def fails(*asked: Constraint) -> bool:
@@ -323,14 +323,14 @@ def _resized_capacity(capacity: Capacity, size: int) -> Capacity:
     return Capacity(capacity.level, replace(storage, size_words=size * unit_words(storage)))
 
 
-Search = Callable[[Feasibility, Constraints, Sized], int | None]
+Search = Callable[[Feasibility, ConstraintSet, Sized], int | None]
 
 CHEAPEST_FIRST = (FactorLimit, Keeping, Split, SpatialOrder, Whole, Parallelism, Utilization, Capacity, Mesh)
 """The order in which changes are tried: those with one solve, then bisections, then sizes with shares."""
 
 
 def levers(
-    feasibility: Feasibility, constraints: Constraints, conflict: Constraints, clock: Clock
+    feasibility: Feasibility, constraints: ConstraintSet, conflict: ConstraintSet, clock: Clock
 ) -> tuple[tuple[Lever, ...], bool]:
     """Return the nearest sufficient change to each constraint of `conflict`, and whether time sufficed."""
     together = list(_written_together(conflict, constraints))
@@ -343,7 +343,9 @@ def levers(
     return tuple(lever for changed in together for lever in found[changed[0]]), complete
 
 
-def _written_together(conflict: Iterable[Constraint], constraints: Constraints) -> Iterator[list[Constraint]]:
+def _written_together(
+    conflict: Iterable[Constraint], constraints: ConstraintSet
+) -> Iterator[list[Constraint]]:
     """Yield each constraint of a conflict with those that change with it, each group once."""
     seen: set[Constraint] = set()
     for constraint in conflict:
@@ -360,7 +362,7 @@ def _effort(changed: Sequence[Constraint]) -> tuple[int, int]:
 
 
 def _sufficient(
-    feasibility: Feasibility, constraints: Constraints, changed: Sequence[Constraint]
+    feasibility: Feasibility, constraints: ConstraintSet, changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
     """Yield the nearest changes to `changed`, written together, that suffice by themselves."""
     constraint = changed[0]
@@ -382,7 +384,7 @@ def _sufficient(
             assert_never(constraint)
 
 
-def _changed(feasibility: Feasibility, rest: Constraints, changed: Sequence[Constraint]) -> Iterator[Lever]:
+def _changed(feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Constraint]) -> Iterator[Lever]:
     """Yield the nearest other value that suffices, or dropping the constraint where there is none."""
     constraint, *twins = changed
     suffices = nearest(feasibility, rest, constraint, twins)
@@ -393,7 +395,7 @@ def _changed(feasibility: Feasibility, rest: Constraints, changed: Sequence[Cons
 
 
 def _dropped(
-    feasibility: Feasibility, rest: Constraints, constraint: Constraint, twins: Sequence[Constraint]
+    feasibility: Feasibility, rest: ConstraintSet, constraint: Constraint, twins: Sequence[Constraint]
 ) -> Lever:
     """Return the lever that drops `constraint`, or that inverts it where a level keeps or bypasses."""
     mapspace = feasibility.mapspace
@@ -410,7 +412,7 @@ def _dropped(
     return Lever(text, sources=constraint.sources)
 
 
-def _stored_elsewhere(feasibility: Feasibility, rest: Constraints, whole: Whole) -> Iterator[Lever]:
+def _stored_elsewhere(feasibility: Feasibility, rest: ConstraintSet, whole: Whole) -> Iterator[Lever]:
     """Yield the nearest level outside that makes room if it stores the dataspace instead of bypassing it."""
     bypasses = [c for c in rest if isinstance(c, Keeping) and c.verb == "bypass"]
     outside = [c for c in bypasses if c.dataspace == whole.dataspace and c.level < whole.level]
@@ -421,7 +423,7 @@ def _stored_elsewhere(feasibility: Feasibility, rest: Constraints, whole: Whole)
             return
 
 
-def _stored_at(feasibility: Feasibility, rest: Constraints, bypass: Keeping) -> Lever | None:
+def _stored_at(feasibility: Feasibility, rest: ConstraintSet, bypass: Keeping) -> Lever | None:
     """Return the lever that a level stores a dataspace it bypasses, None if that does not suffice."""
     mapspace, twins = feasibility.mapspace, twins_of(bypass, rest)
     freed = [k for k in (bypass, *twins) if isinstance(k, Keeping) and k.verb == "bypass"]
@@ -437,7 +439,7 @@ def _stored_at(feasibility: Feasibility, rest: Constraints, bypass: Keeping) -> 
 
 
 def _resized_mesh(
-    feasibility: Feasibility, rest: Constraints, changed: Sequence[Constraint]
+    feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
     """Yield the nearest number of children that suffices; a least parallelism may need fewer."""
     meshes = [mesh for mesh in changed if isinstance(mesh, Mesh)]
@@ -451,7 +453,7 @@ def _resized_mesh(
 
 
 def _resized_storage(
-    feasibility: Feasibility, rest: Constraints, changed: Sequence[Constraint], search: Search
+    feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Constraint], search: Search
 ) -> Iterator[Lever]:
     """Yield the nearest capacity that `search` finds to suffice; its least utilizations change along."""
     capacities = [capacity for capacity in changed if isinstance(capacity, Capacity)]
@@ -467,7 +469,7 @@ def _resized_storage(
 
 
 def _filled_less(
-    feasibility: Feasibility, rest: Constraints, changed: Sequence[Constraint]
+    feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Constraint]
 ) -> Iterator[Lever]:
     """Yield the nearest least utilization that suffices, and the nearest smaller capacity."""
     utilizations = [constraint for constraint in changed if isinstance(constraint, Utilization)]
@@ -482,7 +484,9 @@ def _filled_less(
     yield from _resized_storage(feasibility, [*rest, *utilizations], together, next_smaller)
 
 
-def _reordered(feasibility: Feasibility, rest: Constraints, orders: Sequence[Constraint]) -> Iterator[Lever]:
+def _reordered(
+    feasibility: Feasibility, rest: ConstraintSet, orders: Sequence[Constraint]
+) -> Iterator[Lever]:
     """Yield the order of a mapping's loops along X, then unused dimensions, then Y, if that suffices."""
     constraint, witness = orders[0], feasibility.decide(rest).witness
     if witness is None:
@@ -504,7 +508,7 @@ def _reordered(feasibility: Feasibility, rest: Constraints, orders: Sequence[Con
         yield Lever(text, sources=constraint.sources)
 
 
-def _keeps_something(keeping: Keeping, rest: Constraints, mapspace: Mapspace) -> bool:
+def _keeps_something(keeping: Keeping, rest: ConstraintSet, mapspace: Mapspace) -> bool:
     """Whether a level may keep any dataspace once it bypasses this one; a level must not bypass all."""
     if keeping.verb == "bypass":
         return True

@@ -1,4 +1,4 @@
-"""Constraints, their arithmetic and their levers as text."""
+"""ConstraintSet, their arithmetic and their levers as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from model.architecture import StorageLevel
 from model.cost import DataspaceCost
 from model.mapspace import FactorRule, Mapspace
 from model.wording import listing
-from solver.explain.constraints import (
+from solver.explain.feasibility import Witness
+from solver.formulation.requirements import (
     Capacity,
     Constraint,
     FactorLimit,
@@ -26,7 +27,6 @@ from solver.explain.constraints import (
     Utilization,
     Whole,
 )
-from solver.explain.feasibility import Witness
 from solver.result import Shortfall
 
 

@@ -1,198 +1,296 @@
-"""What a mapping must satisfy beside its chains of factors: axes, capacities, parallelism, loop limits."""
+"""What a mapping must satisfy, stated once: each constraint under a literal that stands for its lines.
+
+How numbers are represented is left open: `solver.formulation.tables` has a Boolean per value, from which
+costs are read, and `solver.formulation.integers` has variables, with which feasibility is decided quickly.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, product
+from typing import Generic, Protocol, TypeVar, assert_never
 
-from model.architecture import Fanout
-from model.cost.counting import tile_words
-from model.mapspace import SpatialRules
+from model.choices import allowed_factors
+from model.mapping import Axis
+from model.mapspace import Mapspace
 from model.problem import Dataspace
-from solver.cpsat import LARGEST_ACTIVITY, Literal
-from solver.formulation.program import Choice, EmptyProgramError, Number
-from solver.formulation.variables import Variables
+from solver.cpsat import CheckedModel, Literal
+from solver.formulation.requirements import (
+    Capacity,
+    Constraint,
+    FactorLimit,
+    Keeping,
+    Mesh,
+    Parallelism,
+    SpatialOrder,
+    Split,
+    Utilization,
+    Whole,
+)
 
-UNLIMITED_WORDS = 1 << 62
-"""More words than any tile has."""
+Q = TypeVar("Q")
+"""A factor or an extent."""
+
+Part = tuple[Q, Literal]
+"""A factor of a product, which counts as 1 where a condition does not hold."""
 
 
-class Constraints:
-    """Adds the constraints of a mapspace to the program of its variables.
-
-    Factor rules, orders of temporal loops and what levels keep are part of the variables.
+@dataclass(frozen=True, eq=False)
+class Tile(Generic[Q]):
+    """What a dataspace takes of a level.
 
     Parameters
     ----------
-    variables
-        Of the mapspace.
+    held
+        Whether it takes anything.
+    size_per_value
+        Words of the level that a value takes.
+    room
+        Words that the level has.
+    """
+
+    dataspace: Dataspace
+    held: Literal
+    size_per_value: int
+    room: int
+    extents: dict[str, Q]
+
+
+class Numbers(Protocol[Q]):
+    """A representation of the factors and extents of all mappings that are well formed, and what it can say.
+
+    Limits hold where their literal does; None is a literal that always holds.
+    """
+
+    mapspace: Mapspace
+    checked: CheckedModel
+    dims: tuple[str, ...]
+
+    def factor(self, node: int, dim: str) -> Q:
+        """Return the factor of a node's loop over a dimension."""
+        ...
+
+    def may_loop(self, node: int, dim: str) -> bool:
+        """Whether a node may have a loop over a dimension."""
+        ...
+
+    def extents(self, level: int) -> dict[str, Q]:
+        """Return the extents of a level's tiles."""
+        ...
+
+    def units(self) -> Sequence[Q]:
+        """Return numbers whose product is the number of arithmetic units in use, or at least that."""
+        ...
+
+    def along_x(self, node: int, dim: str) -> Literal:
+        """Whether a dimension lies along the X axis of a fanout."""
+        ...
+
+    def keeps(self, level: int, dataspace: str) -> Literal:
+        """Whether a level keeps a dataspace."""
+        ...
+
+    def holds(self, level: int, dataspace: str) -> Literal | None:
+        """Whether a dataspace takes room in a level; None if it never does."""
+        ...
+
+    def between(self, factor: Q, least: int, most: int, literal: Literal | None) -> None:
+        """Let a factor lie between two values."""
+        ...
+
+    def product_at_most(
+        self, name: str, parts: Sequence[Part[Q]], most: int, literal: Literal | None
+    ) -> None:
+        """Limit a product; one `name` stands for the same parts."""
+        ...
+
+    def product_at_least(self, factors: Sequence[Q], least: int, literal: Literal | None) -> None:
+        """Ask for a product of at least so much."""
+        ...
+
+    def words_at_most(self, tiles: Sequence[Tile[Q]], most: int, literal: Literal | None) -> None:
+        """Limit the words that tiles of a level take together."""
+        ...
+
+    def words_at_least(self, tiles: Sequence[Tile[Q]], least: int, literal: Literal | None) -> None:
+        """Ask for tiles of a level that take at least so many words together."""
+        ...
+
+
+class Constraints(Generic[Q]):
+    """The constraints of a mapspace, stated of numbers.
+
+    Parameters
+    ----------
+    numbers
+        Of all mappings of the mapspace.
 
     Attributes
     ----------
-    rounded
-        Whether some capacity is too large for an exact row, so that solutions may exceed it by a little.
-
-    Raises
-    ------
-    EmptyProgramError
-        Nothing can satisfy one of them.
+    literals
+        Of what is stated so far; None where it always holds.
     """
 
-    def __init__(self, variables: Variables) -> None:
-        self._variables = variables
-        self._program = variables.program
-        self._mapspace = variables.mapspace
-        self.rounded = False
-        for node, fanout, rules in zip(
-            variables.fanouts, variables.architecture.fanouts, self._mapspace.spatial, strict=True
-        ):
-            self._add_fanout(node, fanout, rules)
-        for number in range(len(variables.positions)):
-            self._add_capacity(number)
-        self._add_parallelism()
-        self._add_loop_limit()
+    def __init__(self, numbers: Numbers[Q]) -> None:
+        self._numbers = numbers
+        self._checked = numbers.checked
+        self._model = numbers.checked.model
+        self._mapspace = numbers.mapspace
+        self.literals: dict[Constraint, Literal | None] = {}
+        self._tiles: dict[int, tuple[Tile[Q], ...]] = {}
 
-    # ------------------------------------------------------------------------ fanouts
+    def literal(self, constraint: Constraint) -> Literal:
+        """Return the literal under which a constraint holds, which is stated now if it is new."""
+        if constraint not in self.literals:
+            self._state(constraint, self._model.new_bool_var(f"c{len(self.literals)}"))
+        literal = self.literals[constraint]
+        assert literal is not None  # or it was required
+        return literal
 
-    def _add_fanout(self, node: int, fanout: Fanout, rules: SpatialRules) -> None:
-        """Let the spatial loops of a fanout find room along its axes."""
-        factors = {dim: chain.factor(node) for dim, chain in self._variables.chains.items()}
-        everywhere = list(factors.values())
-        if node not in self._variables.sides:
-            self._at_most(everywhere, fanout.size, f"children{node}")
-            return
-        sides = self._variables.sides[node]
-        self._order_sides(sides, rules)
-        # Redundant, and stronger than both axes alone where a side is not decided yet.
-        self._at_most(everywhere, fanout.size, f"children{node}")
-        for axis, size in ((True, fanout.mesh_x), (False, fanout.mesh_y)):
-            self._at_most(
-                [self._along(factors[dim], sides[dim], axis) for dim in factors], size, f"mesh{node}{axis}"
-            )
+    def state(self, constraints: Iterable[Constraint]) -> None:
+        """State constraints, each under its own literal."""
+        for constraint in _splits_last(constraints):
+            self.literal(constraint)
 
-    def _along(self, factor: Choice[int], side: Literal, axis: bool) -> Choice[int]:
-        """The factor of a dimension along one axis: 1 if it lies along the other one."""
-        if factor.known == 1:
-            return factor
-        where = Choice((True, False), (side, side.negated()))
-        return self._program.combined(factor, where, lambda own, along_x: own if along_x == axis else 1)
+    def require(self, constraints: Iterable[Constraint]) -> None:
+        """State constraints that always hold."""
+        for constraint in _splits_last(constraints):
+            self._state(constraint, None)
 
-    def _at_most(self, factors: Sequence[Choice[int]], most: int, name: str) -> None:
-        total = self._program.product(factors, name, most)
-        self._forbid(total, [value for value in total.values if value > most], name)
+    def _state(self, constraint: Constraint, literal: Literal | None) -> None:
+        self.literals[constraint] = literal
+        match constraint:
+            case FactorLimit():
+                self._limit_factor(constraint, literal)
+            case SpatialOrder():
+                self._order(constraint, literal)
+            case Split():
+                self._split(constraint, literal)
+            case Keeping(level, dataspace, verb):
+                kept = self._numbers.keeps(level, dataspace)
+                self._checked.imply(literal, [kept if verb == "keep" else kept.negated()])
+            case Whole():
+                self._store_whole(constraint, literal)
+            case Capacity():
+                self._limit_tiles(constraint, literal)
+            case Utilization(level):
+                if constraint.words > 0:
+                    self._numbers.words_at_least(self._tiles_in(level), constraint.words, literal)
+            case Mesh():
+                self._limit_mesh(constraint, literal)
+            case Parallelism():
+                self._numbers.product_at_least(self._numbers.units(), constraint.least, literal)
+            case _:
+                assert_never(constraint)
 
-    def _forbid(self, choice: Choice[Number], values: Sequence[Number], name: str) -> None:
-        if len(values) == len(choice.values):
-            raise EmptyProgramError(name)
-        forbidden = set(values)
-        self._program.forbid(literal for value, literal in choice.items() if value in forbidden)
+    # ------------------------------------------------------------------------- factors
 
-    def _order_sides(self, sides: dict[str, Literal], rules: SpatialRules) -> None:
-        """Let the dimensions along X be the first ones of some order, as many as the split says."""
-        counted = {dim: side for dim, side in sides.items() if dim not in rules.uncounted}
-        loose = [dim for dim in counted if dim not in rules.inner and dim not in rules.outer]
+    def _limit_factor(self, constraint: FactorLimit, literal: Literal | None) -> None:
+        rule, dim = constraint.rule, constraint.rule.dim
+        bound = self._mapspace.problem.bound[dim]
+        allowed = allowed_factors((rule,), dim, bound, self._mapspace.factors)
+        if not allowed:
+            self._checked.imply(literal, [])
+        elif dim in self._numbers.dims:
+            factor = self._numbers.factor(constraint.node, dim)
+            self._numbers.between(factor, allowed[0], allowed[-1], literal)
+
+    def _store_whole(self, constraint: Whole, literal: Literal | None) -> None:
+        """Let the level keep the dataspace, and no level outside have loops over its dimensions."""
+        self._checked.imply(literal, [self._numbers.keeps(constraint.level, constraint.dataspace)])
+        live = [dim for dim in self._numbers.dims if dim in constraint.dims]
+        for node, dim in product(constraint.outside, live):
+            self._numbers.between(self._numbers.factor(node, dim), 1, 1, literal)
+
+    # ------------------------------------------------------------------------- fanouts
+
+    def _limit_mesh(self, constraint: Mesh, literal: Literal | None) -> None:
+        """Let the loops along an axis have no more iterations together than it has children."""
+        node, axis = constraint.node, constraint.axis
+        if constraint.size < self._mapspace.problem.computes:
+            numbers = self._numbers
+            parts = [(numbers.factor(node, dim), self._along(node, dim, axis)) for dim in numbers.dims]
+            numbers.product_at_most(f"mesh{node}{axis}", parts, constraint.size, literal)
+
+    def _along(self, node: int, dim: str, axis: Axis) -> Literal:
+        x = self._numbers.along_x(node, dim)
+        return x if axis == "x" else x.negated()
+
+    def _order(self, constraint: SpatialOrder, literal: Literal | None) -> None:
+        """Let the dimensions along X be the first ones of some order that the rules allow."""
+        node, rules = constraint.node, constraint.rules
+        ends = {*rules.inner, *rules.outer, *rules.uncounted}
+        loose = [dim for dim in self._mapspace.problem.dims if dim not in ends]
         steps = [*([dim] for dim in rules.inner), loose, *([dim] for dim in rules.outer)]
         for before, after in pairwise(step for step in steps if step):
             for first, second in product(before, after):
-                self._program.model.add_implication(sides[second], sides[first])
-        if rules.split is not None:
-            taken = self._program.sum_of(list(counted.values()))
-            self._program.model.add(taken == min(rules.split, len(counted)))
+                self._checked.imply(literal, [self._along(node, second, "y"), self._along(node, first, "x")])
 
-    # --------------------------------------------------------------------- capacities
+    def _split(self, constraint: Split, literal: Literal | None) -> None:
+        """Count the dimensions along X; one that is fixed to 1 may count once its rule is dropped."""
+        node = constraint.node
+        place = self._mapspace.architecture.fanout_indices.index(node)
+        uncounted = self._mapspace.spatial[place].uncounted
+        taken = [self._along(node, d, "x") for d in self._mapspace.problem.dims if d not in uncounted]
+        split = min(constraint.count, len(taken))
+        taken += [
+            self._takes(node, dim) for dim in self._numbers.dims if self._may_take(node, dim, uncounted)
+        ]
+        row = self._model.add(self._checked.weighted_sum(taken, [1] * len(taken)) == split)
+        self._checked.given(literal, row)
 
-    def _add_capacity(self, number: int) -> None:
-        """Let the tiles that a level holds fit it, and fill it enough."""
-        level = self._variables.level(number)
-        most = level.usable_words
-        if most is None:
+    def _may_take(self, node: int, dim: str, uncounted: frozenset[str]) -> bool:
+        is_fixed = any(held is None for _, held in self._fixing(node, dim))
+        return dim in uncounted and self._numbers.may_loop(node, dim) and not is_fixed
+
+    def _fixing(self, node: int, dim: str) -> list[tuple[FactorLimit, Literal | None]]:
+        """Rules that leave a fanout no loop over a dimension."""
+        rules = ((own, x) for own, x in self.literals.items() if isinstance(own, FactorLimit))
+        return [(own, x) for own, x in rules if own.node == node and own.fixes_to_one(dim)]
+
+    def _takes(self, node: int, dim: str) -> Literal:
+        """Whether a dimension that took no place in a fanout's order takes one along X."""
+        takes = self._model.new_bool_var(f"takes{node}_{dim}")
+        self._model.add_implication(takes, self._along(node, dim, "x"))
+        for _, held in self._fixing(node, dim):
+            self._checked.imply(held, [takes.negated()])
+        orders = [(own, x) for own, x in self.literals.items() if isinstance(own, SpatialOrder)]
+        for order, held in ((own, x) for own, x in orders if own.node == node):
+            for first in order.rules.inner:
+                self._checked.imply(held, [takes.negated(), self._along(node, first, "x")])
+        return takes
+
+    # ---------------------------------------------------------------------- capacities
+
+    def _limit_tiles(self, constraint: Capacity, literal: Literal | None) -> None:
+        tiles = self._tiles_in(constraint.level)
+        if constraint.words > 0:
+            self._numbers.words_at_most(tiles, constraint.words, literal)
             return
-        literals: list[Literal] = []
-        words: list[int] = []
-        for space in self._mapspace.problem.dataspaces:
-            tile = self._tile(number, space, most)
-            holds = self._variables.keeps(space.name, lambda held: number in held)
-            for value, literal in self._program.given(tile, holds).items():
-                literals.append(literal)
-                words.append(value)
-        if min(words, default=0) > 0:
-            self._limit_words(literals, words, most, math.ceil(most * level.min_utilization))
-        elif most * level.min_utilization > 0:
-            raise EmptyProgramError(f"{level.name} is never filled")
+        for tile in tiles:
+            self._checked.imply(literal, [tile.held.negated()])
 
-    def _limit_words(self, literals: Sequence[Literal], words: Sequence[int], most: int, least: int) -> None:
-        """Compare a sum of words; where it is too large for CP-SAT, in units that never exclude too much."""
-        most_each = len(self._mapspace.problem.dataspaces) * (most + 1) * len(words)
-        unit = -(-most_each // LARGEST_ACTIVITY)
-        self.rounded |= unit > 1
-        low = [own // unit for own in words]
-        self._program.model.add(self._program.sum_of(literals, low) <= most // unit)
-        self._program.forbid(literal for literal, own in zip(literals, words, strict=True) if own > most)
-        if least > 0:
-            high = [-(-own // unit) for own in words]
-            self._program.model.add(self._program.sum_of(literals, high) >= least // unit)
-
-    def tile(self, number: int, space: Dataspace) -> Choice[int]:
-        """Words of a level that a dataspace's tile takes if kept there, at most one more than fit."""
-        usable = self._variables.level(number).usable_words
-        return self._tile(number, space, UNLIMITED_WORDS if usable is None else usable)
-
-    def _tile(self, number: int, space: Dataspace, most: int) -> Choice[int]:
-        """Words of a level that a tile takes; above `most`, one more than that."""
-        node = self._variables.positions[number]
-        size = self._variables.level(number).packing_of(space.name).size_per_value
-        groups = rank_groups(space, self._mapspace.problem.bound)
-        parts = [self._part(node, space, dims, most) for dims in groups]
-        total = self._program.product(parts, f"tile{number}{space.name}", most)
-        return self._program.mapped(total, lambda own: min(int(own) * size, most + 1))
-
-    def _part(self, node: int, space: Dataspace, dims: Sequence[str], most: int) -> Choice[int]:
-        """Words of a tile along the ranks of some dimensions; above `most`, one more than that."""
-        joint: Choice[tuple[int, ...]] = self._program.constant(())
-        for dim in dims:
-            extent = self._variables.chains[dim].extent(node)
-            joint = self._program.combined(joint, extent, lambda own, value: (*own, value))
-        ranks = tuple(rank for rank in space.ranks if any(term.dim in dims for term in rank))
-        part = Dataspace(space.name, ranks)
-
-        def words(extents: tuple[int, ...]) -> int:
-            return min(tile_words(part, dict(zip(dims, extents, strict=True))), most + 1)
-
-        return self._program.mapped(joint, words)
-
-    # ---------------------------------------------------------------- whole mappings
-
-    def _add_parallelism(self) -> None:
-        """Let enough arithmetic units be in use."""
-        least = self._mapspace.min_parallelism
-        if least <= 1:
-            return
-        used = [self._used(dim) for dim in self._variables.chains]
-        units = self._program.product(used, "units")
-        self._forbid(units, [value for value in units.values if value < least], "units")
-
-    def _used(self, dim: str) -> Choice[int]:
-        """Positions along a dimension that the instances of the arithmetic take."""
-        spread = self._variables.chains[dim].positions(self._variables.fanouts)
-        return self._program.mapped(spread, lambda own: own[0])
-
-    def _add_loop_limit(self) -> None:
-        """Let at most so many temporal loops have iterations."""
-        most = self._mapspace.max_temporal_loops
-        if most is not None:
-            loops = [slot.live(dim) for slot in self._variables.slots for dim in slot.dims]
-            self._program.model.add(self._program.sum_of(loops) <= most)
+    def _tiles_in(self, level: int) -> tuple[Tile[Q], ...]:
+        """The tiles that a level may hold: words of a value times a product over ranks."""
+        if level not in self._tiles:
+            storage, extents = self._mapspace.architecture.levels[level], self._numbers.extents(level)
+            spaces = self._mapspace.problem.dataspaces
+            holding = ((space, self._numbers.holds(level, space.name)) for space in spaces)
+            self._tiles[level] = tuple(
+                Tile(
+                    dataspace=space,
+                    held=held,
+                    size_per_value=storage.packing_of(space.name).size_per_value,
+                    room=storage.usable_words or 0,
+                    extents=extents,
+                )
+                for space, held in holding
+                if held is not None
+            )
+        return self._tiles[level]
 
 
-def rank_groups(space: Dataspace, bound: dict[str, int]) -> list[tuple[str, ...]]:
-    """Group the dimensions with iterations that index a dataspace by the ranks that they share."""
-    groups: list[set[str]] = []
-    for rank in space.ranks:
-        own = {term.dim for term in rank if bound[term.dim] > 1}
-        if not own:
-            continue
-        joined = [group for group in groups if group & own]
-        groups = [group for group in groups if not group & own]
-        groups.append(own.union(*joined))
-    return [tuple(sorted(group)) for group in groups]
+def _splits_last(constraints: Iterable[Constraint]) -> list[Constraint]:
+    """Which dimensions count in a split depends on the other rules, so splits come last."""
+    return sorted(dict.fromkeys(constraints), key=lambda own: isinstance(own, Split))

@@ -449,7 +449,7 @@ class _Search:
     def _check(self, priced: Sequence[tuple[Candidate, Evaluation]]) -> None:
         """Raise `ModelError` for answers that break what the program states."""
         formulation = self._formulation
-        if not formulation.constraints.rounded and any(own.violations for _, own in priced):
+        if not formulation.tables.rounded and any(own.violations for _, own in priced):
             raise ModelError("an answer breaks a limit of the hardware")
         broken = {own.rule for _, evaluation in priced for own in evaluation.broken_rules}
         if any(not rule.limits_costs for rule in broken.difference(formulation.rules.unstated)):

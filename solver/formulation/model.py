@@ -15,10 +15,10 @@ from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapp
 from model.mapspace import EXACT, Mapspace
 from model.objective import ENERGY, LATENCY
 from solver.cpsat import Answer, Literal, Outcome, Settings
-from solver.formulation.constraints import Constraints, rank_groups
 from solver.formulation.objective import Costs, Table
 from solver.formulation.program import LARGEST_TOTAL, EmptyProgramError, whole_multiple
 from solver.formulation.rules import UserRules
+from solver.formulation.tables import Tables, rank_groups
 from solver.formulation.variables import Variables
 from solver.result import StopCallback
 
@@ -125,8 +125,8 @@ class Formulation:
         check_formulated(self.mapspace)
         self.variables = Variables(self.mapspace, self.stop)
         self.program = self.variables.program
-        self.constraints = Constraints(self.variables)
-        self.rules = UserRules(self.variables, self.constraints)
+        self.tables = Tables(self.variables)
+        self.rules = UserRules(self.variables, self.tables)
         self.costs = Costs(self.variables, self.timed, self.waits)
         self._problem = self.mapspace.problem
 
@@ -365,11 +365,10 @@ class Formulation:
     def _spatial(self, answer: Answer, node: int, factors: dict[str, int]) -> Iterator[SpatialLoop]:
         """Loops of a fanout, X before Y, each in an order that the rules allow."""
         place = self.variables.fanouts.index(node)
-        rules, fanout = self.mapspace.spatial[place], self.variables.architecture.fanouts[place]
+        rules = self.mapspace.spatial[place]
         loose = [dim for dim in self._problem.dims if dim not in rules.inner and dim not in rules.outer]
         order = [dim for dim in (*rules.inner, *loose, *rules.outer) if dim in factors]
-        sides = self.variables.sides.get(node)
-        along_x = [dim for dim in order if (fanout.mesh_x > 1 if sides is None else answer.holds(sides[dim]))]
+        along_x = [dim for dim in order if answer.holds(self.variables.along_x(node, dim))]
         yield from (SpatialLoop(dim, factors[dim], "x") for dim in along_x)
         yield from (SpatialLoop(dim, factors[dim], "y") for dim in order if dim not in along_x)
 

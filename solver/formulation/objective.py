@@ -23,8 +23,8 @@ from model.cost.prices import network_latency, paying_instances
 from model.extents import PERFECT
 from model.problem import Dataspace, Term
 from solver.cpsat import Literal
-from solver.formulation.constraints import rank_groups
 from solver.formulation.program import LARGEST_TOTAL, Choice, Number
+from solver.formulation.tables import rank_groups
 from solver.formulation.variables import Keepers, Variables
 
 WHOLE, BACK, ACROSS = "whole", "back", "across"

@@ -7,8 +7,8 @@ import math
 from model.extents import PERFECT
 from model.rules import Quantity, Rule
 from model.rules.language import OF_HARDWARE, Value
-from solver.formulation.constraints import Constraints
 from solver.formulation.program import Choice, EmptyProgramError
+from solver.formulation.tables import Tables
 from solver.formulation.variables import Variables
 
 MOST_ENTRIES = 20_000
@@ -22,7 +22,7 @@ class UserRules:
 
     Parameters
     ----------
-    variables, constraints
+    variables, tables
         Of a mapspace with rules.
 
     Attributes
@@ -36,9 +36,9 @@ class UserRules:
         No mapping satisfies one of them.
     """
 
-    def __init__(self, variables: Variables, constraints: Constraints) -> None:
+    def __init__(self, variables: Variables, tables: Tables) -> None:
         self._variables = variables
-        self._constraints = constraints
+        self._tables = tables
         self._program = variables.program
         self._architecture = variables.architecture
         self._levels = {own.name: number for number, own in enumerate(self._architecture.levels)}
@@ -113,5 +113,5 @@ class UserRules:
         )
         if asked.kind == "keeps":
             return self._program.mapped(held, lambda own: own)
-        words = self._constraints.tile(level, self._variables.mapspace.problem.dataspace(asked.of))
+        words = self._tables.words(level, self._variables.mapspace.problem.dataspace(asked.of))
         return self._program.combined(words, held, lambda own, kept: own if kept else 0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, permutations
 
-from model.architecture import StorageLevel
+from model.architecture import Fanout, StorageLevel
 from model.choices import keep_sets
 from model.extents import PERFECT
 from model.mapspace import Mapspace, TemporalRules
@@ -193,6 +193,14 @@ class Variables:
         """Whether order or split may put a dimension along an axis where there is no room."""
         rules = self.mapspace.spatial[self.fanouts.index(node)]
         return rules.split is not None or bool(rules.inner or rules.outer)
+
+    def along_x(self, node: int, dim: str) -> Literal:
+        """Whether a dimension lies along the X axis of a fanout; where one axis has room, on that one."""
+        if node in self.sides:
+            return self.sides[node][dim]
+        fanout = self.architecture.nodes[node]
+        assert isinstance(fanout, Fanout)
+        return self.program.true if fanout.mesh_x > 1 else self.program.true.negated()
 
     def _keepers(self, dataspace: str) -> Iterator[Keepers]:
         """Yield the sets of levels that may keep a dataspace, those in effect if any is."""

@@ -27,7 +27,7 @@ BUILT_IN = {
     "linear-pruned": "solver.heuristics.timeloop_mappers:LinearPruned",
     "greedy": "solver.heuristics.local_search:GreedyDescent",
     "annealing": "solver.heuristics.local_search:Annealing",
-    "log-relaxation": "solver.heuristics.log_relaxation:LogRelaxation",
+    "log-relaxation": "solver.formulation.log_relaxation:LogRelaxation",
     "smaug": "solver.heuristics.smaug.mapper:SmaugTiling",
 }
 

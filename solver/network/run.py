@@ -14,8 +14,8 @@ from model.cascade import Layer, Network, Overfull
 from model.cost import evaluate_in
 from model.mapspace import Mapspace
 from solver.explain import explain_infeasible, reasons_time_s
-from solver.explain.constraints import constraints_of
 from solver.explain.explanation import NOT_FOUND
+from solver.formulation.requirements import constraints_of
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Serial
 from solver.network.tasks import Task, by_position, plan

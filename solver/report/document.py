@@ -96,7 +96,7 @@ def _settled(result: Result) -> dict[str, dict[str, float]]:
     for evidence in result.evidence if result.status is not Status.FEASIBLE else ():
         counts = {
             step: sum(getattr(mask, f"by_{step}") for mask in evidence.masks)
-            for step in ("survey", "lattice", "branching", "core")
+            for step in ("survey", "lattice", "branching")
         }
         every = sum(counts.values())
         shares[evidence.objective] = {step: own / every for step, own in counts.items()} if every else {}

@@ -16,7 +16,6 @@ from solver.search.agenda import Agenda
 from solver.search.bounds.lattice_bounds import AnyBounds, LatticeBounds
 from solver.search.branching.branch import Branching, LoadBounds
 from solver.search.branching.completion import Completion, Priced, Skeleton, SkeletonKey
-from solver.search.branching.core import Core, fits_core
 from solver.search.branching.uneven import UnevenSkeleton
 from solver.search.candidates import (
     Bounded,
@@ -61,6 +60,9 @@ NODES_BEFORE_HINT = 500
 
 FIRST_NODES = 20
 """Nodes that are branched before a subproblem is bounded once more, at most."""
+
+FIRST_DIVE_NODES = 50_000
+"""Nodes that a dive may branch while no mapping is known."""
 
 FIRST_SKELETONS = 10
 """Skeletons that are completed at once in the most promising subproblem so far."""
@@ -298,8 +300,7 @@ class Search:
 
     def _dive(self, value: int, candidate: Bounded, most_nodes: int) -> None:
         """Follow the bounds, `value` or more, to a few mappings: a good incumbent makes tables small."""
-        nodes = self.options.branch_nodes
-        budget = nodes if self.goal.incumbent is None else min(most_nodes, nodes)
+        budget = FIRST_DIVE_NODES if self.goal.incumbent is None else most_nodes
         branching = Branching(candidate.bounds, self.goal, self.orders, self.stop, budget, candidate.loads)
         for skeleton in islice(branching.skeletons(), FIRST_SKELETONS):
             self._complete(skeleton)
@@ -308,8 +309,7 @@ class Search:
             branching.limit_nodes(MORE_NODES)
 
     def _exhaust(self, candidate: Bounded) -> None:
-        """Branch until nothing can improve; what is open after the budget goes to CP-SAT if it is small."""
-        bounds, nodes = candidate.bounds, self.options.branch_nodes
+        """Branch until nothing can improve."""
         if not candidate.tightened:
             with suppress(Stopped):
                 self._begin(candidate)
@@ -317,22 +317,7 @@ class Search:
         if self._hints == 0 and self._nodes > NODES_BEFORE_HINT:
             # Branching may take long, and be in vain with a poor incumbent.
             self._take_hint()
-        if self._branch(bounds, nodes, candidate.loads) or self.stop():
-            return
-        limit = bounds.sub.limit(self.goal)
-        rest = LatticeBounds(bounds.sub, limit, within=bounds.survivors)
-        if rest.empty:
-            return
-        if self.space.uneven or not fits_core(rest):
-            self._branch(bounds, None, candidate.loads)
-            return
-        core = Core(rest, rest.room(limit), self.options.seed)
-        self.statistics.core_variables = max(self.statistics.core_variables, core.variables)
-        for skeleton in core.skeletons(self.stop):
-            if skeleton is not None:
-                self._complete(skeleton)
-        self.statistics.core_calls += core.calls
-        self.ledger.solved(bounds.sub, core)
+        self._branch(candidate.bounds, None, candidate.loads)
 
     def _begin(self, candidate: Bounded) -> None:
         """Branch a little; if that is not enough, bound the candidate once more and queue it again."""
@@ -350,8 +335,7 @@ class Search:
         None if nothing is, or if it is back in the queue as another one is more promising.
         """
         if self.goal.counts_cycles:
-            most_nodes = min(FEW_NODES, self.options.branch_nodes)
-            if (candidate.within is None and self._branch(candidate.bounds, most_nodes)) or self.stop():
+            if (candidate.within is None and self._branch(candidate.bounds, FEW_NODES)) or self.stop():
                 return None
             narrowed = tightened(candidate, self.goal, False, self.stop)
             if narrowed is None:
@@ -360,8 +344,7 @@ class Search:
             if self._queue and value > self._queue[0][0]:
                 self._push(value, candidate.without_loads())
                 return None
-        first_nodes = min(FIRST_NODES, self.options.branch_nodes)
-        return None if self._branch(candidate.bounds, first_nodes, candidate.loads) else candidate
+        return None if self._branch(candidate.bounds, FIRST_NODES, candidate.loads) else candidate
 
     def _branch(
         self, bounds: LatticeBounds[Searchable], budget: int | None, loads: Sequence[LoadBounds] = ()

@@ -10,7 +10,6 @@ import numpy as np
 from solver.result import Evidence, MaskEvidence
 from solver.search.arrays import IntArray
 from solver.search.bounds.lattice_bounds import AnyBounds
-from solver.search.branching.core import Core
 from solver.search.goal import Goal
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
@@ -27,10 +26,7 @@ class _Entry:
     bounded: list[IntArray] = field(default_factory=list)
     states: int = 0
     nodes: int = 0
-    core_variables: int = 0
-    core_solves: int = 0
     branched: set[object] = field(default_factory=set)
-    solved: set[object] = field(default_factory=set)
 
 
 class Ledger:
@@ -63,13 +59,6 @@ class Ledger:
         entry.branched.add(_classes(sub))
         entry.nodes += nodes
 
-    def solved(self, sub: Combination, core: Core) -> None:
-        """Note that a subproblem went to CP-SAT."""
-        entry = self._entry(sub.mask)
-        entry.solved.add(_classes(sub))
-        entry.core_variables += core.variables
-        entry.core_solves += core.calls
-
     def evidence(self, goal: Goal, survey_bounds: SurveyBounds) -> Evidence:
         """What the bound on the goal's objective rests on."""
         keeps = enumerate(self._survey.space.keep_masks)
@@ -84,15 +73,12 @@ class Ledger:
         return MaskEvidence(
             keep=self._survey.space.chains(mask),
             by_survey=len(self._survey.grid) - len(bounded),
-            by_lattice=len(bounded) - len(entry.branched | entry.solved),
-            by_branching=len(entry.branched - entry.solved),
-            by_core=len(entry.solved),
+            by_lattice=len(bounded) - len(entry.branched),
+            by_branching=len(entry.branched),
             survey_bound=_exact(least, goal),
             states=entry.states,
             tiles_left=tuple(entry.tiles_left),
             nodes=entry.nodes,
-            core_variables=entry.core_variables,
-            core_solves=entry.core_solves,
         )
 
 

@@ -22,7 +22,6 @@ from tests.solver.examples import EVALUATION, FEASIBLE, INFEASIBLE, OPTIMAL, UNK
         ({"time_limit_s": -1.0}, "time limit"),
         ({"jobs": 0}, "jobs"),
         ({"memory_limit_mib": 0}, "memory limit"),
-        ({"branch_nodes": -1}, "nodes"),
     ],
 )
 def test_options_out_of_range_are_refused(changes, message):

@@ -1,1 +1,1 @@
-"""What decides a subproblem that bounds leave open: branching, the best loop orders, the core in CP-SAT."""
+"""What decides a subproblem that bounds leave open: branching, the best loop orders."""

@@ -31,8 +31,8 @@ from tests.strategies import mapspaces, random_mapspaces
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 INFORMATION = {"versions", "seed", "command"}
-STEPS = {"by_survey", "by_lattice", "by_branching", "by_core"}
-WORK = {"survey_bound", "states", "tiles_left", "nodes", "core_variables", "core_solves"}
+STEPS = {"by_survey", "by_lattice", "by_branching"}
+WORK = {"survey_bound", "states", "tiles_left", "nodes"}
 
 
 def changes(value, path=()):

@@ -3,7 +3,8 @@
 from functools import cache
 
 from model.cost import evaluate
-from solver.explain.constraints import constraints_of, droppable, without
+from solver.explain.constraints import droppable, without
+from solver.formulation.requirements import constraints_of
 from tests.bruteforce import enumerate_mappings
 from tests.strategies import random_mapspaces
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from model.mapspace import FactorRule, KeepRules, TemporalRules
-from solver.explain.constraints import FactorLimit, constraints_of
 from solver.explain.explanation import find_conflict, find_conflicts
 from solver.explain.feasibility import Decision, Feasibility, Verdict
+from solver.formulation.requirements import FactorLimit, constraints_of
 from solver.result import ContradictionError
 from tests.mapspaces import copies
 from tests.solver.explain.enumeration import all_but, allows_a_mapping, feasible_without, some_mapspaces

@@ -11,10 +11,11 @@ from model.cost.counting import tile_words
 from model.mapspace import TemporalRules
 from model.source_ref import SourceRef
 from solver.explain import constraint_costs
-from solver.explain.constraints import Capacity, without
+from solver.explain.constraints import without
 from solver.explain.costs import clauses
 from solver.explain.wording import clause_text
 from solver.fallback import map_from
+from solver.formulation.requirements import Capacity
 from solver.result import ContradictionError, Options, Status, Termination
 from tests.bruteforce import count_mappings, optima, optimum
 from tests.solver.examples import unaided

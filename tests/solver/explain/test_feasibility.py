@@ -10,8 +10,8 @@ from model.architecture import Architecture, StorageLevel
 from model.mapspace import FactorRule, Mapspace
 from solver.cpsat import ModelError, RangeError
 from solver.explain import diagnose
-from solver.explain.constraints import Capacity, Parallelism, constraints_of
 from solver.explain.feasibility import Feasibility, Verdict, holds
+from solver.formulation.requirements import Capacity, Parallelism, constraints_of
 from solver.result import ContradictionError, Options, Status
 from solver.search import map_einsum
 from tests.mapspaces import copies

@@ -8,11 +8,11 @@ import pytest
 from model.mapspace import FactorRule
 from solver.explain import Verdict, diagnose, explanation
 from solver.explain import levers as levers_module
-from solver.explain.constraints import Capacity, Parallelism, constraints_of
 from solver.explain.explanation import Conflict, find_conflicts
 from solver.explain.feasibility import Feasibility
 from solver.explain.levers import levers, nearest
 from solver.explain.wording import change_text
+from solver.formulation.requirements import Capacity, Parallelism, constraints_of
 from solver.result import Clock
 from tests.mapspaces import copies
 from tests.solver.explain.row import PE_FACTORS, SPAD, factors, mapspace_of, pe, share, spad

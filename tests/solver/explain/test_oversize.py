@@ -8,8 +8,8 @@ from model.architecture import Packing, StorageLevel
 from model.mapspace import FactorRule
 from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
-from solver.explain.constraints import Capacity, constraints_of
 from solver.explain.feasibility import Feasibility, Verdict, least_oversize
+from solver.formulation.requirements import Capacity, constraints_of
 from tests.mapspaces import copies
 
 BOUNDS = {"M": 36, "N": 48, "R": 3}
@@ -57,8 +57,8 @@ def test_what_is_too_large_for_a_capacity_is_too_large_for_a_smaller_one(monkeyp
     (capacity,) = (own for own in constraints_of(mapspace) if isinstance(own, Capacity))
     others = [own for own in constraints_of(mapspace) if own != capacity]
     solved = []
-    solve = feasibility._encoding.checked.solve
-    monkeypatch.setattr(feasibility._encoding.checked, "solve", lambda *own: solved.append(1) or solve(*own))
+    solve = feasibility._numbers.checked.solve
+    monkeypatch.setattr(feasibility._numbers.checked, "solve", lambda *own: solved.append(1) or solve(*own))
     assert feasibility.decide([*others, capacity]).verdict is Verdict.FEASIBLE
     first = len(solved)
     assert first > 1

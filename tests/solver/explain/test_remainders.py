@@ -11,11 +11,11 @@ from model.architecture import Fanout
 from model.extents import ANY
 from model.mapspace import FactorRule
 from solver.explain import Verdict, diagnose
-from solver.explain.constraints import Capacity, FactorLimit, Parallelism, constraints_of
 from solver.explain.explanation import find_conflict
-from solver.explain.factors import LARGEST_BOUND
-from solver.explain.feasibility import LARGEST_LIMIT, Feasibility, holds
+from solver.explain.feasibility import Feasibility, holds
 from solver.explain.levers import nearest
+from solver.formulation.integers import LARGEST_BOUND, LARGEST_LIMIT
+from solver.formulation.requirements import Capacity, FactorLimit, Parallelism, constraints_of
 from tests.mapspaces import copies
 from tests.solver.explain.enumeration import all_but, allows_a_mapping, feasible_without
 from tests.strategies import random_mapspaces_with_remainders

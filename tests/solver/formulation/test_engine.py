@@ -12,7 +12,7 @@ from model.extents import ANY
 from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
 from solver.cpsat import ModelError
-from solver.formulation import constraints, map_by_formulation, objective, variables
+from solver.formulation import constraints, map_by_formulation, objective, tables, variables
 from solver.formulation.chains import Chain
 from solver.formulation.model import Formulation
 from solver.result import Options, Progress, Status, Termination
@@ -130,15 +130,19 @@ FAULTS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
         lambda own: lambda *given: 9 * own(*given),
     ),
     "capacities too small": (
-        constraints.Constraints,
-        "_limit_words",
-        lambda own: lambda self, literals, words, most, least: own(self, literals, words, most // 2, 0),
+        tables.Tables,
+        "words_at_most",
+        lambda own: lambda self, tiles, most, literal: own(self, tiles, most // 2, literal),
     ),
-    "capacities forgotten": (constraints.Constraints, "_add_capacity", lambda own: lambda self, number: None),
-    "meshes too small": (
+    "capacities forgotten": (
         constraints.Constraints,
-        "_at_most",
-        lambda own: lambda self, factors, most, name: own(self, factors, 1, name),
+        "_limit_tiles",
+        lambda own: lambda self, constraint, literal: None,
+    ),
+    "meshes too small": (
+        tables.Tables,
+        "product_at_most",
+        lambda own: lambda self, name, parts, most, literal: own(self, name, parts, 1, literal),
     ),
     "orders fixed": (
         variables.Slot,

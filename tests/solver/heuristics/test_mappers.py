@@ -14,10 +14,10 @@ from model.extents import FACTORS
 from model.mapping import Mapping
 from model.mapspace import FactorRule, TemporalRules
 from solver.cpsat import ModelError
+from solver.formulation.log_relaxation import LogModel, LogRelaxation, Weights
 from solver.heuristics import sampling
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import Annealing, GreedyDescent
-from solver.heuristics.log_relaxation import LogModel, LogRelaxation, Weights
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.registry import BUILT_IN, named_mapper
 from solver.heuristics.sampling import valid_starts

@@ -13,8 +13,9 @@ from model.formats.cascade import load_network
 from model.mapping import Mapping, SpatialLoop
 from model.mapspace import Mapspace
 from solver.explain import constraint_costs
-from solver.explain.constraints import Capacity, Constraint, Whole, constraints_of, without
+from solver.explain.constraints import without
 from solver.fallback import map_from
+from solver.formulation.requirements import Capacity, Constraint, Whole, constraints_of
 from solver.network import NetworkResult, map_network
 from solver.result import Options, Reason, Status
 from tests.bruteforce import count_mappings, enumerate_mappings, optimum

@@ -168,4 +168,4 @@ def few_cells(monkeypatch: pytest.MonkeyPatch, number: int = 3, opened: int = 4)
 
 def settled(mask: MaskEvidence) -> int:
     """Classes of a keep mask that some step settles."""
-    return mask.by_survey + mask.by_lattice + mask.by_branching + mask.by_core
+    return mask.by_survey + mask.by_lattice + mask.by_branching

@@ -19,14 +19,13 @@ OBJECTIVES = ("energy", "latency", "edp")
 
 def settled(mask):
     """Classes of a keep mask that some step settles."""
-    return mask.by_survey + mask.by_lattice + mask.by_branching + mask.by_core
+    return mask.by_survey + mask.by_lattice + mask.by_branching
 
 
-@pytest.mark.parametrize("branch_nodes", [50_000, 0])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_every_class_of_every_keep_mask_is_settled_once(objective, branch_nodes):
+def test_every_class_of_every_keep_mask_is_settled_once(objective):
     for mapspace in SAMPLES:
-        result = map_einsum(mapspace, Options(objectives=(objective,), branch_nodes=branch_nodes))
+        result = map_einsum(mapspace, Options(objectives=(objective,)))
         (evidence,) = result.evidence
         space = SearchSpace(mapspace)
         assert evidence.objective == objective
@@ -71,17 +70,6 @@ def _best_per_mask(mapspace, objective):
     return best
 
 
-def test_cpsat_settles_what_may_not_be_branched():
-    cores = [
-        mask
-        for own in SAMPLES
-        for mask in map_einsum(own, Options(objectives=("energy",), branch_nodes=0)).evidence[0].masks
-        if mask.by_core
-    ]
-    assert cores
-    assert all(mask.core_variables and mask.core_solves >= mask.by_core for mask in cores)
-
-
 def test_branching_settles_what_the_lattice_leaves():
     specs = REPOSITORY / "specs"
     files = [specs / "architectures" / "simba_like.yaml", *(specs / "layers" / "resnet18").glob("01_*")]
@@ -89,7 +77,6 @@ def test_branching_settles_what_the_lattice_leaves():
     (mask,) = result.evidence[0].masks
     assert mask.by_branching > 0
     assert mask.nodes >= mask.by_branching
-    assert mask.by_core == 0
 
 
 def test_each_objective_has_evidence_of_its_own():

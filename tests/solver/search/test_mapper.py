@@ -112,10 +112,9 @@ def test_progress_never_gets_worse(monkeypatch: pytest.MonkeyPatch):
     assert incumbents_seen > 5
 
 
-@pytest.mark.parametrize("options", [Options(), Options(branch_nodes=0), Options(branch_nodes=0, seed=3)])
-def test_same_input_same_answer(options: Options):
+def test_same_input_same_answer():
     for mapspace in random_mapspaces(610, 8, 150):
-        first, second = (map_einsum(mapspace, options) for _ in range(2))
+        first, second = (map_einsum(mapspace, Options()) for _ in range(2))
         timed = replace(first, statistics=replace(first.statistics, seconds=second.statistics.seconds))
         assert timed == second
 
@@ -256,14 +255,13 @@ def coprime(mapspace: Mapspace, scale: int) -> Mapspace:
     return replace(mapspace, architecture=replace(mapspace.architecture, nodes=nodes, compute=compute))
 
 
-@pytest.mark.parametrize("nodes", [0, 5000])
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 @pytest.mark.parametrize("scale", [10**6, 10**12, 10**15, 10**16, 10**17, 10**18, 10**20, 10**25])
-def test_last_digits_of_long_figures_count(scale: int, objective: str, nodes: int):
+def test_last_digits_of_long_figures_count(scale: int, objective: str):
     mapspace = coprime(matmul_mapspace(2, 2, 6, buffer=9), scale)
     best = optimum(mapspace, objective)
     assert best is not None
-    result = map_einsum(mapspace, Options(objectives=(objective,), branch_nodes=nodes))
+    result = map_einsum(mapspace, Options(objectives=(objective,)))
     assert result.status is Status.OPTIMAL
     assert result.value == best[0]
 

@@ -164,22 +164,6 @@ def test_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     compare(unusual_mapspaces(monkeypatch, seed, 15, 300), OBJECTIVES)
 
 
-@pytest.mark.parametrize("seed", range(50, 53))
-def test_core_finishes_what_branching_leaves(seed: int):
-    """Without nodes to branch, CP-SAT has to finish every subproblem that the bounds leave open."""
-    results = compare(random_mapspaces(seed, 16, 150), OBJECTIVES, branch_nodes=0)
-    assert sum(result.statistics.core_calls > 0 for result in results) > len(results) / 4
-
-
-def test_core_on_unusual_einsums(monkeypatch: pytest.MonkeyPatch):
-    compare(unusual_mapspaces(monkeypatch, 60, 8, 100), OBJECTIVES, branch_nodes=0)
-
-
-@pytest.mark.parametrize("nodes", [1, 7])
-def test_core_takes_over_midway(nodes: int):
-    compare(random_mapspaces(70, 15, 200), OBJECTIVES, branch_nodes=nodes)
-
-
 @settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mapspaces(max_mappings=300))
 def test_any_mapspace(mapspace: Mapspace):

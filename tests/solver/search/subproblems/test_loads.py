@@ -83,15 +83,6 @@ def test_scarce_bandwidths_of_registers(monkeypatch: pytest.MonkeyPatch):
     )
 
 
-@pytest.mark.parametrize("seed", range(310, 312))
-def test_core_finishes_what_loads_leave(seed: int):
-    """Without nodes to branch, CP-SAT decides by loads as well as by energies."""
-    random = Random(seed)
-    spaces = [scarce(random, mapspace) for mapspace in under_both_rules(random_mapspaces(seed, 12, 150))]
-    results = compare(spaces, ("latency", ("latency", "energy")), branch_nodes=0)
-    assert any(result.statistics.core_calls for result in results)
-
-
 @pytest.mark.parametrize("counting", COUNTINGS)
 @pytest.mark.parametrize("bandwidth", [Fraction(1, 7), Fraction(3, 10), Fraction(9, 25), Fraction(2)])
 def test_limits_of_loads_lose_no_words_that_the_cost_model_allows(bandwidth: Fraction, counting: Counting):
