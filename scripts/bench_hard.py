@@ -135,6 +135,13 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run only cases whose name contains one of these texts")
     parser.add_argument("--time-limit", type=float, default=20.0, metavar="S", help="per run (default: 20)")
     parser.add_argument(
+        "--cpu-limit",
+        type=float,
+        default=math.inf,
+        metavar="S",
+        help="CPU seconds of the process that runs bounds, per run: for machines that do other work",
+    )
+    parser.add_argument(
         "--jobs", type=int, default=2, help="workers (default: 2; with 1 CP-SAT is not asked)"
     )
     parser.add_argument("--greedy", action="store_true", help="compare with greedy descents of the same time")
