@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import resource
 import sys
 import time
@@ -151,7 +152,8 @@ def main() -> None:
     table = Table(title=f"At most {options.time_limit:g} s each", title_justify="left")
     for column in COLUMNS:
         table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left")
-    for case in (own for own in hard_cases() if any(name in own.name for name in options.only.split(","))):
+    only = options.only.split(",")
+    for case in (own for own in hard_cases() if any(name in own.name for name in only)):
         for engine in ENGINES:
             runs.append(run(case, engine, options.time_limit, options.jobs, options.cpu_limit))
             table.add_row(*row(runs[-1]))
