@@ -109,9 +109,11 @@ def map_or_explain(
 
     The search is interrupted if it has no mapping after `PATIENCE_S`, or still surveys shortly before the
     time limit, or runs out of memory before it begins. The feasibility model is asked then: either nothing
-    fits, or the search begins again with a mapping that does.
+    fits, or the search begins again with a mapping that does. Rules that bounds do not know go to CP-SAT.
     """
     question = _Question(mapspace, options, on_progress, should_stop, known, reasons)
+    if not mapspace.has_simple_rules:
+        return _with_reasons(question, map_by_any(mapspace, options, on_progress, should_stop, known))
     search = _minimise if partner is ALONE else partial(_minimise, partner=partner)
     return within_loop_limit(mapspace, _with_fallback(search, question))
 
