@@ -45,6 +45,7 @@ MOST_EFFORT_S = 30.0
 """Deterministic seconds that CP-SAT has after bounds ended for another reason than time."""
 
 AFTER_BOUNDS, ALONE_FOR_RULES = "asked after bounds", "asked alone: bounds do not know all rules"
+NOT_NEEDED = "not asked: bounds needed no help"
 
 MOST_CHECK_S = 60.0
 """Seconds that the feasibility check may take."""
@@ -155,7 +156,8 @@ def map_by_all(
         return replace(answer, statistics=replace(answer.statistics, cp_sat=ALONE_FOR_RULES))
     with Companion(mapspace, options) as companion:
         answer = map_or_explain(mapspace, options, on_progress, should_stop, partner=companion)
-    asked = replace(answer.statistics, cp_sat=companion.remark, cp_sat_seconds=companion.seconds)
+    remark = companion.remark or NOT_NEEDED
+    asked = replace(answer.statistics, cp_sat=remark, cp_sat_seconds=companion.seconds)
     answer = replace(answer, statistics=asked)
     if answer.termination not in (Termination.MEMORY_LIMIT, Termination.LOOP_LIMIT) or companion.is_refused:
         return answer

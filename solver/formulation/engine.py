@@ -40,6 +40,10 @@ VARIABLES_PER_SLICE_S = 2000
 LARGE = 5000
 """Variables above which a heuristic comes first: what no better mapping can use is excluded then."""
 
+RELAXED = 30_000
+"""Variables above which all rows are part of the linear relaxation, without which CP-SAT has no bound for
+long; with fewer ones it tries with few rows and with all of them in turn."""
+
 GROWTH = 2
 """How much longer an attempt is than one that proved nothing."""
 
@@ -313,9 +317,10 @@ class _Run:
         """The incumbent."""
         return self._best
 
-    def settings(self, slice_s: float) -> Settings:
+    def settings(self, slice_s: float, linearization: int) -> Settings:
         """Parameters of CP-SAT for an attempt of so many deterministic seconds."""
-        return Settings(seed=self._options.seed, deterministic_s=min(slice_s, self._effort_s))
+        seconds = min(slice_s, self._effort_s)
+        return Settings(seed=self._options.seed, linearization=linearization, deterministic_s=seconds)
 
     def stop(self) -> bool:
         """Whether to end."""
@@ -346,6 +351,8 @@ class _Search:
         variables = formulation.program.checked.variables
         self._slice_s = max(FIRST_SLICE_S, variables / VARIABLES_PER_SLICE_S)
         self._is_close = False
+        self._is_large = variables > RELAXED
+        self._linearization = 2 if self._is_large else 1
         self._solves_left: int | None = None
         if variables > LARGE:
             run.try_heuristic(objective)
@@ -436,12 +443,13 @@ class _Search:
     ) -> tuple[Outcome, list[tuple[Candidate, Evaluation]]] | None:
         """Solve once and price what is found; None if there is nothing left."""
         run, formulation = self._run, self._formulation
+        settings = run.settings(slice_s, self._linearization)
         known: dict[Mapping, Evaluation] = {}
 
         def price(candidate: Candidate) -> None:
             known[candidate.mapping] = run.price(candidate, self._objective)
 
-        outcome, candidates = formulation.solve(run.settings(slice_s), run.stop, price, on_bound)
+        outcome, candidates = formulation.solve(settings, run.stop, price, on_bound)
         run.solved(formulation, slice_s)
         if outcome.is_infeasible:
             return None
@@ -485,6 +493,7 @@ class _Search:
         if not outcome.is_proven:
             self._run.try_heuristic(self._objective)
             self._slice_s *= GROWTH
+            self._linearization = 2 if self._linearization == 1 or self._is_large else 1
         elif lower > self._minimised(priced[-1][1]):
             raise ModelError("a mapping costs less than the tables of the formulation say")
         best = self._run.best

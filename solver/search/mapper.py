@@ -61,7 +61,7 @@ BOUNDS, CP_SAT = "bounds", "cp-sat"
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
 
-SLOW, SLOWER, SLOWEST = 10**5, 5 * 10**6, 10**8
+SLOW, SLOWER, SLOWEST = 2 * 10**6, 5 * 10**6, 10**8
 """Tiles times keep masks from which on a heuristic looks for a mapping before the survey, in three steps."""
 
 COARSEST = 2

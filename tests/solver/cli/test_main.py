@@ -40,7 +40,7 @@ def answer(monkeypatch):
     calls = []
 
     def install(result):
-        def fake(mapspace, options, on_progress, should_stop, known=None, reasons=True):
+        def fake(mapspace, options, on_progress, should_stop, known=None, **_):
             assert not should_stop()
             calls.append(options)
             return result
