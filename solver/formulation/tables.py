@@ -18,7 +18,7 @@ from solver.formulation.variables import Variables
 
 
 class Tables:
-    """The variables of a mapspace, and its constraints, all of which hold.
+    """The variables of a mapspace, and what can be said of them.
 
     Parameters
     ----------
@@ -29,11 +29,6 @@ class Tables:
     ----------
     rounded
         Whether some capacity is too large for an exact row, so that solutions may exceed it by a little.
-
-    Raises
-    ------
-    EmptyProgramError
-        Nothing can satisfy one of the constraints.
     """
 
     def __init__(self, variables: Variables) -> None:
@@ -44,6 +39,15 @@ class Tables:
         self._program = variables.program
         self.checked = self._program.checked
         self._words: dict[Tile[Choice[int]], Choice[int]] = {}
+
+    def require_all(self) -> None:
+        """Let all constraints of the mapspace hold.
+
+        Raises
+        ------
+        EmptyProgramError
+            Nothing can satisfy one of them.
+        """
         Constraints(self).require(constraints_of(self.mapspace))
         self._add_fanouts()
         self._add_loop_limit()
