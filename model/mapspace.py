@@ -10,6 +10,7 @@ from typing import Literal
 from model.architecture import Architecture, Fanout
 from model.extents import PERFECT, Extents, Factors
 from model.note import Note
+from model.objective import ENERGY, LATENCY
 from model.problem import Problem
 from model.rules import Locality, Rule, Scope, parse_rule
 from model.source_ref import SourceRef
@@ -247,6 +248,19 @@ class Mapspace:
         for rule in self.rules:
             if not rule.is_simple:
                 raise ValueError(f"the rule `{rule}` is not searched: {NOT_SIMPLE}")
+
+    @property
+    def has_simple_rules(self) -> bool:
+        """Whether the search by bounds knows all rules of the user's own; with remainders it knows none."""
+        return not self.rules or (self.factors == PERFECT and all(rule.is_simple for rule in self.rules))
+
+    @property
+    def cost_limits(self) -> tuple[tuple[str, int], ...]:
+        """The most that rules of the user's own let mappings cost, by objective: energy units or cycles."""
+        found = (part.cost_limit for rule in self.rules for part in rule.parts)
+        names = {"energy": ENERGY, "cycles": LATENCY}
+        units = self.architecture.units_per_pj
+        return tuple((names[own.quantity], own.in_units(units)) for own in found if own is not None)
 
     def rules_on(self, locality: Locality) -> tuple[Rule, ...]:
         """Return the parts of rules that are about one tile or one fanout alone."""

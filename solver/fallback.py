@@ -44,7 +44,7 @@ survey that is not done by then leaves no time to find a mapping."""
 MOST_EFFORT_S = 120.0
 """Deterministic seconds that CP-SAT has after bounds ended for another reason than time."""
 
-AFTER_BOUNDS = "asked after bounds"
+AFTER_BOUNDS, ALONE_FOR_RULES = "asked after bounds", "asked alone: bounds do not know all rules"
 
 MOST_CHECK_S = 60.0
 """Seconds that the feasibility check may take."""
@@ -77,6 +77,22 @@ def map_from(
 ) -> Result:
     """Find the best mapping as `solver.map_einsum` does; a `known` mapping is the first incumbent."""
     return within_loop_limit(mapspace, _minimise(mapspace, options, on_progress, should_stop, known))
+
+
+def map_by_any(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+    known: Priced | None = None,
+) -> Result:
+    """Find the best mapping as `map_from` does, or by CP-SAT under rules that bounds do not know."""
+    if mapspace.has_simple_rules:
+        return map_from(mapspace, options, on_progress, should_stop, known)
+    from solver.formulation.engine import Beginning, map_by_formulation  # noqa: PLC0415 (takes a second)
+
+    beginning = Beginning(known=None if known is None else known.mapping)
+    return map_by_formulation(mapspace, options, on_progress, should_stop, beginning)
 
 
 def map_or_explain(
@@ -122,10 +138,19 @@ def map_by_all(
     """Find the best mapping by bounds and, where they leave a gap, by CP-SAT, or say why there is none.
 
     With several jobs CP-SAT works beside bounds; with one it does not. What bounds do not know goes to CP-SAT
-    alone: `Mapspace.max_temporal_loops` where it cuts off the optimum, and mapspaces too large for lattices.
+    alone: rules that are not simple, `Mapspace.max_temporal_loops` where it cuts off the optimum, and
+    mapspaces too large for lattices.
+
+    Raises
+    ------
+    ValueError
+        There are rules that bounds do not know, and what the formulation does not state.
     """
     from solver.portfolio import Companion  # noqa: PLC0415 (most searches are by bounds alone)
 
+    if not mapspace.has_simple_rules:
+        answer = formulate_or_explain(mapspace, options, on_progress, should_stop)
+        return replace(answer, statistics=replace(answer.statistics, cp_sat=ALONE_FOR_RULES))
     with Companion(mapspace, options) as companion:
         answer = map_or_explain(mapspace, options, on_progress, should_stop, partner=companion)
     asked = replace(answer.statistics, cp_sat=companion.remark, cp_sat_seconds=companion.seconds)
@@ -210,8 +235,10 @@ def _with_fallback(search: Search[Answer], question: _Question) -> Answer:
 
 
 def _with_reasons(question: _Question, answer: Answer) -> Answer:
-    """Add the reasons why nothing fits, if asked for; they know perfect factors only."""
-    is_explained = question.mapspace.factors == PERFECT and question.wants_reasons
+    """Add the reasons why nothing fits, if asked for; they know perfect factors and no limit on loops."""
+    mapspace = question.mapspace
+    is_known = mapspace.factors == PERFECT and mapspace.max_temporal_loops is None
+    is_explained = is_known and question.wants_reasons
     if answer.status is not Status.INFEASIBLE or answer.reasons or not is_explained:
         return answer
     from solver.explain import explain_infeasible, reasons_time_s  # noqa: PLC0415 (rarely needed)

@@ -431,7 +431,11 @@ class _Waiting:
             answer = self._answer()
         finally:
             self._process.end()
-        return self._told() if answer is None else answer
+        if answer is None:
+            return self._told()
+        if answer.termination is Termination.INTERRUPTED and self._clock.termination is not None:
+            return replace(answer, termination=self._clock.termination)
+        return answer
 
     def _answer(self) -> Result | None:
         """The result of the process; None if it is lost, or has none yet."""

@@ -245,6 +245,11 @@ class Rule:
         return CostLimit("energy" if left.kind == "energy" else "cycles", most, name == "<")
 
     @property
+    def limits_costs(self) -> bool:
+        """Whether any part of the rule limits energy or cycles."""
+        return any(part.cost_limit is not None for part in self.parts)
+
+    @property
     def is_simple(self) -> bool:
         """Whether each part of the rule is about one tile or one fanout, or limits energy or cycles."""
         return all(part.locality is not None or part.cost_limit is not None for part in self.parts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
-from solver.cli.arguments import AUTO, CP_SAT, EXPLAIN_TIME_LIMIT_S, OPERATORS
+from solver.cli.arguments import AUTO, BOUNDS, CP_SAT, EXPLAIN_TIME_LIMIT_S, OPERATORS
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -106,7 +106,11 @@ def map_command(arguments: argparse.Namespace) -> int:
                 f"--{option} needs what bounds leave behind: it does not go with --engine {CP_SAT}"
             )
     try:  # a certificate needs the search's evidence
-        loaded = load_unmapped(arguments, refuse_infeasible=not (arguments.certificate or arguments.check))
+        loaded = load_unmapped(
+            arguments,
+            refuse_infeasible=not (arguments.certificate or arguments.check),
+            all_rules=arguments.engine != BOUNDS and not _needs_evidence(arguments),
+        )
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         plot = plot_steps(arguments.plot, lambda: None, "mapping")
@@ -135,8 +139,12 @@ def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
     """Search with the engine that is asked for; what needs evidence is found by bounds alone."""
     if arguments.engine == CP_SAT:
         return search_formulated(mapspace, arguments)
-    needs_evidence = any(getattr(arguments, name) for name in BY_BOUNDS)
-    return search(mapspace, arguments, by_all=arguments.engine == AUTO and not needs_evidence)
+    return search(mapspace, arguments, by_all=arguments.engine == AUTO and not _needs_evidence(arguments))
+
+
+def _needs_evidence(arguments: argparse.Namespace) -> bool:
+    """Whether an option asks for what only bounds leave behind."""
+    return any(getattr(arguments, name) for name in BY_BOUNDS)
 
 
 @dataclass(frozen=True)
@@ -393,7 +401,7 @@ def check_command(arguments: argparse.Namespace) -> int:
 def explain_command(arguments: argparse.Namespace) -> int:
     """Diagnose a spec; price its constraints if it allows mappings."""
     check_outputs((arguments.json, arguments.report), arguments.specs)
-    loaded = load_unmapped(arguments, refuse_infeasible=False)
+    loaded = load_unmapped(arguments, refuse_infeasible=False, all_rules=True)
     mapspace = loaded.mapspace
     reasons, costs = _explain(mapspace, arguments)
     from solver.report.reasons import explanation_document, print_explanation
@@ -414,7 +422,7 @@ def _explain(
 ) -> tuple[tuple[Reason, ...], CostReport | None]:
     """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
     from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible, reasons_time_s
-    from solver.fallback import map_from
+    from solver.fallback import map_by_any
 
     with watched(mapspace) as (on_progress, should_stop):
         if on_progress is not None:
@@ -423,7 +431,7 @@ def _explain(
         diagnosis = diagnose(mapspace, should_stop, time_s)
         if diagnosis.verdict is Verdict.INFEASIBLE:
             return diagnosis.reasons, None
-        report = constraint_costs(mapspace, _explain_options(arguments), map_from, on_progress, should_stop)
+        report = constraint_costs(mapspace, _explain_options(arguments), map_by_any, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proved what the diagnosis could not decide in its time.

@@ -66,9 +66,16 @@ def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
     return (objectives,) if isinstance(objectives, str) else objectives
 
 
-def load_unmapped(arguments: argparse.Namespace, refuse_infeasible: bool = True) -> LoadedSpec:
-    """Load a spec for a command that ignores the spec's own mapping; a note says so."""
-    return _noted(_load(arguments, skip_mapping=True, refuse_infeasible=refuse_infeasible))
+def load_unmapped(
+    arguments: argparse.Namespace, refuse_infeasible: bool = True, all_rules: bool = False
+) -> LoadedSpec:
+    """Load a spec for a command that ignores the spec's own mapping; a note says so.
+
+    Rules that bounds do not know are refused unless the command searches under `all_rules`.
+    """
+    return _noted(
+        _load(arguments, skip_mapping=True, refuse_infeasible=refuse_infeasible, all_rules=all_rules)
+    )
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
@@ -171,20 +178,28 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace, by_all: bool = Fal
     """
     from solver.fallback import map_by_all, map_or_explain
 
+    if by_all and not mapspace.has_simple_rules:
+        _check_formulated(mapspace, "rules that bounds do not know")
     find = map_by_all if by_all else map_or_explain
     with watched(mapspace, arguments.quiet) as callbacks:
         return find(mapspace, search_options(arguments), *callbacks)
 
 
-def search_formulated(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
-    """Map an Einsum by CP-SAT alone, with live progress; an interrupt ends the search early."""
-    from solver.fallback import formulate_or_explain
+def _check_formulated(mapspace: Mapspace, asker: str) -> None:
+    """Refuse what CP-SAT's formulation does not state."""
     from solver.formulation.model import check_formulated
 
     try:
         check_formulated(mapspace)
     except ValueError as error:
-        raise OutputError(f"--engine {CP_SAT} does not know this: {error}") from error
+        raise OutputError(f"{asker}: CP-SAT does not know this: {error}") from error
+
+
+def search_formulated(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
+    """Map an Einsum by CP-SAT alone, with live progress; an interrupt ends the search early."""
+    from solver.fallback import formulate_or_explain
+
+    _check_formulated(mapspace, f"--engine {CP_SAT}")
     with watched(mapspace, arguments.quiet) as callbacks:
         return formulate_or_explain(mapspace, search_options(arguments), *callbacks)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from model.mapspace import Mapspace
 from model.rules import Rule
 from model.source_ref import SourceRef
+from solver.formulation.engine import map_by_formulation
 from solver.result import Clock, Lever, Options, Progress, Reason, Statement, Status
 from solver.search.mapper import map_einsum
 
@@ -46,7 +47,8 @@ def _status(mapspace: Mapspace, clock: Clock) -> Status:
         found |= progress.incumbent is not None
 
     options = Options(objectives=mapspace.objectives[:1], time_limit_s=clock.left_s)
-    result = map_einsum(mapspace, options, hear, lambda: found or clock.stop())
+    search = map_einsum if mapspace.has_simple_rules else map_by_formulation
+    result = search(mapspace, options, hear, lambda: found or clock.stop())
     return result.status
 
 

@@ -151,7 +151,7 @@ class _Run:
         self._on_progress = on_progress
         self._clock = Clock(options.time_limit_s, should_stop)
         self._statistics = Statistics()
-        self._limits = list(beginning.limits)
+        self._limits = [*beginning.limits, *mapspace.cost_limits]
         self._known, self._peer = beginning.known, beginning.peer
         self._effort_s = beginning.effort_s
         self._best: _Best | None = None
@@ -443,9 +443,17 @@ class _Search:
             if candidate.mapping not in known:
                 price(candidate)
         priced = [(candidate, known[candidate.mapping]) for candidate in candidates]
-        if not formulation.tables.rounded and not all(own.valid for _, own in priced):
-            raise ModelError("an answer breaks a limit of the hardware")
+        self._check(priced)
         return outcome, priced
+
+    def _check(self, priced: Sequence[tuple[Candidate, Evaluation]]) -> None:
+        """Raise `ModelError` for answers that break what the program states."""
+        formulation = self._formulation
+        if not formulation.tables.rounded and any(own.violations for _, own in priced):
+            raise ModelError("an answer breaks a limit of the hardware")
+        broken = {own.rule for _, evaluation in priced for own in evaluation.broken_rules}
+        if any(not rule.limits_costs for rule in broken.difference(formulation.rules.unstated)):
+            raise ModelError("an answer breaks a rule")
 
     def _step(self, scale: Scaled, bound: int, times: int = 1) -> int | None:
         """Solve once, and exclude what is found; return the bound, None if nothing is left.

@@ -17,6 +17,7 @@ from solver.cpsat import Answer, Literal, Outcome, Settings
 from solver.formulation.constraints import Chosen, mapping_of
 from solver.formulation.objective import Costs, Table
 from solver.formulation.program import LARGEST_TOTAL, EmptyProgramError, whole_multiple
+from solver.formulation.rules import UserRules
 from solver.formulation.tables import Tables, rank_groups
 from solver.formulation.variables import Variables
 from solver.result import StopCallback
@@ -126,6 +127,7 @@ class Formulation:
         self.program = self.variables.program
         self.tables = Tables(self.variables)
         self.tables.require_all()
+        self.rules = UserRules(self.variables, self.tables)
         self.costs = Costs(self.variables, self.timed, self.waits)
         self._problem = self.mapspace.problem
 
@@ -387,8 +389,20 @@ class Formulation:
                 yield (number, name), own[0].energy - known
 
     def exclude(self, candidate: Candidate) -> None:
-        """Exclude a mapping; arrangements that cost the same stay."""
-        self.program.model.add_bool_or([literal.negated() for literal in self._whole(candidate)])
+        """Exclude a mapping, and all that cost the same and differ in nothing that unstated rules ask for."""
+        literals = self._distinct([*self._whole(candidate), *self._asked_orders(candidate)])
+        self.program.model.add_bool_or([literal.negated() for literal in literals])
+
+    def _asked_orders(self, candidate: Candidate) -> Iterator[Literal]:
+        """Yield what tells which loops are innermost, where unstated rules ask for that."""
+        asked = {q.node for rule in self.rules.unstated for q in rule.quantities if q.kind == "innermost"}
+        levels = enumerate(self.mapspace.architecture.levels)
+        for number in (number for number, level in levels if level.name in asked):
+            entry = candidate.mapping.nodes[self.variables.positions[number]]
+            assert isinstance(entry, StorageMapping)
+            pairs = combinations([loop.dim for loop in entry.temporal], 2)
+            orders = (self.variables.slots[number].inside(*pair) for pair in pairs)
+            yield from (order for order in orders if not isinstance(order, bool))
 
     def _entry(self, parts: Iterable[Literal], cost: Fraction, level: int, dataspace: str) -> Table:
         """A cost where all parts hold."""

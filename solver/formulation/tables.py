@@ -16,6 +16,9 @@ from solver.formulation.program import Choice, EmptyProgramError, Number
 from solver.formulation.requirements import constraints_of
 from solver.formulation.variables import Variables
 
+UNLIMITED_WORDS = 1 << 62
+"""More words than any tile has."""
+
 
 class Tables:
     """The variables of a mapspace, and what can be said of them.
@@ -168,6 +171,13 @@ class Tables:
             if tile not in self._words:
                 self._words[tile] = self._program.given(self._tile(tile), tile.held)
         return [entry for tile in tiles for entry in self._words[tile].items()]
+
+    def tile(self, level: int, space: Dataspace) -> Choice[int]:
+        """Words of a level that a dataspace's tile takes if kept there, at most one more than fit."""
+        storage = self.mapspace.architecture.levels[level]
+        size, room = storage.packing_of(space.name).size_per_value, storage.usable_words
+        room = UNLIMITED_WORDS if room is None else room
+        return self._tile(Tile(space, self._program.true, size, room, self.extents(level)))
 
     def _tile(self, tile: Tile[Choice[int]]) -> Choice[int]:
         groups = rank_groups(tile.dataspace, self.mapspace.problem.bound)

@@ -101,12 +101,22 @@ class Slot:
         if self._is_perfect:
             self._program.imply(literal, [self._innermost[dim] for dim in dims])
 
+    def innermost(self) -> Choice[str]:
+        """The dimension of the innermost loop with iterations, empty without one; of perfect factors only."""
+        first = self._innermost
+        return Choice((*first, ""), (*first.values(), self._none)) if first else self._program.constant("")
+
+    @cached_property
+    def _none(self) -> Literal:
+        """Whether no loop has iterations."""
+        return self._program.literal(f"none{self._node}")
+
     @cached_property
     def _innermost(self) -> dict[str, Literal]:
         """Whether the loop over a dimension is the innermost one with iterations."""
         names = (f"first{self._node}{dim}" for dim in self.dims)
         first = {dim: self._program.literal(name) for dim, name in zip(self.dims, names, strict=True)}
-        none = self._program.literal(f"none{self._node}")
+        none = self._none
         self._program.model.add_exactly_one([*first.values(), none])
         for dim, literal in first.items():
             self._program.model.add_implication(literal, self.live(dim))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -236,7 +236,8 @@ class SharedSearch:
             perfect = self._without_remainders.minimise(objectives, caps)
             known = _priced(perfect)
         best = known
-        limits = (*caps.limits, *_limits(self.mapspace))
+        own = ((name, min(UNLIMITED, most)) for name, most in self.mapspace.cost_limits)
+        limits = (*caps.limits, *own)
         bounds: list[int | None] = []
         evidence: list[Evidence] = []
         for objective in () if self._too_large else objectives:
@@ -359,15 +360,6 @@ def _priced(result: Result) -> Priced | None:
     if result.mapping is None or result.evaluation is None:
         return None
     return Priced(result.mapping, result.evaluation)
-
-
-def _limits(mapspace: Mapspace) -> Iterator[tuple[str, int]]:
-    """Yield the most that rules of the user's own let mappings cost, as limits of a `Goal`."""
-    units = mapspace.architecture.units_per_pj
-    for found in (part.cost_limit for rule in mapspace.rules for part in rule.parts):
-        if found is not None:
-            name = "energy" if found.quantity == "energy" else "latency"
-            yield name, min(UNLIMITED, found.in_units(units))
 
 
 def _check_size(problem: Problem) -> None:

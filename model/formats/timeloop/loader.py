@@ -92,6 +92,7 @@ class LoadOptions:
     costs: Path | None = None
     stored_outside: bool = False
     refuse_unsearchable: bool = True
+    all_rules: bool = False  # whether a search follows that knows all rules of the user's own
     # Of a workload, the Einsum that matters, and what a mapping of it keeps, by level
     einsum: str | None = None
     kept: tuple[tuple[str, frozenset[str]], ...] = ()
@@ -250,7 +251,7 @@ def _rules(
         raise SpecError("rules are for specs of one problem, not for workloads", written[0].text.span)
     nodes = tuple(map(node_of, assembly.levels))
     rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
-    if options.refuse_unsearchable:
+    if options.refuse_unsearchable and not options.all_rules:
         check_searched(rules, written, context.factors)
     return rules
 

@@ -113,10 +113,24 @@ def test_a_rule_that_leaves_nothing_is_blamed(folder, capsys):
 
 def test_commands_that_search_refuse_what_they_do_not_know(folder, capsys):
     Path("more.yaml").write_text('mapspace: {rules: ["temporal(buffer, K) == 1"]}\n', encoding="utf-8")
-    for command in ("map", "explain", "compare", "prove"):
-        assert main([command, "spec.yaml", "more.yaml"]) not in (EXIT_OPTIMAL, EXIT_INFEASIBLE)
+    for command in (["map", "--engine", "bounds"], ["map", "--sensitivity"], ["compare"], ["prove"]):
+        assert main([*command, "spec.yaml", "more.yaml"]) not in (EXIT_OPTIMAL, EXIT_INFEASIBLE)
         assert "this rule is not searched yet" in capsys.readouterr().err
     assert main(["evaluate", "spec.yaml", "more.yaml", "--mapping", "mapping.yaml"]) == EXIT_INFEASIBLE
+
+
+def test_rules_about_several_levels_go_to_cp_sat(folder, capsys):
+    rule = "tile(buffer, K) <= 2 * spatial(PE, K) or innermost(DRAM) == K"
+    Path("more.yaml").write_text(f'mapspace: {{rules: ["{rule}"]}}\n', encoding="utf-8")
+    words = ["map", "spec.yaml", "more.yaml", "--quiet", "--objective", "energy", "--json", "-"]
+    assert main(words) == EXIT_OPTIMAL
+    document = json.loads(capsys.readouterr().out)
+    assert document["statistics"]["cp_sat"] == "asked alone: bounds do not know all rules"
+    Path("never.yaml").write_text(
+        'mapspace: {rules: ["tile(buffer, K) < spatial(PE, K)"]}\n', encoding="utf-8"
+    )
+    assert main(["explain", "spec.yaml", "never.yaml", "--time-limit", "30"]) == EXIT_INFEASIBLE
+    assert "without this: tile(buffer, K) < spatial(PE, K)  (never.yaml:1:19)" in capsys.readouterr().out
 
 
 def test_several_layers_are_mapped_under_rules(folder, capsys):
