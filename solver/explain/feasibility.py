@@ -119,7 +119,7 @@ class Feasibility:
         self._numbers.checked.check()
         self._stop = stop
         self._seed = seed
-        self._oversize: dict[int, list[tuple[Tile, list[Literal]]]] = {}
+        self._oversize: dict[int, list[tuple[Oversize, list[Literal]]]] = {}
         self._applied: dict[Capacity, int] = {}
         self._counted: set[Parallelism] = set()
 
@@ -312,7 +312,7 @@ def _is_where_asked(constraint: Keeping | Whole, witness: Witness) -> bool:
 
 
 @dataclass(frozen=True)
-class Tile:
+class Oversize:
     """Tiles of some dataspaces in one level, with the same extents per dimension."""
 
     kept: frozenset[str]
@@ -327,7 +327,7 @@ def least_oversize(
     kept: Iterable[str],
     extents: dict[str, int],
     kind: Factors = PERFECT,
-) -> Tile:
+) -> Oversize:
     """Return a minimal part of a tile that still exceeds a limit: ruling it out rules out the most.
 
     Extents that may be any are lowered by a sixteenth at a time, so that the part is almost minimal.
@@ -350,7 +350,7 @@ def least_oversize(
             fits = words(left, {**least, dim: smaller[dim]}) <= limit
             least[dim] = least[dim] if fits else smaller[dim]
         open_ = [dim for dim in open_ if least[dim] > 1]
-    return Tile(frozenset(left), least, words(left, least))
+    return Oversize(frozenset(left), least, words(left, least))
 
 
 def _below(extents: Extents, extent: int) -> int:
