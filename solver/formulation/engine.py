@@ -95,12 +95,16 @@ class Beginning:
         CP-SAT's deterministic seconds, at most.
     peer
         Told of mappings as they are found, and of bounds on the first objective, from any thread.
+    constrain
+        Called with every formulation, before it is solved, to add constraints on its variables. A `known`
+        mapping has to satisfy them.
     """
 
     limits: tuple[tuple[str, int], ...] = ()
     known: Mapping | None = None
     effort_s: float = math.inf
     peer: Peer | None = None
+    constrain: Callable[[Formulation], None] | None = None
 
 
 FROM_NOTHING = Beginning()
@@ -152,7 +156,7 @@ class _Run:
         self._clock = Clock(options.time_limit_s, should_stop)
         self._statistics = Statistics()
         self._limits = [*beginning.limits, *mapspace.cost_limits]
-        self._known, self._peer = beginning.known, beginning.peer
+        self._known, self._peer, self._constrain = beginning.known, beginning.peer, beginning.constrain
         self._effort_s = beginning.effort_s
         self._best: _Best | None = None
         self._lock = Lock()
@@ -240,6 +244,8 @@ class _Run:
         timed = waits or objective != ENERGY or any(name != ENERGY for name, _ in self._limits)
         try:
             formulation = Formulation(self._mapspace, timed, waits, self._clock.stop)
+            if self._constrain is not None:
+                self._constrain(formulation)
             for name, most in self._limits:
                 self._limit(formulation, name, most)
         except EmptyProgramError:
@@ -286,7 +292,7 @@ class _Run:
 
     def try_heuristic(self, objective: str) -> None:
         """Look for a mapping with a heuristic, once; it knows perfect factors, which are always allowed."""
-        if self._tried or self._limits:
+        if self._tried or self._limits or self._constrain is not None:
             return
         self._tried = True
         left_s = self._clock.left_s
@@ -466,6 +472,8 @@ class _Search:
             self._run.bounded(self._objective, max(bound, reached) * times)
 
         self._run.listen(self._objective)
+        if self._run.best is not None:
+            self._formulation.hint(self._run.best.mapping)
         solved = self._solve(scale, self._slice_s, tell)
         if solved is None:
             return None

@@ -360,6 +360,29 @@ class Formulation:
             self.mapspace, chosen, lambda level, dims: variables.slots[level].order(answer, dims)
         )
 
+    def hint(self, mapping: Mapping) -> None:
+        """Let the search begin near a mapping: at its factors, loop orders and kept dataspaces."""
+        self.program.hint([*self._hinted_keeping(mapping), *self._hinted_loops(mapping)])
+
+    def _hinted_keeping(self, mapping: Mapping) -> Iterator[tuple[Literal, bool]]:
+        storage = [part for part in mapping.nodes if isinstance(part, StorageMapping)]
+        for name, choice in self.variables.keeping.items():
+            levels = tuple(level for level, part in enumerate(storage) if name in part.keep)
+            yield from ((literal, own == levels) for own, literal in choice.items())
+
+    def _hinted_loops(self, mapping: Mapping) -> Iterator[tuple[Literal, bool]]:
+        slots = iter(self.variables.slots)
+        for node, part in enumerate(mapping.nodes):
+            loops = part.temporal if isinstance(part, StorageMapping) else part.spatial
+            for dim, chain in self.variables.chains.items():
+                factor = math.prod(loop.bound for loop in loops if loop.dim == dim)
+                yield from ((literal, own == factor) for own, literal in chain.factor(node).items())
+            if isinstance(part, StorageMapping):
+                slot = next(slots)
+                pairs = combinations([loop.dim for loop in part.temporal if loop.dim in slot.dims], 2)
+                orders = (slot.inside(*pair) for pair in pairs)
+                yield from ((order, True) for order in orders if not isinstance(order, bool))
+
     # -------------------------------------------------------------------- tightening
 
     def tighten(self, priced: Iterable[tuple[Candidate, Evaluation]]) -> None:

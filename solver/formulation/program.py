@@ -144,6 +144,17 @@ class Program:
                 self._forbidden.add(literal.index)
                 self.model.add_bool_or([literal.negated()])
 
+    def hint(self, values: Iterable[tuple[Literal, bool]]) -> None:
+        """Let the search try values of literals first, those and no others; it keeps to none of them."""
+        hints: dict[int, tuple[Literal, bool]] = {}
+        for literal, value in values:
+            variable = max(literal.index, literal.negated().index)
+            if literal is not self.true and not self.is_forbidden(literal):
+                hints.setdefault(variable, (literal, value))
+        self.model.clear_hints()  # type: ignore[no-untyped-call]
+        for literal, value in hints.values():
+            self.model.add_hint(literal, value)
+
     def is_forbidden(self, literal: Literal) -> bool:
         """Whether a literal was forbidden."""
         return literal.index in self._forbidden

@@ -113,5 +113,5 @@ class UserRules:
         )
         if asked.kind == "keeps":
             return self._program.mapped(held, lambda own: own)
-        words = self._tables.tile(level, self._variables.mapspace.problem.dataspace(asked.of))
+        words = self._tables.words(level, self._variables.mapspace.problem.dataspace(asked.of))
         return self._program.combined(words, held, lambda own, kept: own if kept else 0)

@@ -172,11 +172,12 @@ class Tables:
                 self._words[tile] = self._program.given(self._tile(tile), tile.held)
         return [entry for tile in tiles for entry in self._words[tile].items()]
 
-    def tile(self, level: int, space: Dataspace) -> Choice[int]:
+    def words(self, level: int, space: Dataspace) -> Choice[int]:
         """Words of a level that a dataspace's tile takes if kept there, at most one more than fit."""
-        storage = self.mapspace.architecture.levels[level]
-        size, room = storage.packing_of(space.name).size_per_value, storage.usable_words
-        room = UNLIMITED_WORDS if room is None else room
+        storage = self._variables.level(level)
+        usable = storage.usable_words
+        size = storage.packing_of(space.name).size_per_value
+        room = UNLIMITED_WORDS if usable is None else usable
         return self._tile(Tile(space, self._program.true, size, room, self.extents(level)))
 
     def _tile(self, tile: Tile[Choice[int]]) -> Choice[int]:

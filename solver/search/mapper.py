@@ -318,13 +318,13 @@ class SharedSearch:
         size = space.most_keep_masks * space.lattice.size
         if size < SLOW or space.uneven or goal.limits:
             return None
-        evaluations = FEW_HINTED if size < SLOWER else FIRST_HINTED if size < SLOWEST else 4 * FIRST_HINTED
-        found = hint(space.mapspace, goal.objective, evaluations, 0, self._stop)
-        for priced in found:
-            goal.incumbent = goal.value(priced.evaluation.energy, priced.evaluation.cycles)
-            self._clock.report(Phase.SURVEY, goal, None)
-            return priced
-        return None
+        more = () if size < SLOWER else (FIRST_HINTED,) if size < SLOWEST else (4 * FIRST_HINTED,)
+        best: Priced | None = None
+        for evaluations in (FEW_HINTED, *more):
+            for priced in hint(space.mapspace, goal.objective, evaluations, 0, self._stop):
+                best, goal.incumbent = priced, priced.evaluation.value(goal.objective)
+                self._clock.report(Phase.SURVEY, goal, None)
+        return best
 
     def _coarser(self, goal: Goal, quantum: int, growth: int) -> tuple[int, int]:
         """The next quantum, and by how much the one after that grows where there is no incumbent."""

@@ -130,7 +130,7 @@ def test_rules_about_several_levels_go_to_cp_sat(folder, capsys):
         'mapspace: {rules: ["tile(buffer, K) < spatial(PE, K)"]}\n', encoding="utf-8"
     )
     assert main(["explain", "spec.yaml", "never.yaml", "--time-limit", "30"]) == EXIT_INFEASIBLE
-    assert "without this: tile(buffer, K) < spatial(PE, K)  (never.yaml:1:19)" in capsys.readouterr().out
+    assert "without this: tile(buffer, K) < spatial(PE, K)  (never.yaml:1:20)" in capsys.readouterr().out
 
 
 def test_several_layers_are_mapped_under_rules(folder, capsys):

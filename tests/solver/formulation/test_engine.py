@@ -14,6 +14,7 @@ from model.mapspace import Mapspace
 from solver.cpsat import ModelError
 from solver.formulation import constraints, map_by_formulation, objective, tables, variables
 from solver.formulation.chains import Chain
+from solver.formulation.engine import Beginning
 from solver.formulation.model import Formulation
 from solver.result import Options, Progress, Status, Termination
 from solver.search import map_einsum
@@ -182,3 +183,19 @@ def test_a_planted_fault_is_caught(name: str, monkeypatch: pytest.MonkeyPatch):
         if (None if result.value is None else (result.value,)) != enumerated(mapspace, goal):
             return
     pytest.fail("nobody noticed")
+
+
+def test_constraints_on_the_variables():
+    """What the language of rules cannot say: at most one loop at the outermost level."""
+    mapspace = next(own for own in random_mapspaces(700, 12, 200) if enumerated(own, ("energy",)))
+
+    def constrain(formulation: Formulation) -> None:
+        slot, program = formulation.variables.slots[0], formulation.program
+        program.model.add(program.sum_of([slot.live(dim) for dim in slot.dims]) <= 1)
+
+    free, cut = (
+        map_by_formulation(mapspace, Options(("energy",)), beginning=Beginning(constrain=own))
+        for own in (None, constrain)
+    )
+    assert cut.value is None or cut.value >= (free.value or 0)
+    assert cut.mapping is None or sum(loop.bound > 1 for loop in cut.mapping.nodes[0].temporal) <= 1

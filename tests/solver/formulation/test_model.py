@@ -255,3 +255,21 @@ def test_limits_are_exact_however_large_the_costs_are():
             )
             fits = program.checked.solve(Settings(presolve=False), lambda: False).answer is not None
             assert fits == (total <= most)
+
+
+def test_hints_are_the_values_of_a_mapping():
+    """A program that is held to all hints has the mapping as its answer."""
+    for drawn in random_mapspaces(41, 6, 80):
+        mappings = itertools.islice(enumerate_mappings(drawn, innermost_orders=False), 30)
+        valid = [mapping for mapping in mappings if evaluate_in(drawn, mapping).valid]
+        for mapping in valid[-1:]:
+            formulation = Formulation(drawn, timed=False)
+            formulation.hint(mapping)
+            hint = formulation.program.model.proto.solution_hint
+            assert len(set(hint.vars)) == len(hint.vars)
+            for variable, value in zip(hint.vars, hint.values, strict=True):
+                own = formulation.program.model.get_bool_var_from_proto_index(variable)
+                formulation.program.model.add_bool_or([own if value else own.negated()])
+            outcome, candidates = formulation.solve(Settings(), lambda: False)
+            assert outcome.is_proven
+            assert factors_and_keeps(candidates[-1].mapping) == factors_and_keeps(mapping)
