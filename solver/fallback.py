@@ -41,7 +41,7 @@ RESERVE_S = 1.0
 """Seconds before the time limit (half of it, if it is shorter) that are kept for the feasibility check: a
 survey that is not done by then leaves no time to find a mapping."""
 
-MOST_EFFORT_S = 120.0
+MOST_EFFORT_S = 30.0
 """Deterministic seconds that CP-SAT has after bounds ended for another reason than time."""
 
 AFTER_BOUNDS, ALONE_FOR_RULES = "asked after bounds", "asked alone: bounds do not know all rules"
@@ -109,9 +109,11 @@ def map_or_explain(
 
     The search is interrupted if it has no mapping after `PATIENCE_S`, or still surveys shortly before the
     time limit, or runs out of memory before it begins. The feasibility model is asked then: either nothing
-    fits, or the search begins again with a mapping that does.
+    fits, or the search begins again with a mapping that does. Rules that bounds do not know go to CP-SAT.
     """
     question = _Question(mapspace, options, on_progress, should_stop, known, reasons)
+    if not mapspace.has_simple_rules:
+        return _with_reasons(question, map_by_any(mapspace, options, on_progress, should_stop, known))
     search = _minimise if partner is ALONE else partial(_minimise, partner=partner)
     return within_loop_limit(mapspace, _with_fallback(search, question))
 
@@ -163,9 +165,11 @@ def map_by_all(
 def _afterwards(question: _Question, first: Result) -> Result:
     """Let CP-SAT go on where bounds end for another reason than time."""
     from solver.formulation.engine import Beginning  # noqa: PLC0415 (rarely needed)
-    from solver.portfolio import map_by_cp_sat  # noqa: PLC0415
+    from solver.portfolio import is_worth_a_process, map_by_cp_sat  # noqa: PLC0415
 
     options = _time_left(question.options, first.statistics.seconds)
+    if not is_worth_a_process(options):
+        return first
     beginning = Beginning(known=first.mapping, effort_s=MOST_EFFORT_S)
     try:
         answer = map_by_cp_sat(

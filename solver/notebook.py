@@ -191,7 +191,7 @@ def load(
     """
     if len(specs) == 1 and isinstance(specs[0], Problem):
         return _free_mapspace(specs[0], arch, counting)
-    options = LoadOptions(counting=counting, skip_mapping=True)
+    options = LoadOptions(counting=counting, skip_mapping=True, all_rules=True)
     text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None
     if bounds and text is None:
         raise SpecError(f"`{min(bounds)}` is the size of an index, and no Einsum is given as text")
@@ -233,7 +233,8 @@ def map_einsum(
     Raises
     ------
     ValueError
-        If the mapspace has what searches do not know, see `Mapspace.check_searchable`.
+        If the mapspace has what searches do not know, see `Mapspace.check_searchable`; under rules that are
+        not simple, what `solver.formulation.model.check_formulated` refuses.
     """
     result = fallback.map_or_explain(mapspace, options, on_progress, should_stop)
     return EinsumResult(**_values(result), mapspace=mapspace)

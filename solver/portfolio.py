@@ -383,6 +383,12 @@ def _refusal(mapspace: Mapspace) -> str:
 # --------------------------------------------------------------------------------- alone
 
 
+def is_worth_a_process(options: Options) -> bool:
+    """Whether time and memory suffice for a process of CP-SAT."""
+    has_time = options.time_limit_s is None or options.time_limit_s >= FEWEST_LEFT_S
+    return has_time and options.memory_limit_mib >= LEAST_MEMORY_MIB
+
+
 def map_by_cp_sat(
     mapspace: Mapspace,
     options: Options = Options(),

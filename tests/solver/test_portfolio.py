@@ -10,7 +10,7 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate_in
 from model.mapspace import Mapspace
 from solver import portfolio
-from solver.fallback import map_by_all
+from solver.fallback import map_by_all, map_or_explain
 from solver.portfolio import Companion, map_by_cp_sat
 from solver.result import ContradictionError, Options, Result, Status, Termination
 from solver.search import map_einsum
@@ -149,3 +149,11 @@ def test_cp_sat_goes_on_where_bounds_do_not_know_a_limit():
     assert result.mapping.temporal_loops <= most
     assert evaluate_in(mapspace, result.mapping).energy == result.value
     assert result.statistics.cp_sat == "asked after bounds"
+
+
+def test_from_python_rules_of_all_kinds_are_searched_in_this_process():
+    ruled = levels(8).where("tile(buffer, M) == 2 * tile(registers, M)")
+    result = map_or_explain(ruled, Options(("energy",)))
+    assert result.status is Status.OPTIMAL
+    assert (result.value or 0) >= (map_einsum(levels(8), Options(("energy",))).value or 0)
+    assert evaluate_in(ruled, priced(result).mapping).valid
