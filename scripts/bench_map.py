@@ -68,7 +68,6 @@ def row(timing: Timing) -> list[str]:
         gain(timing.result),
         f"{statistics.states:,}",
         f"{statistics.subproblems:,}",
-        f"{statistics.core_variables:,}",
         f"{statistics.mappings_priced:,}",
     ]
 
@@ -134,7 +133,7 @@ def main() -> None:
         options.json.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-WIDTHS = (58, 7, 8, 7, 11, 7, 12, 7, 6, 7)
+WIDTHS = (58, 7, 8, 7, 11, 7, 12, 7, 7)
 
 if __name__ == "__main__":
     main()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from itertools import product
@@ -19,11 +19,11 @@ from model.cost import Evaluation, evaluate_in
 from model.cost.counting import tile_words
 from model.cost.limits import capacity_violations
 from model.extents import ANY, PERFECT, Extents, Factors
-from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.mapping import FanoutMapping, Mapping, StorageMapping
 from model.mapspace import Mapspace
 from model.problem import Problem
 from solver.cpsat import Answer, Literal, ModelError, Settings, Variable
-from solver.formulation.constraints import Constraints
+from solver.formulation.constraints import Chosen, Constraints, mapping_of
 from solver.formulation.integers import LARGEST_LIMIT, AnyIntegers, Factor, integers_of
 from solver.formulation.requirements import (
     Capacity,
@@ -119,7 +119,7 @@ class Feasibility:
         self._numbers.checked.check()
         self._stop = stop
         self._seed = seed
-        self._oversize: dict[int, list[tuple[Tile, list[Literal]]]] = {}
+        self._oversize: dict[int, list[tuple[Oversize, list[Literal]]]] = {}
         self._applied: dict[Capacity, int] = {}
         self._counted: set[Parallelism] = set()
 
@@ -160,24 +160,13 @@ class Feasibility:
 
     def _witness(self, answer: Answer) -> Witness:
         """Return the mapping that an answer encodes, with its evaluation."""
-        nodes = self.mapspace.architecture.nodes
-        spaces = [space.name for space in self.mapspace.problem.dataspaces]
-        levels = iter(enumerate(self.mapspace.temporal))
-        fanouts = iter(self.mapspace.spatial)
-        entries: list[StorageMapping | FanoutMapping] = []
-        for position, node in enumerate(nodes):
-            factors = {dim: self._factor(answer, position, dim) for dim in self._numbers.dims}
-            live = [dim for dim, factor in factors.items() if factor > 1]
-            if not isinstance(node, StorageLevel):
-                spatial = next(fanouts)
-                order = _in_order(live, spatial.inner, spatial.outer)
-                entries.append(self._fanout(answer, position, order, factors))
-                continue
-            level, rules = next(levels)
-            order = _in_order(live, rules.inner, rules.outer)
-            kept = frozenset(name for name in spaces if answer.holds(self._numbers.keeps(level, name)))
-            entries.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in order), kept))
-        mapping = Mapping(tuple(entries))
+        numbers = self._numbers
+        chosen = Chosen(
+            factor=lambda node, dim: self._factor(answer, node, dim) if dim in numbers.dims else 1,
+            along_x=lambda node, dim: answer.holds(numbers.along_x(node, dim)),
+            keeps=lambda level, name: answer.holds(numbers.keeps(level, name)),
+        )
+        mapping = mapping_of(self.mapspace, chosen)
         try:
             return Witness(mapping, evaluate_in(self.mapspace, mapping))
         except ValueError as error:
@@ -185,14 +174,6 @@ class Feasibility:
 
     def _factor(self, answer: Answer, position: int, dim: str) -> int:
         return self._numbers.read(self._numbers.factor(position, dim), answer)
-
-    def _fanout(
-        self, answer: Answer, position: int, live: Sequence[str], factors: dict[str, int]
-    ) -> FanoutMapping:
-        along_x = [dim for dim in live if answer.holds(self._numbers.along_x(position, dim))]
-        x = [SpatialLoop(dim, factors[dim], "x") for dim in along_x]
-        y = [SpatialLoop(dim, factors[dim], "y") for dim in live if dim not in along_x]
-        return FanoutMapping((*x, *y))
 
     # ---------------------------------------------- limits left out of the model
 
@@ -330,19 +311,8 @@ def _is_where_asked(constraint: Keeping | Whole, witness: Witness) -> bool:
     return keeps and all(witness.factor(node, dim) == 1 for node, dim in loops)
 
 
-def _in_order(live: Iterable[str], inner: Sequence[str], outer: Sequence[str]) -> list[str]:
-    """Return loops in an order that the rules allow, innermost first."""
-    dims = set(live)
-    ends = {*inner, *outer}
-    return [
-        *(dim for dim in inner if dim in dims),
-        *sorted(dims - ends),
-        *(dim for dim in outer if dim in dims),
-    ]
-
-
 @dataclass(frozen=True)
-class Tile:
+class Oversize:
     """Tiles of some dataspaces in one level, with the same extents per dimension."""
 
     kept: frozenset[str]
@@ -357,7 +327,7 @@ def least_oversize(
     kept: Iterable[str],
     extents: dict[str, int],
     kind: Factors = PERFECT,
-) -> Tile:
+) -> Oversize:
     """Return a minimal part of a tile that still exceeds a limit: ruling it out rules out the most.
 
     Extents that may be any are lowered by a sixteenth at a time, so that the part is almost minimal.
@@ -380,7 +350,7 @@ def least_oversize(
             fits = words(left, {**least, dim: smaller[dim]}) <= limit
             least[dim] = least[dim] if fits else smaller[dim]
         open_ = [dim for dim in open_ if least[dim] > 1]
-    return Tile(frozenset(left), least, words(left, least))
+    return Oversize(frozenset(left), least, words(left, least))
 
 
 def _below(extents: Extents, extent: int) -> int:

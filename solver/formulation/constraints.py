@@ -6,14 +6,15 @@ costs are read, and `solver.formulation.integers` has variables, with which feas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Generic, Protocol, TypeVar, assert_never
 
+from model.architecture import Fanout
 from model.choices import allowed_factors
-from model.mapping import Axis
-from model.mapspace import Mapspace
+from model.mapping import Axis, FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.mapspace import Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace
 from solver.cpsat import CheckedModel, Literal
 from solver.formulation.requirements import (
@@ -294,3 +295,52 @@ class Constraints(Generic[Q]):
 def _splits_last(constraints: Iterable[Constraint]) -> list[Constraint]:
     """Which dimensions count in a split depends on the other rules, so splits come last."""
     return sorted(dict.fromkeys(constraints), key=lambda own: isinstance(own, Split))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What an answer chooses.
+
+    Parameters
+    ----------
+    factor
+        Of a node's loop over a dimension.
+    along_x
+        Whether a dimension lies along the X axis of a fanout.
+    keeps
+        Whether a level keeps a dataspace.
+    """
+
+    factor: Callable[[int, str], int]
+    along_x: Callable[[int, str], bool]
+    keeps: Callable[[int, str], bool]
+
+
+def mapping_of(
+    mapspace: Mapspace, chosen: Chosen, order: Callable[[int, list[str]], list[str]] | None = None
+) -> Mapping:
+    """Return the mapping that an answer stands for; `order` sorts the loops of a level, innermost first."""
+    names = [space.name for space in mapspace.problem.dataspaces]
+    levels, fanouts = iter(enumerate(mapspace.temporal)), iter(mapspace.spatial)
+    entries: list[StorageMapping | FanoutMapping] = []
+    for node, hardware in enumerate(mapspace.architecture.nodes):
+        factors = {dim: chosen.factor(node, dim) for dim in mapspace.problem.dims}
+        live = [dim for dim, factor in factors.items() if factor > 1]
+        if isinstance(hardware, Fanout):
+            spatial = _in_order(live, next(fanouts))
+            along_x = [dim for dim in spatial if chosen.along_x(node, dim)]
+            x = [SpatialLoop(dim, factors[dim], "x") for dim in along_x]
+            y = [SpatialLoop(dim, factors[dim], "y") for dim in spatial if dim not in along_x]
+            entries.append(FanoutMapping((*x, *y)))
+            continue
+        level, rules = next(levels)
+        temporal = _in_order(live, rules) if order is None else order(level, live)
+        kept = frozenset(name for name in names if chosen.keeps(level, name))
+        entries.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in temporal), kept))
+    return Mapping(tuple(entries))
+
+
+def _in_order(live: list[str], rules: TemporalRules | SpatialRules) -> list[str]:
+    """Sort loops into an order that the rules allow, innermost first."""
+    loose = sorted(dim for dim in live if dim not in rules.inner and dim not in rules.outer)
+    return [dim for dim in (*rules.inner, *loose, *rules.outer) if dim in live]

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any, TypeVar
 
 from model.architecture import Fanout
 from model.extents import ANY
@@ -29,6 +30,8 @@ LARGEST_LIMIT = 1 << 26
 
 LARGEST_BOUND = LARGEST_ACTIVITY // 4
 """Bounds, with remainders, up to which sums of extents stay in range."""
+
+T = TypeVar("T")
 
 _Count = tuple[Expression, Variable]
 """A count, and a literal without which it need not be right."""
@@ -63,7 +66,7 @@ class Integers(ABC):
         self.dims = tuple(dim for dim, bound in problem.bound.items() if bound > 1)
         self._bound = problem.bound
         self._nodes = architecture.nodes
-        self._counts: dict[Hashable, _Count] = {}
+        self._counts: dict[Hashable, Any] = {}
         self.factors: dict[tuple[int, str], Factor] = {}
         for dim in self.dims:
             self._add_factors(dim)
@@ -234,10 +237,10 @@ class Integers(ABC):
         """Ask for tiles of at least so many words together."""
         if least <= self._countable:
             room = min(_room(least), self._countable)
-            words, _ = self._shared((tiles, room, "some"), lambda: self._some_words(tiles, room))
+            words = self._shared((tiles, room, "some"), lambda: self._some_words(tiles, room))
             self.checked.given(literal, self.model.add(words >= least))
 
-    def _some_words(self, tiles: Sequence[Tile[Factor]], enough: int) -> _Count:
+    def _some_words(self, tiles: Sequence[Tile[Factor]], enough: int) -> Expression:
         """Return words of tiles, or fewer, but `enough` if they are that many."""
         values = self._values(tiles, enough)
         total: Expression = 0
@@ -246,7 +249,7 @@ class Integers(ABC):
             full = -(-enough // size)
             some = self._some(_ranks(tile, values), full)
             total += size * self._where((tile.held,), some, 2 * full, otherwise=0)
-        return total, self.model.new_constant(1)
+        return total
 
     def _some(self, factors: Iterable[Expression], enough: int) -> Variable:
         """Return a product, or less, but `enough` if it is that much.
@@ -283,11 +286,12 @@ class Integers(ABC):
             total = following
         return total
 
-    def _shared(self, key: Hashable, count: Callable[[], _Count]) -> _Count:
+    def _shared(self, key: Hashable, count: Callable[[], T]) -> T:
         """Add a count once, however many constraints limit it."""
         if key not in self._counts:
             self._counts[key] = count()
-        return self._counts[key]
+        counted: T = self._counts[key]
+        return counted
 
     @property
     def _countable(self) -> int:

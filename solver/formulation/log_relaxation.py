@@ -20,7 +20,7 @@ from model.numbers import divisors
 from model.problem import Problem
 from solver.cpsat import Answer, Expression, RangeError, Settings, Variable
 from solver.formulation.constraints import Constraints
-from solver.formulation.integers import integers_of
+from solver.formulation.integers import LARGEST_BOUND, integers_of
 from solver.formulation.requirements import constraints_of
 from solver.heuristics.interface import MapperError
 from solver.heuristics.pricing import Pricing
@@ -71,6 +71,8 @@ class LogModel:
     def __init__(self, rules: Rules, kept: Booleans, weights: Weights) -> None:
         self._mapspace: Mapspace = rules.mapspace
         self._kept = kept
+        if self._mapspace.factors == ANY and max(self._mapspace.problem.bounds) > LARGEST_BOUND:
+            raise MapperError("products of factors are too large for CP-SAT to be relied on")
         self._numbers = integers_of(self._mapspace)
         self.checked = self._numbers.checked
         self.model = self.checked.model
@@ -99,12 +101,11 @@ class LogModel:
         """Limit products by their logarithms as well: a linear relaxation sees nothing else of them."""
         architecture, bound = self._mapspace.architecture, self._mapspace.problem.bound
         nodes = range(len(architecture.nodes))
-        rounding = len(nodes) * len(bound)  # no logarithm is off by more than half a unit
-        for dim in self._numbers.dims:
-            total = self._log(nodes, [dim])
-            self.model.add_linear_constraint(
-                total, units(bound[dim]) - rounding, self._longest(dim) + rounding
-            )
+        # No logarithm of a prime or a factor is off by more than half a unit.
+        rounding = sum(bound[dim].bit_length() for dim in self._numbers.dims)
+        for dim in self._numbers.dims if self._mapspace.factors == ANY else ():
+            least, most = units(bound[dim]) - len(nodes), self._longest(dim) + len(nodes)
+            self.model.add_linear_constraint(self._log(nodes, [dim]), least, most)
         for node, fanout in zip(architecture.fanout_indices, architecture.fanouts, strict=True):
             self.model.add(self._log([node], self._numbers.dims) <= units(fanout.size) + rounding)
 
@@ -167,7 +168,7 @@ class LogModel:
         """Logarithm of how often loops of the level `outer` redundantly deliver a dataspace to `level`."""
         positions, moving = self._mapspace.architecture.storage_indices, self._moving(place)
         idle = [dim for dim in self._numbers.dims if dim not in moving]
-        most = sum(map(self._longest, idle)) + len(idle) * len(positions)
+        most = sum(self._longest(dim) + self._mapspace.problem.bound[dim].bit_length() for dim in idle)
         repeats = self.model.new_int_var(0, most, f"repeats{level}_{place}_{outer}")
         free = self.model.new_bool_var(f"free{level}_{place}_{outer}")
         self.model.add(repeats >= self._log([positions[outer]], idle)).only_enforce_if(free.negated())

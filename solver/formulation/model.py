@@ -9,12 +9,12 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 
-from model.architecture import StorageLevel
 from model.cost import Evaluation
-from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
+from model.mapping import Mapping, StorageMapping
 from model.mapspace import EXACT, Mapspace
 from model.objective import ENERGY, LATENCY
 from solver.cpsat import Answer, Literal, Outcome, Settings
+from solver.formulation.constraints import Chosen, mapping_of
 from solver.formulation.objective import Costs, Table
 from solver.formulation.program import LARGEST_TOTAL, EmptyProgramError, whole_multiple
 from solver.formulation.rules import UserRules
@@ -126,6 +126,7 @@ class Formulation:
         self.variables = Variables(self.mapspace, self.stop)
         self.program = self.variables.program
         self.tables = Tables(self.variables)
+        self.tables.require_all()
         self.rules = UserRules(self.variables, self.tables)
         self.costs = Costs(self.variables, self.timed, self.waits)
         self._problem = self.mapspace.problem
@@ -349,28 +350,15 @@ class Formulation:
         held: Sequence[dict[str, tuple[int, Literal]]],
         kept: dict[str, tuple[tuple[int, ...], Literal]],
     ) -> Mapping:
-        entries: list[StorageMapping | FanoutMapping] = []
-        level = 0
-        for node, hardware in enumerate(self.mapspace.architecture.nodes):
-            factors = {dim: factor for dim, (factor, _) in held[node].items() if factor > 1}
-            if not isinstance(hardware, StorageLevel):
-                entries.append(FanoutMapping(tuple(self._spatial(answer, node, factors))))
-                continue
-            order = self.variables.slots[level].order(answer, factors)
-            names = frozenset(name for name, (levels, _) in kept.items() if level in levels)
-            entries.append(StorageMapping(tuple(Loop(dim, factors[dim]) for dim in order), names))
-            level += 1
-        return Mapping(tuple(entries))
-
-    def _spatial(self, answer: Answer, node: int, factors: dict[str, int]) -> Iterator[SpatialLoop]:
-        """Loops of a fanout, X before Y, each in an order that the rules allow."""
-        place = self.variables.fanouts.index(node)
-        rules = self.mapspace.spatial[place]
-        loose = [dim for dim in self._problem.dims if dim not in rules.inner and dim not in rules.outer]
-        order = [dim for dim in (*rules.inner, *loose, *rules.outer) if dim in factors]
-        along_x = [dim for dim in order if answer.holds(self.variables.along_x(node, dim))]
-        yield from (SpatialLoop(dim, factors[dim], "x") for dim in along_x)
-        yield from (SpatialLoop(dim, factors[dim], "y") for dim in order if dim not in along_x)
+        variables = self.variables
+        chosen = Chosen(
+            factor=lambda node, dim: held[node][dim][0],
+            along_x=lambda node, dim: answer.holds(variables.along_x(node, dim)),
+            keeps=lambda level, name: level in kept[name][0],
+        )
+        return mapping_of(
+            self.mapspace, chosen, lambda level, dims: variables.slots[level].order(answer, dims)
+        )
 
     def hint(self, mapping: Mapping) -> None:
         """Let the search begin near a mapping: at its factors, loop orders and kept dataspaces."""

@@ -21,7 +21,7 @@ UNLIMITED_WORDS = 1 << 62
 
 
 class Tables:
-    """The variables of a mapspace, and its constraints, all of which hold.
+    """The variables of a mapspace, and what can be said of them.
 
     Parameters
     ----------
@@ -32,11 +32,6 @@ class Tables:
     ----------
     rounded
         Whether some capacity is too large for an exact row, so that solutions may exceed it by a little.
-
-    Raises
-    ------
-    EmptyProgramError
-        Nothing can satisfy one of the constraints.
     """
 
     def __init__(self, variables: Variables) -> None:
@@ -47,6 +42,15 @@ class Tables:
         self._program = variables.program
         self.checked = self._program.checked
         self._words: dict[Tile[Choice[int]], Choice[int]] = {}
+
+    def require_all(self) -> None:
+        """Let all constraints of the mapspace hold.
+
+        Raises
+        ------
+        EmptyProgramError
+            Nothing can satisfy one of them.
+        """
         Constraints(self).require(constraints_of(self.mapspace))
         self._add_fanouts()
         self._add_loop_limit()

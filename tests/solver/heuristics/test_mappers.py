@@ -10,7 +10,7 @@ import pytest
 from model.architecture import StorageLevel
 from model.cost import evaluate, evaluate_in
 from model.cost.nest import build_nest
-from model.extents import FACTORS
+from model.extents import ANY, FACTORS
 from model.mapping import Mapping
 from model.mapspace import FactorRule, TemporalRules
 from solver.cpsat import ModelError
@@ -268,6 +268,13 @@ def test_the_log_model_is_built_only_where_cp_sat_is_sound(largest, safe):
             LogModel(rules, kept, weights)
         return
     assert LogModel(rules, kept, weights).model.validate() == ""
+
+
+def test_the_log_model_has_no_products_beyond_what_cp_sat_counts():
+    levels = (StorageLevel("dram"), StorageLevel("buffer", size_words=64))
+    mapspace = replace(free_mapspace(matmul(1 << 40, 2, 2), *levels), factors=ANY)
+    with pytest.raises(MapperError, match="too large"):
+        LogModel(Pricing(mapspace, ("edp",)).rules, np.ones((2, 3), dtype=bool), Weights(1, 1, 1))
 
 
 @pytest.mark.parametrize(
