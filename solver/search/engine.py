@@ -80,7 +80,7 @@ FIRST_AROUND = 8
 """Rounds before neighbours of the incumbent's subproblem are looked at."""
 
 FIRST_HINT = 24
-"""Rounds before a heuristic is asked for a better incumbent; after twice as many it is asked again."""
+"""Rounds before a heuristic is asked for a better incumbent; after four times as many it is asked again."""
 
 CLOSER = 4
 """Rounds that take as long as bounding an open subproblem once more, about."""
@@ -242,7 +242,7 @@ class Search:
         rounds = self._rounds + self._nodes // NODES
         if rounds < FIRST_AROUND:
             return
-        if rounds >= FIRST_HINT << self._hints:
+        if rounds >= FIRST_HINT << 2 * self._hints:
             self._take_hint()
         incumbent = None
         while self.goal.incumbent != incumbent and not self.stop():

@@ -61,8 +61,8 @@ BOUNDS, CP_SAT = "bounds", "cp-sat"
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
 
-SLOW, SLOWER, SLOWEST = 2 * 10**6, 5 * 10**6, 10**8
-"""Tiles times keep masks from which on a heuristic looks for a mapping before the survey, in three steps."""
+SLOW, SLOWEST = 2 * 10**6, 10**8
+"""Tiles times keep masks from which on a heuristic looks for a mapping first, by few prices or by many."""
 
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
@@ -318,7 +318,7 @@ class SharedSearch:
         size = space.most_keep_masks * space.lattice.size
         if size < SLOW or space.uneven or goal.limits:
             return None
-        more = () if size < SLOWER else (FIRST_HINTED,) if size < SLOWEST else (4 * FIRST_HINTED,)
+        more = () if size < SLOWEST else (4 * FIRST_HINTED,)
         best: Priced | None = None
         for evaluations in (FEW_HINTED, *more):
             for priced in hint(space.mapspace, goal.objective, evaluations, 0, self._stop):
