@@ -37,7 +37,7 @@ from solver.report.tables import (
     slack_table,
     totals_table,
 )
-from solver.result import PerfectFactors, Result, Statistics, Status, Termination
+from solver.result import Narrower, Result, Statistics, Status, Termination
 from solver.sensitivity import Effect, variations
 
 STYLES = {
@@ -239,7 +239,7 @@ def outcome_text(result: Result) -> str:
     return ", ".join(parts)
 
 
-def _saved_text(result: Result, value: int, perfect: PerfectFactors) -> str:
+def _saved_text(result: Result, value: int, perfect: Narrower) -> str:
     """Return what remainders bring."""
     if perfect.status is Status.INFEASIBLE:
         return "nothing fits without remainders"

@@ -239,7 +239,7 @@ class Search:
         """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
         seed, objective = self._hints, self.goal.objective
         self._hints += 1
-        if not self.goal.limits and not self.space.uneven:
+        if not self.goal.limits and not self.space.uneven and not self.space.mapspace.joint:
             for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
                 self._consider(priced)
 
@@ -308,7 +308,7 @@ class Search:
         rest = LatticeBounds(bounds.sub, limit, within=bounds.survivors)
         if rest.empty:
             return
-        if self.space.uneven or not fits_core(rest):
+        if self.space.uneven or self.space.mapspace.joint or not fits_core(rest):
             self._branch(bounds, None, candidate.loads)
             return
         core = Core(rest, rest.room(limit), self.options.seed)

@@ -11,15 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
 from model.extents import PERFECT
 from model.mapspace import Mapspace
+from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
     Clock,
     Evidence,
+    Narrower,
     Options,
-    PerfectFactors,
     Phase,
     Progress,
     ProgressCallback,
@@ -52,8 +54,8 @@ LARGEST_INCUMBENT = 1 << 59
 MOST_KEEP_MASKS = 1 << 18
 """Choices of what each level keeps up to which they are searched, one after the other."""
 
-PERFECT_SHARE = 0.5
-"""Share of the time, at most, in which mappings without remainders are searched first."""
+NARROWER_SHARE = 0.5
+"""Share of the time, at most, in which mappings without remainders, or with even tiles, are searched first."""
 
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
@@ -148,11 +150,11 @@ class SharedSearch:
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
     ) -> None:
-        mapspace.check_searchable(simple_rules=True)
+        mapspace.check_searchable(simple_rules=True, places=True)
         _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._clock = _Clock(options, on_progress, should_stop)
-        self._without_remainders = self._perfect(options, on_progress)
+        self._first = self._narrower(options, on_progress)
         space = _affordable(mapspace, options.memory_limit_mib << 20, self._clock.stop)
         if space.most_keep_masks > MOST_KEEP_MASKS:
             self._clock.end(Termination.MEMORY_LIMIT)
@@ -164,26 +166,28 @@ class SharedSearch:
         clock = self._clock
         self._shared = Shared(options, clock.stop, clock.report, self._statistics, self._bounder)
 
-    def _perfect(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
-        """The search without remainders that goes first, if there is another one."""
-        if self.mapspace.factors == PERFECT:
+    def _narrower(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
+        """The search that goes first, if there is one: without remainders, or with one place per memory."""
+        mapspace = self.mapspace
+        if mapspace.factors == PERFECT and not mapspace.joint:
             return None
+        first = gathered(mapspace) if mapspace.joint else replace(mapspace, factors=PERFECT)
         left_s = self._clock.left_s
-        limited = replace(options, time_limit_s=None if left_s is None else left_s * PERFECT_SHARE)
-        return SharedSearch(replace(self.mapspace, factors=PERFECT), limited, on_progress, self._clock.stop)
+        limited = replace(options, time_limit_s=None if left_s is None else left_s * NARROWER_SHARE)
+        return SharedSearch(first, limited, on_progress, self._clock.stop)
 
     def __enter__(self) -> SharedSearch:
         self._bounder.__enter__()
-        if self._without_remainders is not None:
-            self._without_remainders.__enter__()
+        if self._first is not None:
+            self._first.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bounder.__exit__(kind, error, trace)
-        if self._without_remainders is not None:
-            self._without_remainders.__exit__(kind, error, trace)
+        if self._first is not None:
+            self._first.__exit__(kind, error, trace)
 
     def minimise(
         self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: Priced | None = None
@@ -214,10 +218,10 @@ class SharedSearch:
         """
         if not objectives:
             raise ValueError("there is nothing to minimise: at least one objective must be named")
-        perfect = None
-        if self._without_remainders is not None and known is None:
-            perfect = self._without_remainders.minimise(objectives, caps)
-            known = _priced(perfect)
+        first = None
+        if self._first is not None and known is None:
+            first = self._first.minimise(objectives, caps)
+            known = _priced(self.mapspace, first)
         best = known
         limits = (*caps.limits, *_limits(self.mapspace))
         bounds: list[int | None] = []
@@ -234,9 +238,16 @@ class SharedSearch:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
             self._clock.end(Termination.MEMORY_LIMIT)
             bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
+        best = _tidied(self.mapspace, best)
         result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._statistics)
-        known_before = None if perfect is None else PerfectFactors.of(perfect)
-        return replace(result, evidence=tuple(evidence), perfect_factors=known_before)
+        known_before = None if first is None else Narrower.of(first)
+        even = bool(self.mapspace.joint)
+        return replace(
+            result,
+            evidence=tuple(evidence),
+            perfect_factors=None if even else known_before,
+            even_tiles=known_before if even else None,
+        )
 
     def _minimise(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound."""
@@ -298,11 +309,22 @@ class SharedSearch:
         return _quantum(self._survey)
 
 
-def _priced(result: Result) -> Priced | None:
-    """The mapping of a result, if it has one."""
+def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
+    """The mapping of a search of fewer mappings, if it has one, as one of the mapspace."""
     if result.mapping is None or result.evaluation is None:
         return None
-    return Priced(result.mapping, result.evaluation)
+    if not mapspace.joint:
+        return Priced(result.mapping, result.evaluation)
+    mapping = on_places(mapspace, result.mapping)
+    return Priced(mapping, evaluate_in(mapspace, mapping))
+
+
+def _tidied(mapspace: Mapspace, best: Priced | None) -> Priced | None:
+    """The same mapping with as few places as it needs."""
+    if best is None or not mapspace.joint:
+        return best
+    mapping = tidied(mapspace, best.mapping)
+    return Priced(mapping, evaluate_in(mapspace, mapping))
 
 
 def _limits(mapspace: Mapspace) -> Iterator[tuple[str, int]]:

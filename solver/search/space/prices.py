@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.architecture import StorageLevel
+from model.architecture import Architecture, StorageLevel
 from solver.search.arrays import FloatArray, IntArray
 
 LARGEST_COST = 1 << 60
@@ -150,27 +150,28 @@ def _whole(quanta: FloatArray) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A bandwidth of a level: its reads, its writes (fills and updates), or both together.
+    """A bandwidth of a memory: its reads, its writes (fills and updates), or both together.
 
     Parameters
     ----------
-    level
-        Its place, outermost first.
+    levels
+        The memory's places, outermost first.
     words_per_cycle
         Of one instance.
     """
 
-    level: int
+    levels: tuple[int, ...]
     reads: bool
     writes: bool
     words_per_cycle: Fraction
 
 
-def resources(levels: Sequence[StorageLevel]) -> tuple[Resource, ...]:
+def resources(architecture: Architecture) -> tuple[Resource, ...]:
     """All limited bandwidths."""
+    memories = ((places, architecture.levels[places[0]]) for places in architecture.memories)
     return tuple(
-        Resource(place, reads, writes, bandwidth)
-        for place, level in enumerate(levels)
+        Resource(places, reads, writes, bandwidth)
+        for places, level in memories
         for reads, writes, bandwidth in (
             (True, False, level.read_bandwidth),
             (False, True, level.write_bandwidth),
@@ -273,7 +274,7 @@ def cycles_per_word(
 ) -> Fraction:
     """Cycles that one word of an action on dataspace `name` takes up of `resource`, 0 if none."""
     concerned = resource.reads if action.name == "read" else resource.writes
-    if resource.level != action.level or not concerned:
+    if action.level not in resource.levels or not concerned:
         return Fraction(0)
     return levels[action.level].scale(name) / resource.words_per_cycle
 

@@ -146,8 +146,12 @@ class Combination(Subproblem):
             reads_and_writes[action.name != "read"] += counted
         rule = rule_of(self.space.mapspace.counting)
         slowest = max(
-            rule.cycles(level, self.steps, ((name, own[0], own[1]) for name, own in demands.items()))
-            for level, demands in zip(self.space.levels, moved, strict=True)
+            rule.cycles(
+                self.space.levels[places[0]],
+                self.steps,
+                ((name, own[0], own[1]) for place in places for name, own in moved[place].items()),
+            )
+            for places in self.space.architecture.memories
         )
         return slowest + self.space.latency
 
