@@ -1,8 +1,8 @@
 """Mapspaces in which memories have several places in the loop nest, and mappings of these.
 
-The places of a memory are levels of their own (`model.architecture.with_places`). Each dataspace that the memory
-keeps is kept at one of them. Places that keep nothing are the last ones, and have no loops: only the first
-place always has its loops, as a memory that keeps nothing has them with one place, too.
+The places of a memory are levels of their own (`model.architecture.with_places`). Each dataspace that the
+memory keeps is kept at one of them. Places that keep nothing are the last ones, and have no loops: only the
+first place always has its loops, as a memory that keeps nothing has them with one place, too.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ def most_places(mapspace: Mapspace) -> dict[str, int]:
     Returns
     -------
     dict
-        Numbers above 1 by name. The outermost memory is left out: it holds everything.
+        Numbers above 1 by name. The outermost memory is left out, which holds everything.
     """
     names = [space.name for space in mapspace.problem.dataspaces]
+    pairs = zip(mapspace.architecture.levels[1:], mapspace.keep[1:], strict=True)
     kept = {
         level.name: sum(name not in rules.bypass for name in names)
-        for level, rules in zip(mapspace.architecture.levels[1:], mapspace.keep[1:], strict=True)
+        for level, rules in pairs
+        if not rules.whole
     }
     return {name: count for name, count in kept.items() if count > 1}
 
@@ -44,7 +46,8 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
     mapspace
         Each of its memories has one place.
     memories
-        Names; None for all memories. Those that have no use for several places keep their one.
+        Names; None for all memories. Those that have no use for several places keep their one, and so do
+        those that store a dataspace as a whole: no loop over its dimensions may lie outside of its tile.
 
     Returns
     -------
@@ -56,8 +59,7 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
     KeyError
         If there is no memory of a name.
     ValueError
-        If rules of the user's own are about more than energy or cycles, or if a memory with several places
-        stores a dataspace as a whole.
+        If rules of the user's own are about more than energy or cycles.
     """
     unknown = set(memories or ()) - {level.name for level in mapspace.architecture.levels}
     if unknown:
@@ -65,7 +67,9 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
     places = {n: count for n, count in most_places(mapspace).items() if memories is None or n in memories}
     if not places:
         return mapspace
-    _check_spreadable(mapspace, places)
+    for rule in mapspace.rules:
+        if any(part.cost_limit is None for part in rule.parts):
+            raise ValueError(f"the rule `{rule}` is not known where memories have several places")
     architecture = with_places(mapspace.architecture, places)
     numbers: list[list[int]] = [[] for _ in mapspace.architecture.levels]
     for number, level in enumerate(architecture.levels):
@@ -88,17 +92,6 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
     )
 
 
-def _check_spreadable(mapspace: Mapspace, places: Collection[str]) -> None:
-    for rule in mapspace.rules:
-        if any(part.cost_limit is None for part in rule.parts):
-            raise ValueError(f"the rule `{rule}` is not known where memories have several places")
-    for level, rules in zip(mapspace.architecture.levels, mapspace.keep, strict=True):
-        if level.name in places and rules.whole:
-            raise ValueError(
-                f"{min(rules.whole)!r} is stored as a whole in {level.name!r}, which has several places"
-            )
-
-
 def _number_of(architecture: Architecture, name: str) -> int:
     return [level.component for level in architecture.levels].index(name)
 
@@ -118,8 +111,8 @@ def _groups(mapspace: Mapspace, numbers: Sequence[Sequence[int]]) -> Iterator[Pa
     branches = {level for group in mapspace.parallel for level in group.levels}
     for group in mapspace.parallel:
         kept = [mapspace.keep[level].keep for level in group.levels if len(numbers[level]) > 1]
-        always = group.always.union(*kept)
-        yield ParallelGroup(tuple(n for level in group.levels for n in numbers[level]), group.may_skip, always)
+        levels = tuple(number for level in group.levels for number in numbers[level])
+        yield ParallelGroup(levels, group.may_skip, group.always.union(*kept))
     for level, own in enumerate(numbers):
         if len(own) > 1 and level not in branches:
             yield ParallelGroup(tuple(own), may_skip=True, always=mapspace.keep[level].keep)
@@ -140,7 +133,7 @@ def gathered(mapspace: Mapspace) -> Mapspace:
         if position in kept
     )
     groups = (
-        replace(group, levels=tuple(dict.fromkeys(of_level[level] for level in group.levels)))
+        ParallelGroup(tuple(dict.fromkeys(of_level[level] for level in group.levels)), group.may_skip)
         for group in mapspace.parallel
     )
     return replace(
@@ -148,7 +141,7 @@ def gathered(mapspace: Mapspace) -> Mapspace:
         architecture=replace(architecture, nodes=nodes),
         temporal=tuple(rules[n].temporal if n in rules else mapspace.temporal[n] for n in firsts),
         keep=tuple(rules[n].keep if n in rules else mapspace.keep[n] for n in firsts),
-        parallel=tuple(replace(group, always=frozenset()) for group in groups if len(group.levels) > 1 or not group.may_skip),
+        parallel=tuple(group for group in groups if len(group.levels) > 1 or not group.may_skip),
         joint=(),
     )
 
@@ -185,13 +178,17 @@ def tidied(mapspace: Mapspace, mapping: Mapping) -> Mapping:
     for rules in mapspace.joint:
         positions = [mapspace.architecture.storage_indices[level] for level in rules.levels]
         own = [node for node in map(nodes.__getitem__, positions) if isinstance(node, StorageMapping)]
-        joined: list[StorageMapping] = []
-        for place in own:
-            if joined and not any(loop.bound > 1 for loop in joined[-1].temporal):
-                joined[-1] = StorageMapping(place.temporal, joined[-1].keep | place.keep)
-            else:
-                joined.append(place)
-        joined += [StorageMapping()] * (len(own) - len(joined))
-        for position, place in zip(positions, joined, strict=True):
+        for position, place in zip(positions, _joined(own), strict=True):
             nodes[position] = place
     return Mapping(tuple(nodes))
+
+
+def _joined(places: Sequence[StorageMapping]) -> list[StorageMapping]:
+    """Places of a memory, those without loops between them as one."""
+    joined: list[StorageMapping] = []
+    for place in places:
+        if joined and not any(loop.bound > 1 for loop in joined[-1].temporal):
+            joined[-1] = StorageMapping(place.temporal, joined[-1].keep | place.keep)
+        else:
+            joined.append(place)
+    return [*joined, *[StorageMapping()] * (len(places) - len(joined))]

@@ -337,6 +337,8 @@ class Result:
         What the bounds rest on, for each objective that was searched.
     perfect_factors
         Where loops may have remainders, what is known of the mappings without any.
+    even_tiles
+        Where memories may have several places, what is known of the mappings with one place each.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from model.cost.prices import network_latency
 from model.cost.traffic import kept_positions
 from model.extents import PERFECT
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
-from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import FactorRule, JointRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem
 
 Json = dict[str, object]
@@ -71,8 +71,18 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         "units_per_pj": architecture.units_per_pj,
         "network_latency": network_latency(architecture),
         "least_units": math.ceil(mapspace.min_parallelism),
+        **({"joint": [_joint(problem, rules) for rules in mapspace.joint]} if mapspace.joint else {}),
         **({"rules": sorted({str(rule.condition) for rule in mapspace.rules})} if mapspace.rules else {}),
     }
+
+
+def _joint(problem: Problem, rules: JointRules) -> Json:
+    """Return what binds the places of a memory together: enough for a hash, not for a checker."""
+    temporal = rules.temporal
+    factors = sorted([problem.dims.index(own.dim), own.relation, own.value] for own in temporal.factors)
+    inner, outer = ([problem.dims.index(dim) for dim in dims] for dims in (temporal.inner, temporal.outer))
+    keep = [sorted(own) for own in (rules.keep.keep, rules.keep.bypass)]
+    return {"levels": list(rules.levels), "factors": factors, "inner": inner, "outer": outer, "keep": keep}
 
 
 def canonical_text(document: object) -> str:

@@ -126,6 +126,12 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
     )
     _add_flag(
         group,
+        "--uneven",
+        "let memories hold the tiles of their dataspaces at several places of the loop nest "
+        "(as `constraints: {dataspace: {uneven: true}}` on all of them)",
+    )
+    _add_flag(
+        group,
         "--timeloop-padding",
         "pad incomplete spatial permutations before the split is applied, as Timeloop's front end does",
     )

@@ -53,6 +53,7 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         objectives=_objectives(arguments),
         counting=arguments.counting or EXACT,
         factors=arguments.factors,
+        uneven=arguments.uneven,
         costs=getattr(arguments, "costs", None),
         stored_outside=getattr(arguments, "no_fuse", False),
     )

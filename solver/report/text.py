@@ -235,17 +235,19 @@ def outcome_text(result: Result) -> str:
     if result.evaluation is not None:
         parts.extend(_later_values(result, result.evaluation))
     if result.value is not None and result.perfect_factors is not None:
-        parts.append(_saved_text(result, result.value, result.perfect_factors))
+        parts.append(_saved_text(result, result.value, result.perfect_factors, "remainders"))
+    if result.value is not None and result.even_tiles is not None:
+        parts.append(_saved_text(result, result.value, result.even_tiles, "uneven tiles"))
     return ", ".join(parts)
 
 
-def _saved_text(result: Result, value: int, perfect: Narrower) -> str:
-    """Return what remainders bring."""
-    if perfect.status is Status.INFEASIBLE:
-        return "nothing fits without remainders"
-    if perfect.value is None or perfect.value == value:
-        return "remainders save nothing" if perfect.value == value else "without remainders nothing was found"
-    return f"remainders save {percent(1 - value / perfect.value)} {result.objective}"
+def _saved_text(result: Result, value: int, narrower: Narrower, what: str) -> str:
+    """Return what remainders or uneven tiles bring."""
+    if narrower.status is Status.INFEASIBLE:
+        return f"nothing fits without {what}"
+    if narrower.value is None or narrower.value == value:
+        return f"{what} save nothing" if narrower.value == value else f"without {what} nothing was found"
+    return f"{what} save {percent(1 - value / narrower.value)} {result.objective}"
 
 
 def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:

@@ -55,7 +55,7 @@ MOST_KEEP_MASKS = 1 << 18
 """Choices of what each level keeps up to which they are searched, one after the other."""
 
 NARROWER_SHARE = 0.5
-"""Share of the time, at most, in which mappings without remainders, or with even tiles, are searched first."""
+"""Share of the time, at most, in which mappings without remainders or with even tiles are searched first."""
 
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""

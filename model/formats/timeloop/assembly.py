@@ -22,11 +22,11 @@ from model.formats.timeloop.loops import (
 from model.formats.timeloop.storage import read_storage
 from model.formats.timeloop.tree import Leaf, Parallel
 from model.mapspace import KeepRules, ParallelGroup, SpatialRules
-from model.text.fields import as_fraction, check_keys, given, means_all, name_list
+from model.text.fields import as_bool, as_fraction, check_keys, given, means_all, name_list
 from model.text.source import MappingNode, Span, SpecError, note_at, source_ref
 from model.wording import listing
 
-_KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
+_KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce", "uneven")
 
 
 @dataclass
@@ -38,6 +38,7 @@ class Keeping:
     keep: dict[str, Span] = field(default_factory=dict)
     bypass: dict[str, Span] = field(default_factory=dict)
     no_coalesce: dict[str, Span] = field(default_factory=dict)
+    uneven: bool = False  # whether its dataspaces may have tiles at several places of the loop nest
     coalesces_nothing: bool = False  # whether `no_coalesce` is `*`: all that the level has, whatever that is
     # What a `!Parallel` has to settle, whatever else is asked for
     settled: set[str] = field(default_factory=set)
@@ -79,6 +80,9 @@ def _read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Ke
         if flagged is not None:
             keeping.no_coalesce |= name_list(flagged, context.dataspaces, "dataspace")
             keeping.coalesces_nothing |= means_all(flagged)
+        uneven = given(node, "uneven")
+        if uneven is not None:
+            keeping.uneven = as_bool(uneven, "`uneven`")
     return keeping
 
 

@@ -47,6 +47,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import EXACT, Counting, Mapspace
 from model.note import Note
 from model.objective import LATENCY
+from model.places import spread
 from model.rules import Rule, asks_for_energy
 from model.sparsity import Sparsity
 from model.text.fields import as_mapping
@@ -87,6 +88,7 @@ class LoadOptions:
     objectives: tuple[str, ...] | None = None
     counting: Counting = EXACT
     factors: Factors | None = None  # which factors loops may have; None: as the spec says, or perfect ones
+    uneven: bool = False  # whether all memories may have several places; otherwise those that say so
     # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
     # and whether what no search knows is refused
     costs: Path | None = None
@@ -119,6 +121,8 @@ class LoadedSpec:
     files: tuple[Path, ...]
     document: MappingNode  # the joined text: `model.text.source` finds the places of the mapspace in it
     problem: MappingNode | None  # the section as it was understood, see `LoadedProblem.section`
+    # Memories that may have several places; with a problem of a workload they have one in the mapspace
+    uneven: frozenset[str] = frozenset()
 
     @property
     def has_mapping(self) -> bool:
@@ -225,6 +229,9 @@ def load_node(
     context.note_lacking()
     if not sections:
         notes.extend(_left_out(top))
+    uneven = _uneven(assembly, options)
+    if problem is None and uneven:
+        mapspace = _spread(mapspace, uneven, written)
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -233,6 +240,22 @@ def load_node(
         files=tuple(files),
         document=top,
         problem=context.loaded.section,
+        uneven=uneven,
+    )
+
+
+def _spread(mapspace: Mapspace, uneven: frozenset[str], written: Sequence[WrittenRule]) -> Mapspace:
+    """Return the mapspace in which some memories may have several places."""
+    try:
+        return spread(mapspace, uneven)
+    except ValueError as error:
+        raise SpecError(str(error), written[0].text.span) from None
+
+
+def _uneven(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
+    """Return the memories that may have several places in the loop nest."""
+    return frozenset(
+        level.storage.name for level in assembly.storages if options.uneven or level.keeping.uneven
     )
 
 

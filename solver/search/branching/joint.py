@@ -1,7 +1,7 @@
 """Several places of one memory, as branching sees them: room, loops and orders that they share.
 
-Bounds charge the tiles at outer places of a memory as if they were as small as the one at hand. Branching knows
-the tiles outside, and so what is left of the room.
+Bounds charge the tiles at outer places of a memory as if they were as small as the one at hand. Branching
+knows the tiles outside, and so what is left of the room.
 """
 
 from __future__ import annotations

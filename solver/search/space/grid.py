@@ -273,7 +273,7 @@ def _pairs(
 
 
 def _kept_in_any_case(space: SearchSpace, level: int) -> frozenset[int]:
-    """Dataspaces that take room in a level's memory; what is unrolled inside is the same at all its places."""
+    """Dataspaces that take room in a level's memory, all of whose places have the same fanouts inside."""
     keep, never_sure = space.mapspace.keep[level].keep, space.levels[level].no_coalesce
     for rules in space.mapspace.joint:
         keep = rules.keep.keep if level in rules.levels else keep
