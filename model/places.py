@@ -146,6 +146,13 @@ def gathered(mapspace: Mapspace) -> Mapspace:
     )
 
 
+def spread_like(mapspace: Mapspace, even: Mapspace) -> Mapspace:
+    """Return `even`, a mapspace with one place per memory, spread as another one is."""
+    levels = mapspace.architecture.levels
+    memories = {levels[rules.levels[0]].component for rules in mapspace.joint}
+    return spread(even, memories) if memories else even
+
+
 def on_places(mapspace: Mapspace, mapping: Mapping) -> Mapping:
     """Return a mapping of `gathered` as one of the mapspace: equal tiles, one dataspace at each place."""
     architecture = mapspace.architecture
