@@ -68,7 +68,7 @@ class Keeping:
         mine.setdefault(name, span)
 
 
-def _read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
+def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
     """Read the ``dataspace`` constraints of one leaf."""
     keeping = Keeping(leaf)
     for node in of(clauses, leaf, "dataspace"):
@@ -304,7 +304,7 @@ def _keepings(
     clauses: Sequence[Clause], storages: Sequence[Leaf], context: Context
 ) -> tuple[dict[Leaf, Keeping], tuple[ParallelGroup, ...]]:
     keepers = [leaf for leaf in context.tree.leaves if leaf.role in ("storage", "nothing")]
-    keepings = {leaf: _read_keeping(clauses, leaf, context) for leaf in keepers}
+    keepings = {leaf: read_keeping(clauses, leaf, context) for leaf in keepers}
     for leaf in keepers:
         _check_nothing(leaf, keepings[leaf], context)
     groups = [_settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]

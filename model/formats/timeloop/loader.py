@@ -31,6 +31,7 @@ from model.formats.timeloop.feasibility import check_feasible
 from model.formats.timeloop.loops import temporal_rules
 from model.formats.timeloop.mapping import check_coalescing, check_loop_limit, check_parallelism, read_mapping
 from model.formats.timeloop.overrides import AttributeSetting, with_settings
+from model.formats.timeloop.places import names_places, read_placed
 from model.formats.timeloop.pricing import (
     PriceLists,
     build_architecture,
@@ -47,7 +48,7 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import EXACT, Counting, Mapspace
 from model.note import Note
 from model.objective import LATENCY
-from model.places import spread
+from model.places import on_places, spread, tidied
 from model.rules import Rule, asks_for_energy
 from model.sparsity import Sparsity
 from model.text.fields import as_mapping
@@ -201,7 +202,6 @@ def load_node(
         )
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
-    targets = _clauses(sections, context)
     assembly = assemble(clauses, context)
     if not context.optimizes_sparse:
         note_overbooking(clauses, context)
@@ -216,22 +216,19 @@ def load_node(
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context)
+    uneven = _uneven(assembly, options)
+    if problem is None and uneven:
+        mapspace = _spread(mapspace, uneven, written)
     mapping = None
     if sections:
         span = sections[0][1].span
-        keeping = [clause for clause in targets if clause.kind == "dataspace"]
-        with_mapping = assemble([*clauses, *keeping], context)
-        check_coalescing(assembly.storages, with_mapping.storages)
-        mapping = read_mapping(targets, with_mapping, span, context)
+        mapping = _mapping(sections, clauses, assembly, mapspace, context)
         nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
         check_parallelism(nest.instances(len(mapping.nodes)), *parallelism, span)
         check_loop_limit(mapping, mapper.most_loops, span)
     context.note_lacking()
     if not sections:
         notes.extend(_left_out(top))
-    uneven = _uneven(assembly, options)
-    if problem is None and uneven:
-        mapspace = _spread(mapspace, uneven, written)
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -242,6 +239,25 @@ def load_node(
         problem=context.loaded.section,
         uneven=uneven,
     )
+
+
+def _mapping(
+    sections: Sequence[tuple[ScalarNode, Node]],
+    clauses: Sequence[Clause],
+    assembly: Assembly,
+    mapspace: Mapspace,
+    context: Context,
+) -> LoopNest:
+    """Return the mapping of a spec."""
+    nodes = [value for _, value in sections]
+    if names_places(nodes, mapspace):
+        return read_placed(partial(_clauses, sections), assembly, mapspace, nodes[0].span, context)
+    targets = _clauses(sections, context)
+    keeping = [clause for clause in targets if clause.kind == "dataspace"]
+    with_mapping = assemble([*clauses, *keeping], context)
+    check_coalescing(assembly.storages, with_mapping.storages)
+    mapping = read_mapping(targets, with_mapping, nodes[0].span, context)
+    return tidied(mapspace, on_places(mapspace, mapping))
 
 
 def _spread(mapspace: Mapspace, uneven: frozenset[str], written: Sequence[WrittenRule]) -> Mapspace:
