@@ -292,6 +292,12 @@ def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
 LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read one-letter names only\n"
 """Said beside a mapping that this product reads and Timeloop does not."""
 
+PLACES = (
+    "note: each place of a memory is a component of its own in the mapped spec; Timeloop does not check "
+    "that they share its room and its ports\n"
+)
+"""Said beside a spec for Timeloop in which memories have several places."""
+
 REMAINDERS = (
     "note: the mapping has remainders, such as `P=4,3`; Timeloop's C++ programs read them, its front end of "
     "version 4 does not\n"
@@ -330,6 +336,8 @@ def mapping_steps(
     targets = mapping_targets(mapspace.problem, mapspace.architecture, mapping)
     text = mapping_yaml(targets)
     steps: list[Step] = [partial(write_output, path, prefix + text) for path, prefix in asked]
+    if mapspace.joint and arguments.mapped_spec is not None:
+        steps.append(partial(write_stderr, PLACES))
     if has_remainders(targets):
         steps.append(partial(write_stderr, REMAINDERS))
     long = [dim for dim in mapspace.problem.dims if len(dim) > 1]

@@ -26,7 +26,13 @@ from model.text.fields import as_bool, as_fraction, check_keys, given, means_all
 from model.text.source import MappingNode, Span, SpecError, note_at, source_ref
 from model.wording import listing
 
-_KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce", "uneven")
+KEPT = ("keep", "bypass", "keep_only", "bypass_only")
+"""Keys of what a level keeps and bypasses."""
+
+UNEVEN = "uneven"
+"""Key of whether the dataspaces of a memory may have tiles at several places of the loop nest."""
+
+_KEYS = (*KEPT, "no_coalesce", UNEVEN)
 
 
 @dataclass
@@ -80,9 +86,9 @@ def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Kee
         if flagged is not None:
             keeping.no_coalesce |= name_list(flagged, context.dataspaces, "dataspace")
             keeping.coalesces_nothing |= means_all(flagged)
-        uneven = given(node, "uneven")
+        uneven = given(node, UNEVEN)
         if uneven is not None:
-            keeping.uneven = as_bool(uneven, "`uneven`")
+            keeping.uneven = as_bool(uneven, f"`{UNEVEN}`")
     return keeping
 
 

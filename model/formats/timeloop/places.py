@@ -25,7 +25,7 @@ from model.wording import listing
 def names_places(sections: Iterable[Node], mapspace: Mapspace) -> bool:
     """Whether targets of a mapping are places of memories that have several."""
     named = set(chain.from_iterable(map(_targets, sections)))
-    return any(not named.isdisjoint(own) for own in _places(mapspace).values())
+    return any(not named.isdisjoint(own) for own in place_names(mapspace).values())
 
 
 def read_placed(
@@ -51,7 +51,7 @@ def read_placed(
     SpecError
         If the mapping breaks a constraint, also one on the loops of all places of a memory.
     """
-    places = _places(mapspace)
+    places = place_names(mapspace)
     leaves = [
         replace(leaf, name=name) if leaf.name in places else leaf
         for leaf in context.tree.leaves
@@ -68,8 +68,8 @@ def read_placed(
     return mapping
 
 
-def _places(mapspace: Mapspace) -> dict[str, tuple[str, ...]]:
-    """Names of the places of each memory that has several."""
+def place_names(mapspace: Mapspace) -> dict[str, tuple[str, ...]]:
+    """Return the names of the places of each memory that has several."""
     levels = mapspace.architecture.levels
     return {
         levels[rules.levels[0]].component: tuple(levels[level].name for level in rules.levels)
