@@ -37,11 +37,11 @@ def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> 
     masks = list(_keep_masks(mapspace))
     for spatial, orders in _loops(mapspace, innermost_orders):
         for loops, mask in product(product(*orders), masks):
-            if _places_allowed(mapspace, loops, mask):
+            if places_allowed(mapspace, loops, mask):
                 yield _assemble(mapspace, loops, mask, spatial)
 
 
-def _places_allowed(
+def places_allowed(
     mapspace: Mapspace, loops: Sequence[tuple[Loop, ...]], mask: Sequence[frozenset[str]]
 ) -> bool:
     """Whether rules on memories with several places allow the loops, and no place is there for nothing."""

@@ -214,9 +214,9 @@ def load_node(
     if rules and sparsity is not None:
         raise SpecError("rules are not checked for mappings of sparse data", written[0].text.span)
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
-    if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
-        check_feasible(assembly.levels, context)
     uneven = _uneven(assembly, options)
+    if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
+        check_feasible(assembly.levels, context, uneven)
     if problem is None and uneven:
         mapspace = _spread(mapspace, uneven, written)
     mapping = None
@@ -262,6 +262,9 @@ def _mapping(
 
 def _spread(mapspace: Mapspace, uneven: frozenset[str], written: Sequence[WrittenRule]) -> Mapspace:
     """Return the mapspace in which some memories may have several places."""
+    if mapspace.factors != PERFECT:
+        message = "remainders are not searched where memories have several places"
+        raise SpecError(message, hint="--factors perfect, or leave out --uneven")
     try:
         return spread(mapspace, uneven)
     except ValueError as error:
