@@ -14,6 +14,7 @@ from model.cost.slack import slacks
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
+from model.places import gathered
 from model.problem import Problem
 from model.rules.language import Quantity, Value
 from model.text.source import Places
@@ -182,10 +183,11 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
     console.print(title("Hierarchy, outermost first"))
     console.print(hierarchy_table(mapspace))
     console.print(title("Energy per access"))
-    console.print(prices_table(mapspace.architecture))
-    if any(component.area_um2 is not None for component, _ in mapspace.architecture.components):
+    architecture = gathered(mapspace).architecture
+    console.print(prices_table(architecture))
+    if any(component.area_um2 is not None for component, _ in architecture.components):
         console.print(title("Area"))
-        console.print(areas_table(mapspace.architecture))
+        console.print(areas_table(architecture))
     console.print(title("Mapspace"))
     console.print(size_table(mapspace))
     if mapspace.rules:

@@ -152,10 +152,15 @@ def test_a_mapping_with_places_needs_the_option(spec, capsys):
 
 @pytest.mark.parametrize(
     "command",
-    ["map --pareto", "compare --mappers random --evaluations 20", "network", "check", "map --sensitivity"],
+    ["map --pareto", "compare --mappers random --evaluations 20", "network", "map --sensitivity"],
 )
 def test_commands_that_take_it(command, spec):
     assert main([*command.split(), spec(), *UNEVEN]) == 0
+
+
+def test_memories_are_checked_as_one(spec, capsys):
+    assert main(["check", spec(), *UNEVEN]) == 0
+    assert "up to 3 places; keep A, B, Z" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
