@@ -71,18 +71,23 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         "units_per_pj": architecture.units_per_pj,
         "network_latency": network_latency(architecture),
         "least_units": math.ceil(mapspace.min_parallelism),
-        **({"joint": [_joint(problem, rules) for rules in mapspace.joint]} if mapspace.joint else {}),
+        **({"memories": [_memory(mapspace, rules) for rules in mapspace.joint]} if mapspace.joint else {}),
         **({"rules": sorted({str(rule.condition) for rule in mapspace.rules})} if mapspace.rules else {}),
     }
 
 
-def _joint(problem: Problem, rules: JointRules) -> Json:
-    """Return what binds the places of a memory together: enough for a hash, not for a checker."""
-    temporal = rules.temporal
-    factors = sorted([problem.dims.index(own.dim), own.relation, own.value] for own in temporal.factors)
-    inner, outer = ([problem.dims.index(dim) for dim in dims] for dims in (temporal.inner, temporal.outer))
-    keep = [sorted(own) for own in (rules.keep.keep, rules.keep.bypass)]
-    return {"levels": list(rules.levels), "factors": factors, "inner": inner, "outer": outer, "keep": keep}
+def _memory(mapspace: Mapspace, rules: JointRules) -> Json:
+    """Return the places of a memory, the nodes of their loops, and what all of these together may be."""
+    problem, places = mapspace.problem, node_places(mapspace)
+    storages = [places[mapspace.architecture.storage_indices[level]] for level in rules.levels]
+    groups = len(_stages(mapspace, mapspace.temporal[rules.levels[0]]))
+    ruled = {rule.dim for rule in rules.temporal.factors}
+    factors = _factors(mapspace, rules.temporal.factors)
+    return {
+        "places": storages,
+        "groups": [list(range(place + 1, place + 1 + groups)) for place in storages],
+        "factors": [own if dim in ruled else None for dim, own in zip(problem.dims, factors, strict=True)],
+    }
 
 
 def canonical_text(document: object) -> str:

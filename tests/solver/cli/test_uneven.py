@@ -158,6 +158,11 @@ def test_commands_that_take_it(command, spec):
     assert main([*command.split(), spec(), *UNEVEN]) == 0
 
 
+def test_the_checker_bears_the_optimum_out(spec, capsys):
+    assert main(["prove", spec(), *UNEVEN, *ENERGY]) == 0
+    assert "VALID" in capsys.readouterr().out
+
+
 def test_memories_are_checked_as_one(spec, capsys):
     assert main(["check", spec(), *UNEVEN]) == 0
     assert "up to 3 places; keep A, B, Z" in capsys.readouterr().out
@@ -166,8 +171,6 @@ def test_memories_are_checked_as_one(spec, capsys):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("prove", "not certified yet"),
-        ("map --check", "not certified yet"),
         ("map --engine cp-sat", "several places"),
         ("map --uneven --factors any", "remainders"),
     ],
