@@ -13,7 +13,7 @@ from typing import Literal
 from model.architecture import Architecture, Fanout
 from model.extents import PERFECT, Extents, Factors
 from model.note import Note
-from model.problem import Problem
+from model.problem import Dataspace, Problem
 from model.rules import Locality, Rule, Scope, parse_rule
 from model.source_ref import SourceRef
 from model.sparsity import Sparsity
@@ -269,15 +269,16 @@ class Mapspace:
         """Return the extents that tiles of a dimension may have."""
         return Extents(self.problem.bound[dim], self.factors)
 
-    def check_searchable(self, simple_rules: bool = False, places: bool = False) -> None:
+    def check_searchable(self, simple_rules: bool = False, by_bounds: bool = False) -> None:
         """Check that searches know all of it; what they do not know, only the cost model prices.
 
         Parameters
         ----------
         simple_rules
             Whether the search knows simple rules of the user's own (`Rule.is_simple`).
-        places
-            Whether it knows memories with several places.
+        by_bounds
+            Whether it is the search by bounds, which knows more than others: memories with several places,
+            ports, and AccelForge's rule where no windows slide.
 
         Raises
         ------
@@ -286,17 +287,26 @@ class Mapspace:
             places, factors may leave remainders that the rule does not count, data are sparse, or there are
             rules that the search does not know.
         """
-        if self.counting not in COUNTINGS:
+        if self.counting not in COUNTINGS and not by_bounds:
             raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
+        if self.counting == ACCELFORGE and any(map(self._has_windows, self.problem.dataspaces)):
+            raise ValueError(f"sliding windows are not searched by the counting rule {self.counting!r}")
         ported = [level.name for level in self.architecture.levels if level.ports]
-        if ported:
+        if ported and not by_bounds:
             raise ValueError(f"reads and writes of {ported[0]!r} take different times: that is not searched")
-        self._check_places(places)
+        self._check_places(by_bounds)
         if self.factors != PERFECT and self.counting != EXACT:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
         if self.sparsity is not None:
             raise ValueError("mappings of sparse data are not searched")
         self._check_rules(simple_rules)
+
+    def _has_windows(self, space: Dataspace) -> bool:
+        """Whether several loops move a dataspace along one rank, or one loop along several."""
+        terms = [term.dim for rank in space.ranks for term in rank if self.problem.bound[term.dim] > 1]
+        ranks = [sum(self.problem.bound[term.dim] > 1 for term in rank) for rank in space.ranks]
+        steps = [abs(term.coefficient) for rank in space.ranks for term in rank]
+        return max(ranks, default=0) > 1 or len(set(terms)) < len(terms) or max(steps, default=1) > 1
 
     def _check_places(self, known: bool) -> None:
         several = [level.memory for level in self.architecture.levels if level.memory is not None]

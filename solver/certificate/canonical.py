@@ -10,7 +10,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from itertools import accumulate, dropwhile
 
-from model.architecture import Architecture, Fanout, StorageLevel
+from model.architecture import Architecture, Fanout, Port, StorageLevel
 from model.choices import SideOrder, allowed_factors, factor_range, keep_sets
 from model.cost.counting import tile_words
 from model.cost.prices import network_latency
@@ -166,11 +166,17 @@ def _storage(problem: Problem, architecture: Architecture, position: int, places
             "write": _optional(level.write_bandwidth),
             "shared": _optional(level.shared_bandwidth),
         },
+        **({"ports": [_port(port) for port in level.ports]} if level.ports else {}),
         "most_paying": max(1, architecture.instances_above(position) // level.cluster_size),
         "leak": level.energy.leak_per_cycle * math.prod(idle),
         "leak_fanouts": [places[index] for index in above[:gating]],
         "dataspaces": [_held(level, space) for space in problem.dataspaces],
     }
+
+
+def _port(port: Port) -> Json:
+    """Return what a port takes: enough for a hash, not for a checker."""
+    return {"read": _fraction(port.read_cycles), "write": _fraction(port.write_cycles)}
 
 
 def _held(level: StorageLevel, space: Dataspace) -> Json:

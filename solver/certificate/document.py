@@ -18,7 +18,7 @@ from model.choices import SideOrder, allowed_factors
 from model.cost import Evaluation
 from model.extents import ANY, tiles_of
 from model.extents import Factors as FactorKind
-from model.mapspace import Mapspace, SpatialRules
+from model.mapspace import COUNTINGS, Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from solver.certificate.canonical import (
     CertificateError,
@@ -91,6 +91,10 @@ def check_certifiable(mapspace: Mapspace) -> None:
     """Raise a `CertificateError` for a mapspace with rules that the checker does not know."""
     if mapspace.rules:
         raise CertificateError("the checker does not know rules of the user's own")
+    if mapspace.counting not in COUNTINGS:
+        raise CertificateError(f"the checker does not know the counting rule {mapspace.counting!r}")
+    if any(level.ports for level in mapspace.architecture.levels):
+        raise CertificateError("the checker does not know ports whose reads and writes take different times")
     if mapspace.joint and any(level.no_coalesce for level in mapspace.architecture.levels):
         raise CertificateError("the checker does not know no_coalesce where memories have several places")
 

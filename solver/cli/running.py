@@ -86,6 +86,12 @@ def check_certified(loaded: LoadedSpec) -> None:
         place = places_of(loaded.document).get(rule.source) if rule.source else None
         message = "results under rules of your own are not certified yet: the checker does not know them"
         raise SpecError(message, place, hint="`map` without --certificate searches under this rule")
+    from solver.certificate import CertificateError, check_certifiable
+
+    try:
+        check_certifiable(loaded.mapspace)
+    except CertificateError as error:
+        raise SpecError(str(error), hint="`map` without --certificate searches it") from None
 
 
 def _check_rules(loaded: LoadedSpec) -> None:

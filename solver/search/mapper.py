@@ -150,7 +150,7 @@ class SharedSearch:
         on_progress: ProgressCallback | None = None,
         should_stop: StopCallback | None = None,
     ) -> None:
-        mapspace.check_searchable(simple_rules=True, places=True)
+        mapspace.check_searchable(simple_rules=True, by_bounds=True)
         _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._clock = _Clock(options, on_progress, should_stop)

@@ -381,6 +381,7 @@ def _read_on_arch(
         found = on_einsum(setting, Subject(einsum, problem, names, dataspaces), notes.append)
         if is_meant and not einsum.is_copy_operation:
             _check_searchable(found, options)
+            options.check_searched(replace(found.mapspace, counting=options.counting))
     if is_meant:
         notes += [Note("{}", (error.message,)) for error in found.unsearchable]
     mapspace = replace(

@@ -45,7 +45,7 @@ from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
-from model.mapspace import EXACT, Counting, Mapspace
+from model.mapspace import ACCELFORGE, EXACT, Counting, Mapspace
 from model.note import Note
 from model.objective import LATENCY
 from model.places import on_places, spread, tidied
@@ -103,6 +103,15 @@ class LoadOptions:
     def reads_sparse(self) -> bool:
         """Whether sparse features are read."""
         return self.model_sparse and not self.ignore_sparse
+
+    def check_searched(self, mapspace: Mapspace, span: Span | None = None) -> None:
+        """Raise a SpecError for what no search knows of AccelForge's rule, if the spec is to be searched."""
+        if self.counting != ACCELFORGE or not self.refuse_unsearchable:
+            return
+        try:
+            mapspace.check_searchable(simple_rules=True, by_bounds=True)
+        except ValueError as error:
+            raise SpecError(str(error), span, hint="--counting exact") from None
 
     def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
         """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
@@ -229,6 +238,7 @@ def load_node(
     context.note_lacking()
     if not sections:
         notes.extend(_left_out(top))
+    options.check_searched(mapspace)
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),

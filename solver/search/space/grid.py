@@ -146,6 +146,9 @@ class SpatialGrid:
         for level in range(1, len(self.space.levels)):
             shared = self.above[level] / self.unused_above[view.place][level]
             partition.append(words / shared if view.simple else partition[0])
+        if self.space.touched_apart(view.place):
+            unused = self.unused_above[view.place]
+            partition = [own * unused[-1] / unused[level] for level, own in enumerate(partition)]
         return Spread(self.distinct[view.place], tuple(partition))
 
     @cached_property

@@ -12,8 +12,9 @@ import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.prices import network_latency
+from model.cost.rules import rule_of
 from model.extents import ANY, Extents
-from model.mapspace import Mapspace, TemporalRules
+from model.mapspace import ACCELFORGE, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
@@ -354,7 +355,8 @@ class SearchSpace:
     def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
         """All accesses to a dataspace that the levels of `chain` keep."""
         view = self.views[place]
-        return accesses(self.levels, view.name, view.read_write, chain)
+        drains = rule_of(self.mapspace.counting).drains_are_reads
+        return accesses(self.levels, view.name, view.read_write, chain, drains)
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`, at least as much as tiles of its extents would."""
@@ -372,7 +374,21 @@ class SearchSpace:
 
     def reuses(self, place: int, level: int) -> bool:
         """Whether dataspace `place` has temporal reuse at the boundary of `level` at all."""
-        return self.views[place].name not in self.levels[level].no_temporal_reuse
+        return self.by_order and self.views[place].name not in self.levels[level].no_temporal_reuse
+
+    @property
+    def by_order(self) -> bool:
+        """Whether the order of loops decides what stays in place; by AccelForge's rule it does not."""
+        return self.mapspace.counting != ACCELFORGE
+
+    def touched_apart(self, place: int) -> bool:
+        """Whether first touches of children count apart, though they touch the same words of a dataspace."""
+        name = self.views[place].name
+        return not self.by_order and any(name in own.no_multicast for own in self.architecture.fanouts)
+
+    def unrounded(self, leak_per_cycle: int) -> int:
+        """Energy units by which whole cycles may leak more than those that are not rounded up."""
+        return 0 if self.by_order or not leak_per_cycle else leak_per_cycle + len(self.levels)
 
     @cached_property
     def window_dims(self) -> frozenset[int]:

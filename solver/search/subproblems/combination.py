@@ -103,6 +103,9 @@ class Combination(Subproblem):
         for stage in self.spatial[:-1]:
             shared = stage.units // stage.irrelevant[place] if view.simple else 1
             partition.append(partition[-1] // shared)
+        if self.space.touched_apart(place):
+            apart = [math.prod(s.irrelevant[place] for s in self.spatial[n:]) for n in range(len(partition))]
+            partition = [words * own for words, own in zip(partition, apart, strict=True)]
         return Spread(tuple(stage.distinct[place] for stage in self.spatial), tuple(partition))
 
     def actions(self, place: int, spread: Spread | None = None) -> Iterator[Action]:
