@@ -278,7 +278,7 @@ class Mapspace:
             Whether the search knows simple rules of the user's own (`Rule.is_simple`).
         by_bounds
             Whether it is the search by bounds, which knows more than others: memories with several places,
-            ports, and AccelForge's rule where no windows slide.
+            ports, and AccelForge's rule where no windows slide and words are paid one by one.
 
         Raises
         ------
@@ -289,8 +289,8 @@ class Mapspace:
         """
         if self.counting not in COUNTINGS and not by_bounds:
             raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
-        if self.counting == ACCELFORGE and any(map(self._has_windows, self.problem.dataspaces)):
-            raise ValueError(f"sliding windows are not searched by the counting rule {self.counting!r}")
+        if self.counting == ACCELFORGE:
+            self._check_counted_by_place()
         ported = [level.name for level in self.architecture.levels if level.ports]
         if ported and not by_bounds:
             raise ValueError(f"reads and writes of {ported[0]!r} take different times: that is not searched")
@@ -300,6 +300,14 @@ class Mapspace:
         if self.sparsity is not None:
             raise ValueError("mappings of sparse data are not searched")
         self._check_rules(simple_rules)
+
+    def _check_counted_by_place(self) -> None:
+        if any(map(self._has_windows, self.problem.dataspaces)):
+            raise ValueError(f"sliding windows are not searched by the counting rule {self.counting!r}")
+        for level in self.architecture.levels:
+            blocks = [level.packing_of(space.name).block_size for space in self.problem.dataspaces]
+            if max(blocks) > 1:
+                raise ValueError(f"blocks of several words are not searched by the rule {self.counting!r}")
 
     def _has_windows(self, space: Dataspace) -> bool:
         """Whether several loops move a dataspace along one rank, or one loop along several."""

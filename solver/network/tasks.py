@@ -42,6 +42,7 @@ class Renaming:
             temporal=tuple(self._temporal(rules) for rules in mapspace.temporal),
             spatial=tuple(self._spatial(rules) for rules in mapspace.spatial),
             keep=tuple(self._keep(rules) for rules in mapspace.keep),
+            parallel=tuple(replace(group, always=self._spaces(group.always)) for group in mapspace.parallel),
             joint=tuple(self._joint(rules) for rules in mapspace.joint),
             rules=tuple(rule.renamed(self.dims, self.dataspaces) for rule in mapspace.rules),
             notes=(),

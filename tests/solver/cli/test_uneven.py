@@ -158,6 +158,13 @@ def test_commands_that_take_it(command, spec):
     assert main([*command.split(), spec(), *UNEVEN]) == 0
 
 
+def test_networks_find_the_same(spec):
+    assert main(["map", spec(), *UNEVEN, *ENERGY, "--json", "out.json"]) == 0
+    value = document()["value"]
+    assert main(["network", "spec.yaml", *UNEVEN, *ENERGY, "--no-cache", "--json", "out.json"]) == 0
+    assert document()["energy_pj"] == pytest.approx(value)
+
+
 def test_the_checker_bears_the_optimum_out(spec, capsys):
     assert main(["prove", spec(), *UNEVEN, *ENERGY]) == 0
     assert "VALID" in capsys.readouterr().out

@@ -14,6 +14,7 @@ from solver.search.space.prices import (
     LinearPrice,
     LoadTerm,
     PriceTerm,
+    Resource,
     resources,
 )
 
@@ -95,12 +96,11 @@ def test_every_limited_bandwidth_is_a_resource():
         ),
     )
     architecture = Architecture("a", levels, Compute("mac"))
-    found = [(r.levels, r.reads, r.writes, r.words_per_cycle) for r in resources(architecture)]
-    assert found == [
-        ((0,), True, True, Fraction(3, 2)),
-        ((1,), True, False, Fraction(1)),
-        ((1,), False, True, Fraction(2)),
-    ]
+    assert resources(architecture) == (
+        Resource((0,), Fraction(2, 3), Fraction(2, 3)),
+        Resource((1,), Fraction(1), Fraction(0)),
+        Resource((1,), Fraction(0), Fraction(1, 2)),
+    )
     places = resources(with_places(architecture, {"buffer": 2}))
     assert [r.levels for r in places] == [(0,), (1, 2), (1, 2)]
 
