@@ -365,8 +365,8 @@ class SearchSpace:
 
     @cached_property
     def places_to(self) -> tuple[frozenset[int], ...]:
-        """Per level, it and the places of the same memory outside of it: their tiles are no smaller."""
-        by_level = [frozenset((level,)) for level in range(len(self.levels))]
+        """Per level, and for the compute, it and the places of its memory outside: no tile is smaller."""
+        by_level = [frozenset((level,)) for level in range(len(self.levels) + 1)]
         for rules in self.mapspace.joint:
             for number, level in enumerate(rules.levels):
                 by_level[level] = frozenset(rules.levels[: number + 1])

@@ -227,7 +227,7 @@ class KeptLevels:
         places_to = enumerate(self._space.places_to)
         held = (place if not own.isdisjoint(chain) else None for level, own in places_to if level)
         levels = range(1, len(self._space.levels) + 1)
-        return tuple(zip((*held, None), map(portions.get, levels), strict=True))
+        return tuple(zip(held, map(portions.get, levels), strict=True))
 
 
 def _alike(variants: Sequence[Kept], kinds: IntArray) -> IntArray:
