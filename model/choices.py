@@ -109,5 +109,5 @@ def keep_sets(mapspace: Mapspace, dataspace: str) -> Iterator[frozenset[int]]:
     sizes = range(len(choice.free) + 1)
     for chosen in chain.from_iterable(combinations(choice.free, size) for size in sizes):
         kept = choice.forced.union(chosen)
-        if kept and all(group.allows(kept) for group in mapspace.parallel):
+        if kept and all(group.allows(dataspace, kept) for group in mapspace.parallel):
             yield kept

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from typing import Literal
 
 from model.architecture import Architecture, Fanout
 from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.objective import ENERGY, LATENCY
-from model.problem import Problem
+from model.problem import Dataspace, Problem
 from model.rules import Locality, Rule, Scope, parse_rule
 from model.source_ref import SourceRef
 from model.sparsity import Sparsity
@@ -133,19 +136,72 @@ class KeepRules:
 
 @dataclass(frozen=True)
 class ParallelGroup:
-    """Storage levels that are branches of one ``!Parallel``: a dataspace is kept in at most one.
+    """Storage levels of which at most one keeps a dataspace: branches of a ``!Parallel``, places of a memory.
 
     `levels` are positions in ``Architecture.levels``. Without `may_skip`, which a ``!Nothing`` branch
-    gives, a dataspace is kept in exactly one.
+    gives, a dataspace is kept in exactly one; with it, those in `always` are.
     """
 
     levels: tuple[int, ...]
     may_skip: bool = False
+    always: frozenset[str] = frozenset()
 
-    def allows(self, kept: frozenset[int]) -> bool:
-        """Whether exactly the levels `kept` may keep a dataspace, as far as the branches matter."""
+    def skips(self, dataspace: str) -> bool:
+        """Whether none of the levels need keep a dataspace."""
+        return self.may_skip and dataspace not in self.always
+
+    def allows(self, dataspace: str, kept: frozenset[int]) -> bool:
+        """Whether exactly the levels `kept` may keep a dataspace, as far as these levels matter."""
         count = len(kept.intersection(self.levels))
-        return count == 1 or (count == 0 and self.may_skip)
+        return count == 1 or (count == 0 and self.skips(dataspace))
+
+
+@dataclass(frozen=True)
+class JointRules:
+    """What the places of one memory may do together, see `model.places`.
+
+    Parameters
+    ----------
+    levels
+        The places as positions in ``Architecture.levels``, outermost first.
+    temporal
+        Holds for their loops together: factors multiply, and the order binds the joined loops. The rules of
+        each place are those that follow for it alone.
+    keep
+        What the memory keeps and bypasses, at whichever place.
+    """
+
+    levels: tuple[int, ...]
+    temporal: TemporalRules
+    keep: KeepRules
+
+    def allow(self, loops: Sequence[Mapping[str, int]]) -> bool:
+        """Whether the places may have loops over these dimensions, whatever their order at each place.
+
+        Parameters
+        ----------
+        loops
+            By place, outermost first: iterations by dimension, above 1.
+        """
+        products: dict[str, int] = {}
+        for own in loops:
+            for dim, bound in own.items():
+                products[dim] = products.get(dim, 1) * bound
+        if not all(rule.allows(products.get(rule.dim, 1)) for rule in self.temporal.factors):
+            return False
+        return all(self.follows(outer, inner) for outer, inner in combinations(loops, 2))
+
+    def follows(self, outer: Collection[str], inner: Collection[str]) -> bool:
+        """Whether loops over some dimensions at an outer place may lie outside of those at an inner one."""
+        least = min(map(self._rank, outer), default=math.inf)
+        return max(map(self._rank, inner), default=-math.inf) <= least
+
+    def _rank(self, dim: str) -> int:
+        """Where the order has the loops over a dimension: the innermost ones have the least rank."""
+        inner, outer = self.temporal.inner, self.temporal.outer
+        if dim in inner:
+            return inner.index(dim)
+        return len(inner) + 1 + outer.index(dim) if dim in outer else len(inner)
 
 
 @dataclass(frozen=True)
@@ -172,6 +228,8 @@ class Mapspace:
     rules
         Conditions of the user's own, all of which hold (docs/constraints.md). Searches know simple ones only:
         see `Rule.is_simple`.
+    joint
+        Rules of the memories that have several places, outermost first.
     """
 
     problem: Problem
@@ -189,6 +247,7 @@ class Mapspace:
     factors: Factors = PERFECT
     sparsity: Sparsity | None = None
     rules: tuple[Rule, ...] = ()
+    joint: tuple[JointRules, ...] = ()
 
     def where(self, *texts: str) -> Mapspace:
         """Return the mappings of this mapspace for which further rules hold.
@@ -211,13 +270,16 @@ class Mapspace:
         """Return the extents that tiles of a dimension may have."""
         return Extents(self.problem.bound[dim], self.factors)
 
-    def check_searchable(self, simple_rules: bool = False) -> None:
+    def check_searchable(self, simple_rules: bool = False, by_bounds: bool = False) -> None:
         """Check that searches know all of it; what they do not know, only the cost model prices.
 
         Parameters
         ----------
         simple_rules
             Whether the search knows simple rules of the user's own (`Rule.is_simple`).
+        by_bounds
+            Whether it is the search by bounds, which knows more than others: memories with several places,
+            ports, and AccelForge's rule where no windows slide and words are paid one by one.
 
         Raises
         ------
@@ -226,19 +288,41 @@ class Mapspace:
             places, factors may leave remainders that the rule does not count, data are sparse, or there are
             rules that the search does not know.
         """
-        if self.counting not in COUNTINGS:
+        if self.counting not in COUNTINGS and not by_bounds:
             raise ValueError(f"mappings are not searched by the counting rule {self.counting!r}")
+        if self.counting == ACCELFORGE:
+            self._check_counted_by_place()
         ported = [level.name for level in self.architecture.levels if level.ports]
-        if ported:
+        if ported and not by_bounds:
             raise ValueError(f"reads and writes of {ported[0]!r} take different times: that is not searched")
-        several = [level.memory for level in self.architecture.levels if level.memory is not None]
-        if several:
-            raise ValueError(f"mappings with several places of {several[0]!r} are not searched")
+        self._check_places(by_bounds)
         if self.factors != PERFECT and self.counting != EXACT:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
         if self.sparsity is not None:
             raise ValueError("mappings of sparse data are not searched")
         self._check_rules(simple_rules)
+
+    def _check_counted_by_place(self) -> None:
+        if any(map(self._has_windows, self.problem.dataspaces)):
+            raise ValueError(f"sliding windows are not searched by the counting rule {self.counting!r}")
+        for level in self.architecture.levels:
+            blocks = [level.packing_of(space.name).block_size for space in self.problem.dataspaces]
+            if max(blocks) > 1:
+                raise ValueError(f"blocks of several words are not searched by the rule {self.counting!r}")
+
+    def _has_windows(self, space: Dataspace) -> bool:
+        """Whether several loops move a dataspace along one rank, or one loop along several."""
+        terms = [term.dim for rank in space.ranks for term in rank if self.problem.bound[term.dim] > 1]
+        ranks = [sum(self.problem.bound[term.dim] > 1 for term in rank) for rank in space.ranks]
+        steps = [abs(term.coefficient) for rank in space.ranks for term in rank]
+        return max(ranks, default=0) > 1 or len(set(terms)) < len(terms) or max(steps, default=1) > 1
+
+    def _check_places(self, known: bool) -> None:
+        several = [level.memory for level in self.architecture.levels if level.memory is not None]
+        if several and not (known and self.joint):
+            raise ValueError(f"mappings with several places of {several[0]!r} are not searched")
+        if several and self.factors != PERFECT:
+            raise ValueError(f"remainders are not searched where {several[0]!r} has several places")
 
     def _check_rules(self, simple_rules: bool) -> None:
         if self.rules and not simple_rules:

@@ -112,12 +112,12 @@ def _keep_masks(dataspace: str, levels: Sequence[KeepRules], groups: Sequence[Pa
     grouped = {level for group in groups for level in group.levels}
     choices = 1 << len(free - grouped)
     for group in groups:
-        choices *= _branch_choices(len(forced.intersection(group.levels)), group, free)
-    nowhere_allowed = not forced and all(group.may_skip for group in groups)
+        choices *= _branch_choices(len(forced.intersection(group.levels)), group, free, dataspace)
+    nowhere_allowed = not forced and all(group.skips(dataspace) for group in groups)
     return choices - 1 if nowhere_allowed else choices
 
 
-def _branch_choices(forced: int, group: ParallelGroup, free: set[int]) -> int:
+def _branch_choices(forced: int, group: ParallelGroup, free: set[int], dataspace: str) -> int:
     if forced:
         return 1 if forced == 1 else 0
-    return len(free.intersection(group.levels)) + (1 if group.may_skip else 0)
+    return len(free.intersection(group.levels)) + (1 if group.skips(dataspace) else 0)

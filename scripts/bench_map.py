@@ -1,8 +1,9 @@
 """Times proofs of optimality: shipped architectures by unique layers, energy and EDP.
 
 Prints the time to proof per case, the states bounded, and a summary with geometric means. With
-``--factors any`` loops may have remainders: also what the best mapping without any takes more. Nothing here
-is a test: the figures are those of the machine it runs on.
+``--factors any`` loops may have remainders, with ``--uneven`` memories several places in the loop nest: also
+what that saves of the best mapping without. Nothing here is a test: the figures are those of the machine it
+runs on.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from model.extents import FACTORS, PERFECT, Factors
+from model.places import spread
 from solver.cli.arguments import objectives
 from solver.result import Options, Result, Status
 from solver.search import map_einsum
@@ -45,13 +47,14 @@ class Timing(NamedTuple):
 
 
 def run(
-    cases: Sequence[Case], objectives: Sequence[str], limit_s: float, factors: Factors
+    cases: Sequence[Case], objectives: Sequence[str], limit_s: float, factors: Factors, uneven: bool
 ) -> Iterator[Timing]:
     """Map each case for each objective; loading the files counts."""
     for case in cases:
         for objective in objectives:
             start = time.perf_counter()
             mapspace = replace(case.mapspace(), factors=factors)
+            mapspace = spread(mapspace) if uneven else mapspace
             result = map_einsum(mapspace, Options(objectives=(objective,), time_limit_s=limit_s))
             yield Timing(case.name, objective, result, time.perf_counter() - start)
 
@@ -73,11 +76,11 @@ def row(timing: Timing) -> list[str]:
 
 
 def gain(result: Result) -> str:
-    """How much remainders save of the best value without any, as far as both are known."""
-    perfect = result.perfect_factors
-    if perfect is None or not perfect.value or result.value is None:
+    """How much remainders or uneven tiles save of the best value without, as far as both are known."""
+    narrower = result.perfect_factors or result.even_tiles
+    if narrower is None or not narrower.value or result.value is None:
         return "-"
-    return f"{1 - result.value / perfect.value:.2%}"
+    return f"{1 - result.value / narrower.value:.2%}"
 
 
 def summary(timings: Sequence[Timing], objectives: Sequence[str]) -> Table:
@@ -116,13 +119,14 @@ def main() -> None:
     )
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="per case (default: 60)")
     parser.add_argument("--factors", choices=FACTORS, default=PERFECT, help="of loops (default: perfect)")
+    parser.add_argument("--uneven", action="store_true", help="let memories have several places")
     parser.add_argument("--awkward", action="store_true", help="shapes whose bounds have few divisors")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the timings as JSON lines as well")
     options = parser.parse_args()
     cases = containing(options.only, awkward_cases() if options.awkward else bench_cases())
     console = Console(width=160)
     timings: list[Timing] = []
-    for timing in run(cases, options.objectives, options.time_limit, options.factors):
+    for timing in run(cases, options.objectives, options.time_limit, options.factors, options.uneven):
         timings.append(timing)
         console.print("  ".join(f"{cell:<{width}}" for cell, width in zip(row(timing), WIDTHS, strict=True)))
     console.print(summary(timings, options.objectives))

@@ -1,7 +1,7 @@
 """What certificates claim, as their checker reads it: the problem, queries, and the verdicts on claims."""
 
 from collections import namedtuple
-from itertools import chain
+from itertools import chain, pairwise
 from math import inf, prod
 
 EXACT = 1 << 53  # sums of whole doubles compare rightly with numbers up to here
@@ -66,6 +66,60 @@ def formed(node, count):
     return fits and {*map(type, numbers)} <= {int} and {*map(type, truths)} <= {bool}
 
 
+class Memory:
+    """Places of one memory, outermost first: they share room and ports, and rules bind all their loops.
+
+    `groups` are the nodes of each place's loops, outermost first. Where `factors` has a list for a dimension,
+    the factors of all these nodes multiply to one of it; and loops of one group lie outside of no loop of an
+    earlier group at a place farther in. A place that keeps nothing, but for the first one, has no loops, and
+    none that keeps anything lies inside of it.
+    """
+
+    def __init__(self, doc, problem):
+        self.places, self.groups, self.factors = doc["places"], doc["groups"], doc["factors"]
+        nodes = [p for place, own in zip(self.places, self.groups) for p in (place, *own)]
+        need(len(self.groups) == len(self.places) > 1, "memories have several places")
+        need(len({*map(len, self.groups)}) == 1, "places of a memory have loops alike")
+        need(nodes == [*range(nodes[0], nodes[0] + len(nodes))], "places of a memory are neighbours")
+        need(nodes[-1] < len(problem.nodes), "places of a memory are nodes")
+        kinds = {p: "storage" if p in self.places else "temporal" for p in nodes}
+        need(
+            all(problem.nodes[p]["kind"] == kind for p, kind in kinds.items()), "places of a memory are nodes"
+        )
+        need(len(self.factors) == len(problem.bounds), "a memory has factors for each dimension")
+        self.binds = len(self.groups[0]) > 1 or any(own is not None for own in self.factors)
+
+    def outside(self, p):
+        """The places from the outermost one to `p`."""
+        return [place for place in self.places if place <= p]
+
+    def kept(self, mask):
+        """How many dataspaces each place keeps."""
+        return [sum(place in levels for levels in mask) for place in self.places]
+
+    def arranged(self, mask):
+        """Whether places that keep nothing are the last ones."""
+        kept = self.kept(mask)
+        return all(own or not any(kept[i:]) for i, own in enumerate(kept))
+
+    def idle(self, mask):
+        """Nodes that have no loops as their place keeps nothing."""
+        pairs = zip(self.kept(mask)[1:], self.groups[1:])
+        return [p for own, group in pairs if not own for p in group]
+
+    def ordered(self, loops):
+        """Whether the loops of inner places may lie inside of those of outer ones."""
+        live = [[i for i, p in enumerate(own) if loops[p]] for own in self.groups]
+        ends = [(own[0], own[-1]) for own in live if own]
+        return all(last <= first for (_, last), (first, _) in pairwise(ends))
+
+    def allow(self, loops):
+        """Whether rules allow the loops of all places together."""
+        nodes = [p for own in self.groups for p in own]
+        ruled = [(d, own) for d, own in enumerate(self.factors) if own is not None]
+        return self.ordered(loops) and all(prod(loops[p].get(d, 1) for p in nodes) in own for d, own in ruled)
+
+
 class Problem:
     """The canonical problem of a certificate, well formed; dimensions, dataspaces and nodes are numbers.
 
@@ -106,10 +160,29 @@ class Problem:
         )
         self.at = {p: self.nodes[p]["dataspaces"] for p in self.stores}
         self.sizes = {p: (self.nodes[p]["least_size"], self.nodes[p]["most_size"]) for p in self.stores}
+        self.memories = [Memory(own, self) for own in doc.get("memories", [])]
+        self.home = {p: p for p in self.stores}  # the place whose limits hold for all of a memory
+        self.home |= {p: own.places[0] for own in self.memories for p in own.places}
+        self.homes = [p for p, home in self.home.items() if p == home]
+        places = [*chain(*(own.places for own in self.memories))]
+        need(len({*places}) == len(places), "no place is one of two memories")
         self.computes, self.latency = prod(self.bounds), doc["network_latency"]
         self.arithmetic = self.computes * doc["compute_energy"]
         masks = prod(len(space["keep"]) for space in doc["dataspaces"]) <= MOST_MASKS
         need(masks, "the problem is too large", CannotCheckError)
+
+    def arranged(self, mask, single=False):
+        """Whether places that keep nothing are the last ones of their memories; `single`: none keeps two.
+
+        One at each place is enough: places with equal tiles have no loops between them.
+        """
+        crowded = single and any(max(own.kept(mask)) > 1 for own in self.memories)
+        return not crowded and all(own.arranged(mask) for own in self.memories)
+
+    def go_together(self, loops, mask):
+        """Whether the loops of each memory with several places may go together."""
+        idle = [p for own in self.memories for p in own.idle(mask)]
+        return not any(loops[p] for p in idle) and all(own.allow(loops) for own in self.memories)
 
     def bounded(self, spaces):
         """Check that no count can leave the numbers that doubles hold exactly."""

@@ -431,13 +431,15 @@ class Space(Problem):
         fans = np.array([rows[p] for p in self.fans]).reshape(-1, len(self.bounds))
         need((self.spatial == fans).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
         kept = len(mask) == len(self.spaces) and all(m in space.keep for m, space in zip(mask, self.spaces))
-        need(kept, "dataspaces are kept where they may be")
+        need(kept and self.arranged(mask), "dataspaces are kept where they may be")
+        need(self.go_together(loops, mask), "loops of several places of a memory go together")
         return loops, mask
 
     def rates(self, v, p, kind):
         """Cycles that a word takes of the limited bandwidths (level, kind) that it uses."""
         widths, scale = self.nodes[p]["bandwidths"], Fraction(*self.at[p][v]["bandwidth_scale"])
-        return {(p, way): scale / Fraction(*widths[way]) for way in (kind, "shared") if widths[way]}
+        home = self.home[p]
+        return {(home, way): scale / Fraction(*widths[way]) for way in (kind, "shared") if widths[way]}
 
     def leak(self, used):
         """Leakage per cycle, given how many children each fanout uses."""
@@ -484,16 +486,17 @@ class Space(Problem):
             for p in kept:
                 above = tuple(loop for q in reversed(range(p)) if q not in used for loop in nest[q])
                 words[p] = space.delivered(extents[p], above, self.at[p][v]["temporal_reuse"])
-                sizes[p] += space.tile(extents[p]) * self.at[p][v]["size"]
+                sizes[self.home[p]] += space.tile(extents[p]) * self.at[p][v]["size"]
             split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
             charges = self.accesses(v, kept, 1, used, split.get, space.begun(extents, nest, used))
             for source, p, kind, block, access, paying, times, first in charges:
                 count = max(0, words[source] * times - first)
                 energy += -(-count // block) * access * int(paying)
-                counts[p, v, kind] += count
-        busy = max(self.level_cycles(p, counts, steps) for p in self.stores)
+                counts[self.home[p], v, kind] += count
+        busy = max(self.level_cycles(p, counts, steps) for p in self.homes)
         cycles, energy = busy + self.latency, energy + busy * self.leak(used)
-        fits = all(least <= sizes[p] <= most for p, (least, most) in self.sizes.items())
+        limits = ((sizes[p], *self.sizes[p]) for p in self.homes)
+        fits = all(least <= size <= most for size, least, most in limits)
         return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
 
     def level_cycles(self, p, counts, steps):
@@ -565,6 +568,8 @@ class Choice:
         sets = [*enumerate(mask)]
         self.reused = [[p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in sets]
         self.way = [p for p in reversed(range(len(space.nodes))) if p not in self.spatial]
+        self.memory = {p: own for own in space.memories for p in own.places}
+        self.idle = {p for own in space.memories for p in own.idle(mask)}
         charges = [(v, *charge) for v, kept in sets for charge in space.charges(v, kept)]
         charges = [(*charge[:6], *(int(array[i]) for array in charge[6:])) for charge in charges]
         limits, prices = zip(*(self.aim(charges, query, low, high, measure) for measure in measures))
@@ -622,10 +627,51 @@ class Choice:
         """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
         extent, (least, most) = self.extents(p, inside), self.space.sizes[p]
         tiles = {v: self.spaces[v].tile(extent) for v, kept in enumerate(self.mask) if p in kept}
-        size = sum(tile * self.space.at[p][v]["size"] for v, tile in tiles.items()) + 0 * outer
+        size = self.taken(p, extent) + 0 * outer
+        least = 0 if p in self.memory else least
         once = [v for v in tiles if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.charge(v, p, outer * tiles[v]) for v in once)
         return cost + np.where((least <= size) & (size <= most), 0, inf)[..., None]
+
+    def taken(self, p, extent, loops=None):
+        """Room that tiles of `extent` take of level `p`, at least: outer tiles of its memory are no smaller.
+
+        With the `loops` inside of it, tiles of inner places count as well.
+        """
+        places = self.memory[p].outside(p) if p in self.memory else [p]
+        held = [(v, p, extent) for v, kept in enumerate(self.mask) if {*kept}.intersection(places)]
+        if loops is not None and p in self.memory:
+            held += self.inside(p, loops)
+        return sum(self.spaces[v].tile(own) * self.space.at[q][v]["size"] for v, q, own in held)
+
+    def inside(self, p, loops):
+        """The tiles at the places of a memory inside of `p`: dataspace, place, extent."""
+        inner = [q for q in self.memory[p].places if q > p]
+        kept = [(v, q) for v, levels in enumerate(self.mask) for q in inner if q in levels]
+        every = range(len(self.bounds))
+        extents = {q: [prod(own.get(d, 1) for own in loops[q:]) for d in every] for q in inner}
+        return [(v, q, extents[q]) for v, q in kept]
+
+    def possible(self, p, loops):
+        """Whether a memory has room and rules for a nest that is built from inside of it to its place `p`."""
+        if p not in self.memory:
+            return True
+        memory, every = self.memory[p], range(len(self.bounds))
+        extent, first = [prod(own.get(d, 1) for own in loops[p:]) for d in every], p == memory.places[0]
+        size, (least, most) = self.taken(p, extent, loops), self.space.sizes[p]
+        fits = (least if first else 0) <= size <= most
+        return fits and memory.ordered(loops) and (not first or memory.allow(loops))
+
+    def pending(self, at):
+        """What the places of a memory that a nest has reached leave to those outside of them."""
+        place = next((p for p in self.way[at.i :] if p in self.memory), None)
+        if place is None:
+            return ()
+        memory = self.memory[place]
+        tiles = self.inside(place, at.loops)
+        size = sum(self.spaces[v].tile(own) * self.space.at[q][v]["size"] for v, q, own in tiles)
+        nodes = [p for own in memory.groups for p in own] if memory.binds else []
+        return size, *(frozenset(at.loops[p].items()) for p in nodes)
 
     def crossed(self, state, p):
         """The state outside of level `p`: what it keeps is in place from there on."""
@@ -676,10 +722,12 @@ class Choice:
         factors, here, stride = self.space.factors[p], at.loops[p], (*self.extents(p, inside),)
         if p in self.space.stores:
             paid = at.paid + self.boundary(p, inside, prod(at.left))
+            if not self.possible(p, at.loops):
+                return
             yield at._replace(i=at.i + 1, state=self.crossed(at.state, p), paid=paid)
         elif all(here.get(d, 1) in factors[d] for d in self.space.every):
             yield at._replace(i=at.i + 1)
-        pairs = [(d, f) for d in self.space.every if d not in here for f in factors[d]]
+        pairs = [(d, f) for d in self.space.every if d not in here for f in factors[d] if p not in self.idle]
         for d, f in [(d, f) for d, f in pairs if at.left[d] % f == 0 < f - 1]:
             moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].relevant]
             tiles = [(v, c) for v in moved for c in self.reused[v] if p < c <= at.state[v]]
@@ -716,7 +764,7 @@ class Choice:
         """What the cost of the loops to come depends on."""
         pairs = [(own, self.spaces[own.tile[0]]) for own in at.ended]
         ended = [(*own[:2], space.memory(at.nest[own.since :])) for own, space in pairs]
-        return (*at[:3], frozenset(at.loops[self.way[at.i]].items()), *ended)
+        return (*at[:3], frozenset(at.loops[self.way[at.i]].items()), self.pending(at), *ended)
 
     def sunk(self, at):
         """What decides the cost of the loops so far: what has to agree, and numbers that it rises with."""
@@ -789,7 +837,7 @@ def decide(query, low, high, measures, *choice):
     return lower or decide(query, middle + 1, high, measures, *choice)
 
 
-FORMAT = "tilewright certificate 6"
+FORMAT, WITH_PLACES = "tilewright certificate 6", "tilewright certificate 7"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
@@ -813,8 +861,9 @@ def refute(space, query):
 
 def floored(space, query):
     """The choices that floors do not exclude, with the cycles they may take and what may limit these."""
-    kinds = [(p, kind) for p in space.stores for kind, width in space.nodes[p]["bandwidths"].items() if width]
-    for mask in product(*(dataspace.keep for dataspace in space.spaces)):
+    kinds = [(p, kind) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items() if width]
+    masks = product(*(dataspace.keep for dataspace in space.spaces))
+    for mask in (mask for mask in masks if space.arranged(mask, single=True)):
         floors = [[space.floor(v, kept, kind) for v, kept in enumerate(mask)] for kind in (None, *kinds)]
         energy, *slow = [sum(floor) * (1 - SLACK) for floor in floors]
         energy = energy + space.arithmetic * (1 - SLACK)
@@ -834,13 +883,14 @@ def sha256(document):
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def covered(doc, status, names):
+def covered(space, doc, status, names):
     """Check what the search says of itself: no objective, keep set or class of choices is left out."""
     evidence = doc["evidence"]
     named = names[: {"OPTIMAL": None, "INFEASIBLE": 1}.get(status, len(evidence))]
     searched = natural(evidence) and [search["objective"] for search in evidence]
     need(searched == named, "objectives were searched")
-    sets = sorted(map(list, product(*(space["keep"] for space in doc["problem"]["dataspaces"]))))
+    masks = product(*(map(tuple, own["keep"]) for own in doc["problem"]["dataspaces"]))
+    sets = sorted([*map(list, mask)] for mask in masks if space.arranged(mask, single=True))
     bounds = doc["bounds"] if status == "OPTIMAL" else [0] * len(evidence)
     for masks, bound in zip([search["masks"] for search in evidence], bounds):
         need(sorted(mask["keep"] for mask in masks) == sets, "all keep sets were searched")
@@ -852,7 +902,8 @@ def covered(doc, status, names):
 
 def check(doc):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
-    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
+    known = WITH_PLACES if doc["problem"].get("memories") else FORMAT
+    need(doc.keys() == KEYS and doc["format"] == known, f"it has the keys of a {known!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
     need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
     space, units = mapspace(doc["problem"]), doc["problem"]["units_per_pj"]
@@ -861,7 +912,7 @@ def check(doc):
     need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
     need(doc["spatial_choices"] == len(space.spatial), "all choices are covered")
-    covered(doc, status, names)
+    covered(space, doc, status, names)
     if status == "INFEASIBLE":
         need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
         need(refute(space, Query()) is None, "no mapping exists")

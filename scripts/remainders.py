@@ -406,6 +406,7 @@ class Uneven(Problem):
     def __init__(self, doc):
         need(doc["counting"] == "exact", "remainders are counted by the exact rule")
         super().__init__(doc)
+        need(not self.memories, "remainders and several places of a memory are not known", CannotCheckError)
         one = [range(1, 2)] * len(self.bounds)
         given = [pair for lists in self.lists if lists is not None for pair in lists]
         need(all(len(pair) == 2 for pair in given), "factors lie between two numbers")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
+from model.places import gathered
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.pricing import Incumbent, Pricing
 from solver.heuristics.registry import Mapper
@@ -104,6 +105,8 @@ def compare(
 ) -> Comparison:
     """Prove the optimum, then run one mapper after the other within `budget`, until stopped.
 
+    Mappers know one place per memory: where there may be several, they look for the best even tiles.
+
     `ContradictionError` if a mapper finds a mapping that is better than the proven optimum: a defect of this
     program.
     """
@@ -164,10 +167,11 @@ def _run(
         return should_stop is not None and should_stop()
 
     try:
-        pricing = Pricing(comparison.mapspace, objectives, comparison.budget, comparison.seed, stop)
+        pricing = Pricing(gathered(comparison.mapspace), objectives, comparison.budget, comparison.seed, stop)
     except MapperError as error:
         return Outcome(name, seconds=0.0, evaluations=0, valid=0, remark=str(error))
     remark, failure = _searched(mapper, pricing)
+    even = "its tiles are even" if comparison.mapspace.joint and pricing.best else ""
     return Outcome(
         mapper=name,
         seconds=pricing.seconds,
@@ -178,7 +182,7 @@ def _run(
             for incumbent in pricing.trace
         ),
         best=pricing.best,
-        remark="; ".join(filter(None, (remark, *pricing.notes))),
+        remark="; ".join(filter(None, (remark, even, *pricing.notes))),
         failure=failure,
     )
 

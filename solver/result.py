@@ -285,8 +285,8 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class PerfectFactors:
-    """What a search found among the mappings whose loops have no remainders.
+class Narrower:
+    """What the search of fewer mappings came to that went first.
 
     Parameters
     ----------
@@ -301,8 +301,8 @@ class PerfectFactors:
     bound: int | None
 
     @classmethod
-    def of(cls, result: Result) -> PerfectFactors:
-        """What a search without remainders came to."""
+    def of(cls, result: Result) -> Narrower:
+        """What a search came to."""
         return cls(result.status, result.value, result.bound)
 
 
@@ -335,6 +335,8 @@ class Result:
         What the bounds rest on, for each objective that was searched.
     perfect_factors
         Where loops may have remainders, what is known of the mappings without any.
+    even_tiles
+        Where memories may have several places, what is known of the mappings with one place each.
 
     Raises
     ------
@@ -354,7 +356,8 @@ class Result:
     statistics: Statistics = field(default_factory=Statistics)
     reasons: tuple[Reason, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    perfect_factors: PerfectFactors | None = None
+    perfect_factors: Narrower | None = None
+    even_tiles: Narrower | None = None
 
     def __post_init__(self) -> None:
         """Check that the status agrees with the other fields."""

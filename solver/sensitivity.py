@@ -12,6 +12,7 @@ from model.architecture import Architecture, StorageLevel
 from model.cost import Evaluation, evaluate_in
 from model.cost.slack import CAPACITY, RESOURCES, Resource
 from model.mapspace import Mapspace
+from model.places import gathered, spread_like
 from solver.result import Options, ProgressCallback, Result, Search, Status, StopCallback
 from solver.search.branching.completion import Priced
 
@@ -91,19 +92,26 @@ def sensitivity(
     `search` is `solver.fallback.map_from` or alike; where `base` still fits, it is the incumbent.
     """
     effects: list[Effect] = []
-    for variation in variations(mapspace.architecture):
+    even = gathered(mapspace)
+    for variation in variations(even.architecture):
         if should_stop is not None and should_stop():
             break
-        changed = replace(mapspace, architecture=varied(mapspace.architecture, variation))
+        changed = replace(even, architecture=varied(even.architecture, variation))
+        changed = spread_like(mapspace, changed)
         known = _known(changed, base)
         kept = None if known is None else _kept(changed, base, known, variation)
         result = kept or search(changed, options, on_progress, should_stop, known)
-        level = next(level for level in changed.architecture.levels if level.name == variation.level)
+        level = _level(changed, variation)
         limit = limit_of(level, variation.resource)
         assert limit is not None
         ratio, *later = (_ratio(name, result, base) for name in base.objectives)
         effects.append(Effect(variation, limit, result, ratio, kept is None, tuple(later)))
     return tuple(effects)
+
+
+def _level(mapspace: Mapspace, variation: Variation) -> StorageLevel:
+    levels = mapspace.architecture.levels
+    return next(level for level in levels if level.component == variation.level)
 
 
 def _known(changed: Mapspace, base: Result) -> Priced | None:
@@ -122,7 +130,7 @@ def _kept(changed: Mapspace, base: Result, known: Priced, variation: Variation) 
     """
     if base.status is not Status.OPTIMAL or variation.factor > 1:
         return None
-    level = next(level for level in changed.architecture.levels if level.name == variation.level)
+    level = _level(changed, variation)
     if variation.resource == CAPACITY and level.min_utilization:
         return None
     assert base.evaluation is not None

@@ -37,7 +37,37 @@ def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> 
     masks = list(_keep_masks(mapspace))
     for spatial, orders in _loops(mapspace, innermost_orders):
         for loops, mask in product(product(*orders), masks):
-            yield _assemble(mapspace, loops, mask, spatial)
+            if places_allowed(mapspace, loops, mask):
+                yield _assemble(mapspace, loops, mask, spatial)
+
+
+def places_allowed(
+    mapspace: Mapspace, loops: Sequence[tuple[Loop, ...]], mask: Sequence[frozenset[str]]
+) -> bool:
+    """Whether rules on memories with several places allow the loops, and no place is there for nothing."""
+    for rules in mapspace.joint:
+        idle = [not mask[level] for level in rules.levels]
+        if idle != sorted(idle):
+            return False
+        if any(loops[level] for level, own in zip(rules.levels[1:], idle[1:], strict=True) if own):
+            return False
+        joined = [loop for level in reversed(rules.levels) for loop in loops[level]]
+        if not joined_allowed(rules.temporal, mapspace.problem, joined):
+            return False
+    return True
+
+
+def joined_allowed(rules: TemporalRules, problem: Problem, loops: Sequence[Loop]) -> bool:
+    """Whether rules allow the loops of all places of a memory together, innermost first."""
+    factor = dict.fromkeys(problem.dims, 1)
+    for loop in loops:
+        factor[loop.dim] *= loop.bound
+    if not all(rule.allows(factor[rule.dim]) for rule in rules.factors):
+        return False
+    middle = [dim for dim in problem.dims if dim not in (*rules.inner, *rules.outer)]
+    groups = [*([dim] for dim in rules.inner), middle, *([dim] for dim in rules.outer)]
+    places = [next(n for n, group in enumerate(groups) if loop.dim in group) for loop in loops]
+    return places == sorted(places)
 
 
 def _loops(mapspace: Mapspace, innermost_orders: bool) -> Iterator[tuple[list[FanoutMapping], list[Orders]]]:
@@ -65,6 +95,7 @@ def count_mappings(mapspace: Mapspace, limit: int, *, innermost_orders: bool = T
     """Count the mappings of `mapspace`, stopping at ``limit + 1``."""
     masks, count = len(list(_keep_masks(mapspace))), 0
     for _, orders in _loops(mapspace, innermost_orders):
+        # Those of memories with several places are not all allowed.
         count += masks * math.prod(map(len, orders))
         if count > limit:
             return limit + 1
@@ -231,7 +262,8 @@ def _keepers(mapspace: Mapspace, dataspace: str) -> Iterator[frozenset[int]]:
     for subset in subsets:
         kept = frozenset(forced.union(subset))
         if kept and all(
-            len(kept.intersection(group.levels)) in ((0, 1) if group.may_skip else (1,))
+            len(kept.intersection(group.levels))
+            in ((0, 1) if group.may_skip and dataspace not in group.always else (1,))
             for group in mapspace.parallel
         ):
             yield kept

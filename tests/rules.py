@@ -1,4 +1,7 @@
-"""Whether rules allow a mapping, by their definitions; shares only the units in use with the enumeration."""
+"""Whether rules allow a mapping, by their definitions.
+
+It shares only the units in use, and what the places of a memory may do, with the enumeration.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from model.architecture import Fanout, StorageLevel
 from model.mapping import FanoutMapping, Loop, Mapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem
-from tests.bruteforce import units_in_use
+from tests.bruteforce import places_allowed, units_in_use
 
 
 def allows(mapspace: Mapspace, mapping: Mapping) -> bool:
@@ -35,10 +38,12 @@ def allows(mapspace: Mapspace, mapping: Mapping) -> bool:
             for rules, part in zip(mapspace.keep, storage, strict=True)
         )
         and all(
-            sum(name in storage[level].keep for level in group.levels) in ((0, 1) if group.may_skip else (1,))
+            sum(name in storage[level].keep for level in group.levels)
+            in ((0, 1) if group.may_skip and name not in group.always else (1,))
             for group in mapspace.parallel
             for name in (space.name for space in mapspace.problem.dataspaces)
         )
+        and places_allowed(mapspace, [part.temporal for part in storage], [part.keep for part in storage])
         and _units(mapspace, mapping) >= mapspace.min_parallelism
     )
 

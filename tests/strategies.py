@@ -26,6 +26,7 @@ from model.mapspace import (
     TemporalRules,
 )
 from model.numbers import divisors
+from model.places import spread
 from model.problem import Dataspace, Problem, Term
 from tests.bruteforce import count_mappings
 from tests.mapspaces import free_mapspace
@@ -103,6 +104,25 @@ def random_mapspaces_with_remainders(seed: int, count: int, max_mappings: int) -
         wider = replace(mapspace, problem=replace(mapspace.problem, bounds=bounds), factors=ANY)
         if count_mappings(wider, max_mappings, innermost_orders=False) <= max_mappings:
             found.append(wider)
+    return found
+
+
+def random_mapspaces_with_places(seed: int, count: int, most: int) -> list[Mapspace]:
+    """Return mapspaces in which memories are tight and have several places, of at most `most` mappings."""
+    random, found = Random(seed), list[Mapspace]()
+    while len(found) < count:
+        mapspace = _random_mapspace(random, most // 20)
+        words = footprint(mapspace.problem)
+        nodes = [
+            replace(node, size_words=random.randint(3, max(4, words // 2)))
+            if isinstance(node, StorageLevel) and number
+            else node
+            for number, node in enumerate(mapspace.architecture.nodes)
+        ]
+        tight = replace(mapspace, architecture=replace(mapspace.architecture, nodes=tuple(nodes)))
+        spacious = spread(tight)
+        if spacious.joint and 0 < count_mappings(spacious, most, innermost_orders=False) <= most:
+            found.append(spacious)
     return found
 
 

@@ -1,7 +1,7 @@
 """Certificates: what a proof of optimality claims, as JSON that others can check."""
 
 from solver.certificate.canonical import CertificateError, canonical, canonical_sha256, canonical_text
-from solver.certificate.document import certificate, certificate_text
+from solver.certificate.document import certificate, certificate_text, check_certifiable
 
 __all__ = [
     "CertificateError",
@@ -10,4 +10,5 @@ __all__ = [
     "canonical_text",
     "certificate",
     "certificate_text",
+    "check_certifiable",
 ]

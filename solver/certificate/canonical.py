@@ -10,14 +10,14 @@ from dataclasses import asdict
 from fractions import Fraction
 from itertools import accumulate, dropwhile
 
-from model.architecture import Architecture, Fanout, StorageLevel
+from model.architecture import Architecture, Fanout, Port, StorageLevel
 from model.choices import SideOrder, allowed_factors, factor_range, keep_sets
 from model.cost.counting import tile_words
 from model.cost.prices import network_latency
 from model.cost.traffic import kept_positions
 from model.extents import PERFECT
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
-from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import FactorRule, JointRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem
 
 Json = dict[str, object]
@@ -71,7 +71,22 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         "units_per_pj": architecture.units_per_pj,
         "network_latency": network_latency(architecture),
         "least_units": math.ceil(mapspace.min_parallelism),
+        **({"memories": [_memory(mapspace, rules) for rules in mapspace.joint]} if mapspace.joint else {}),
         **({"rules": sorted({str(rule.condition) for rule in mapspace.rules})} if mapspace.rules else {}),
+    }
+
+
+def _memory(mapspace: Mapspace, rules: JointRules) -> Json:
+    """Return the places of a memory, the nodes of their loops, and what all of these together may be."""
+    problem, places = mapspace.problem, node_places(mapspace)
+    storages = [places[mapspace.architecture.storage_indices[level]] for level in rules.levels]
+    groups = len(_stages(mapspace, mapspace.temporal[rules.levels[0]]))
+    ruled = {rule.dim for rule in rules.temporal.factors}
+    factors = _factors(mapspace, rules.temporal.factors)
+    return {
+        "places": storages,
+        "groups": [list(range(place + 1, place + 1 + groups)) for place in storages],
+        "factors": [own if dim in ruled else None for dim, own in zip(problem.dims, factors, strict=True)],
     }
 
 
@@ -151,11 +166,17 @@ def _storage(problem: Problem, architecture: Architecture, position: int, places
             "write": _optional(level.write_bandwidth),
             "shared": _optional(level.shared_bandwidth),
         },
+        **({"ports": [_port(port) for port in level.ports]} if level.ports else {}),
         "most_paying": max(1, architecture.instances_above(position) // level.cluster_size),
         "leak": level.energy.leak_per_cycle * math.prod(idle),
         "leak_fanouts": [places[index] for index in above[:gating]],
         "dataspaces": [_held(level, space) for space in problem.dataspaces],
     }
+
+
+def _port(port: Port) -> Json:
+    """Return what a port takes: enough for a hash, not for a checker."""
+    return {"read": _fraction(port.read_cycles), "write": _fraction(port.write_cycles)}
 
 
 def _held(level: StorageLevel, space: Dataspace) -> Json:

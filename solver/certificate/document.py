@@ -18,7 +18,7 @@ from model.choices import SideOrder, allowed_factors
 from model.cost import Evaluation
 from model.extents import ANY, tiles_of
 from model.extents import Factors as FactorKind
-from model.mapspace import Mapspace, SpatialRules
+from model.mapspace import COUNTINGS, Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from solver.certificate.canonical import (
     CertificateError,
@@ -30,7 +30,8 @@ from solver.certificate.canonical import (
 )
 from solver.result import Evidence, Result, Status
 
-FORMAT = "tilewright certificate 6"
+FORMAT, WITH_PLACES = "tilewright certificate 6", "tilewright certificate 7"
+"""The second one where memories have several places, which checkers of the first would not see."""
 
 Factors = tuple[int, ...]
 """A factor per dimension, in the problem's order."""
@@ -64,7 +65,7 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     problem = canonical(mapspace)
     document: Json = {
-        "format": FORMAT,
+        "format": WITH_PLACES if mapspace.joint else FORMAT,
         "problem": problem,
         "problem_sha256": canonical_sha256(problem),
         "status": result.status.value,
@@ -90,6 +91,12 @@ def check_certifiable(mapspace: Mapspace) -> None:
     """Raise a `CertificateError` for a mapspace with rules that the checker does not know."""
     if mapspace.rules:
         raise CertificateError("the checker does not know rules of the user's own")
+    if mapspace.counting not in COUNTINGS:
+        raise CertificateError(f"the checker does not know the counting rule {mapspace.counting!r}")
+    if any(level.ports for level in mapspace.architecture.levels):
+        raise CertificateError("the checker does not know ports whose reads and writes take different times")
+    if mapspace.joint and any(level.no_coalesce for level in mapspace.architecture.levels):
+        raise CertificateError("the checker does not know no_coalesce where memories have several places")
 
 
 def certificate_text(document: Json) -> str:

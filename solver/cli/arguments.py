@@ -126,6 +126,12 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
     )
     _add_flag(
         group,
+        "--uneven",
+        "let memories hold the tiles of their dataspaces at several places of the loop nest "
+        "(as `constraints: {dataspace: {uneven: true}}` on all of them)",
+    )
+    _add_flag(
+        group,
         "--timeloop-padding",
         "pad incomplete spatial permutations before the split is applied, as Timeloop's front end does",
     )
@@ -541,7 +547,9 @@ def _add_engine(parser: argparse.ArgumentParser, engines: Sequence[str], text: s
 
 
 def _add_map(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_spec_command(commands, "map", "find the best mapping and prove it")
+    parser = add_spec_command(
+        commands, "map", "find the best mapping and prove it", countings=PRICED_COUNTINGS
+    )
     add_arch(parser)
     add_search_options(parser)
     _add_verbose(parser)
@@ -844,7 +852,9 @@ each, for {EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another
 
 def _add_network(commands: Commands) -> argparse.ArgumentParser:
     summary = "map every Einsum of a workload or network"
-    parser = add_spec_command(commands, "network", summary, specs_help=NETWORK_FILES)
+    parser = add_spec_command(
+        commands, "network", summary, specs_help=NETWORK_FILES, countings=PRICED_COUNTINGS
+    )
     parser.description = """\
 Map every Einsum of a network to its proven optimum: an AccelForge workload, an
 ONNX model, or layer files in Timeloop's form (each with `problem`; a directory

@@ -45,6 +45,8 @@ def assign_command(arguments: argparse.Namespace) -> int:
     check_outputs(outputs, [*arguments.specs, *([arguments.methods] if arguments.methods else [])])
     pictures = [path for path in (arguments.plot, arguments.show_graph) if path and _is_picture(path)]
     _check_matplotlib(pictures)
+    if arguments.uneven:
+        raise SpecError("--uneven does not go with `assign`: memories have one place there")
     solved = _by_costs(arguments, pictures) if arguments.methods is None else _by_mapper(arguments, pictures)
     deliver(_steps(solved, arguments, outputs))
     return EXIT_OF_STATUS[solved[0].status]

@@ -85,7 +85,7 @@ SINGLE = (
 BY_BOUNDS = ("certificate", "check", "sensitivity", "price_constraints")
 """Options of `map` that need the search by bounds."""
 
-UNFUSED = ("link-transfers", "timeloop-defects", "factors", "einsum", "costs", "no-fuse")
+UNFUSED = ("link-transfers", "timeloop-defects", "factors", "uneven", "einsum", "costs", "no-fuse")
 """Options of `evaluate` that a fused mapping refuses."""
 
 
@@ -545,6 +545,7 @@ READING = {
     "--timeloop-padding": "timeloop_padding",
     "--counting": "counting",
     "--factors": "factors",
+    "--uneven": "uneven",
     "--allow-include": "include_roots",
     "--limit": "limits",
 }

@@ -53,6 +53,7 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         objectives=_objectives(arguments),
         counting=arguments.counting or EXACT,
         factors=arguments.factors,
+        uneven=arguments.uneven,
         costs=getattr(arguments, "costs", None),
         stored_outside=getattr(arguments, "no_fuse", False),
     )
@@ -92,6 +93,12 @@ def check_certified(loaded: LoadedSpec) -> None:
         place = places_of(loaded.document).get(rule.source) if rule.source else None
         message = "results under rules of your own are not certified yet: the checker does not know them"
         raise SpecError(message, place, hint="`map` without --certificate searches under this rule")
+    from solver.certificate import CertificateError, check_certifiable
+
+    try:
+        check_certifiable(loaded.mapspace)
+    except CertificateError as error:
+        raise SpecError(str(error), hint="`map` without --certificate searches it") from None
 
 
 def _check_rules(loaded: LoadedSpec) -> None:
@@ -307,6 +314,12 @@ def link_transfer_notes(mapspace: Mapspace, result: Result) -> tuple[Note, ...]:
 LONG_NAMES = "note: the mapping names dimension `{dim}`; Timeloop's programs read one-letter names only\n"
 """Said beside a mapping that this product reads and Timeloop does not."""
 
+PLACES = (
+    "note: each place of a memory is a component of its own in the mapped spec; Timeloop does not check "
+    "that they share its room and its ports\n"
+)
+"""Said beside a spec for Timeloop in which memories have several places."""
+
 REMAINDERS = (
     "note: the mapping has remainders, such as `P=4,3`; Timeloop's C++ programs read them, its front end of "
     "version 4 does not\n"
@@ -345,6 +358,8 @@ def mapping_steps(
     targets = mapping_targets(mapspace.problem, mapspace.architecture, mapping)
     text = mapping_yaml(targets)
     steps: list[Step] = [partial(write_output, path, prefix + text) for path, prefix in asked]
+    if mapspace.joint and arguments.mapped_spec is not None:
+        steps.append(partial(write_stderr, PLACES))
     if has_remainders(targets):
         steps.append(partial(write_stderr, REMAINDERS))
     long = [dim for dim in mapspace.problem.dims if len(dim) > 1]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
+from model.places import gathered, spread_like
 from solver.explain.constraints import droppable, without
 from solver.explain.wording import clause_text
 from solver.formulation.requirements import (
@@ -80,18 +81,21 @@ def constraint_costs(
         return CostReport(baseline)
     answers: list[tuple[Statement, list[Result]]] = []
     left_out: list[Statement] = []
-    groups = clauses(mapspace)
+    even = gathered(mapspace)  # constraints are those of memories, whatever places they have
+    groups = clauses(even)
     for number, clause in enumerate(groups, start=1):
         if should_stop is not None and should_stop():
-            left_out.append(_statement(clause, mapspace))
+            left_out.append(_statement(clause, even))
             continue
         report = _numbered(on_progress, f"{number}/{len(groups)}")
-        spaces = () if _is_idle(clause, mapspace) else without(mapspace, clause)
+        spaces = () if _is_idle(clause, even) else without(even, clause)
         results: list[Result] = []
-        for space in spaces:
+        for space in (spread_like(mapspace, own) for own in spaces):
             known = _best(baseline, results)
-            results.append(search(space, options, report, should_stop, known))
-        answers.append((_statement(clause, mapspace), results))
+            # A memory that may keep more has more places: mappings of it have other nodes.
+            fits = len(known.mapping.nodes) == len(space.architecture.nodes)
+            results.append(search(space, options, report, should_stop, known if fits else None))
+        answers.append((_statement(clause, even), results))
     baseline = _with_best_bound(baseline, [results for _, results in answers])
     costs = [_cost(statement, baseline, results) for statement, results in answers]
     names = baseline.objectives

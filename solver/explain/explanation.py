@@ -9,11 +9,12 @@ from fractions import Fraction
 from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from model.mapspace import Mapspace
+from model.places import gathered, on_places, tidied
 from model.source_ref import SourceRef
 from solver.explain.constraints import droppable, twins_of, written_together
 from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.levers import Nearest, levers, nearest
-from solver.explain.user_rules import rules_reason
+from solver.explain.user_rules import any_mapping, rules_reason
 from solver.explain.wording import shortfall, statement_text
 from solver.formulation.integers import LARGEST_BOUND
 from solver.formulation.requirements import (
@@ -30,7 +31,15 @@ from solver.formulation.requirements import (
     Whole,
     constraints_of,
 )
-from solver.result import Clock, ContradictionError, Reason, Shortfall, Statement, StopCallback
+from solver.result import (
+    Clock,
+    ContradictionError,
+    Reason,
+    Shortfall,
+    Statement,
+    Status,
+    StopCallback,
+)
 
 MOST_CONFLICTS = 3
 """The number of conflicts without a common constraint that are reported."""
@@ -89,6 +98,9 @@ def diagnose(
     if mapspace.rules:
         free = replace(mapspace, rules=())
         return _under_rules(mapspace, diagnose(free, should_stop, time_limit_s, with_reasons))
+    if mapspace.joint:
+        even = diagnose(gathered(mapspace), should_stop, time_limit_s, with_reasons)
+        return _with_places(mapspace, even, Clock(time_limit_s, should_stop))
     if mapspace.factors == ANY and max(mapspace.problem.bounds) > LARGEST_BOUND:
         return Diagnosis(Verdict.UNKNOWN)
     clock = Clock(time_limit_s, should_stop)
@@ -104,6 +116,25 @@ def diagnose(
     conflicts = tuple(find_conflicts(feasibility, constraints, MOST_CONFLICTS))
     reasons = tuple(_reasons(feasibility, constraints, conflicts, clock))
     return Diagnosis(answer.verdict, reasons or (NOT_FOUND,))
+
+
+def _with_places(mapspace: Mapspace, even: Diagnosis, clock: Clock) -> Diagnosis:
+    """Return what is known of memories with several places, given what is known of `even` tiles.
+
+    Where neither fits, the reasons are those of even tiles: what resolves them is enough.
+    """
+    if even.witness is not None:
+        mapping = tidied(mapspace, on_places(mapspace, even.witness.mapping))
+        return replace(even, witness=Witness(mapping, evaluate_in(mapspace, mapping)))
+    if even.verdict is not Verdict.INFEASIBLE:
+        return Diagnosis(Verdict.UNKNOWN)
+    found = any_mapping(mapspace, clock)
+    if found.mapping is not None and found.evaluation is not None:
+        return Diagnosis(Verdict.FEASIBLE, witness=Witness(found.mapping, found.evaluation))
+    if found.status is not Status.INFEASIBLE:
+        return Diagnosis(Verdict.UNKNOWN)
+    reasons = (replace(reason, text=f"with even tiles: {reason.text}") for reason in even.reasons)
+    return replace(even, reasons=tuple(reasons))
 
 
 def _under_rules(mapspace: Mapspace, found: Diagnosis) -> Diagnosis:

@@ -9,7 +9,7 @@ from model.mapspace import Mapspace
 from model.rules import Rule
 from model.source_ref import SourceRef
 from solver.formulation.engine import map_by_formulation
-from solver.result import Clock, Lever, Options, Progress, Reason, Statement, Status
+from solver.result import Clock, Lever, Options, Progress, Reason, Result, Statement, Status
 from solver.search.mapper import map_einsum
 
 
@@ -39,7 +39,11 @@ def rules_reason(mapspace: Mapspace, clock: Clock) -> Reason:
 
 
 def _status(mapspace: Mapspace, clock: Clock) -> Status:
-    """Whether there is a mapping: the search ends with the first that it finds."""
+    return any_mapping(mapspace, clock).status
+
+
+def any_mapping(mapspace: Mapspace, clock: Clock) -> Result:
+    """Return whether there is a mapping: the search ends with the first that it finds."""
     found = False
 
     def hear(progress: Progress) -> None:
@@ -48,8 +52,7 @@ def _status(mapspace: Mapspace, clock: Clock) -> Status:
 
     options = Options(objectives=mapspace.objectives[:1], time_limit_s=clock.left_s)
     search = map_einsum if mapspace.has_simple_rules else map_by_formulation
-    result = search(mapspace, options, hear, lambda: found or clock.stop())
-    return result.status
+    return search(mapspace, options, hear, lambda: found or clock.stop())
 
 
 def _sources(rule: Rule) -> tuple[SourceRef, ...]:

@@ -9,7 +9,7 @@ from model.architecture import Architecture, Fanout, StorageLevel
 from model.cascade import Layer, Network
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
-from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import FactorRule, JointRules, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.network.cache import cache_key
 from solver.result import Options
@@ -42,6 +42,8 @@ class Renaming:
             temporal=tuple(self._temporal(rules) for rules in mapspace.temporal),
             spatial=tuple(self._spatial(rules) for rules in mapspace.spatial),
             keep=tuple(self._keep(rules) for rules in mapspace.keep),
+            parallel=tuple(replace(group, always=self._spaces(group.always)) for group in mapspace.parallel),
+            joint=tuple(self._joint(rules) for rules in mapspace.joint),
             rules=tuple(rule.renamed(self.dims, self.dataspaces) for rule in mapspace.rules),
             notes=(),
             min_parallelism_source=None,
@@ -101,6 +103,9 @@ class Renaming:
 
     def _temporal(self, rules: TemporalRules) -> TemporalRules:
         return TemporalRules(self._factors(rules.factors), self._dims(rules.inner), self._dims(rules.outer))
+
+    def _joint(self, rules: JointRules) -> JointRules:
+        return JointRules(rules.levels, self._temporal(rules.temporal), self._keep(rules.keep))
 
     def _spatial(self, rules: SpatialRules) -> SpatialRules:
         return SpatialRules(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from model.objective import UNITS, in_reported_unit
+from model.places import gathered
 from solver.comparison import MILESTONES_PERCENT, Comparison, Outcome, Point, geometric_mean
 from solver.report.document import Document, outcome_document, picked, plain, reason_document
 from solver.report.figures import NOTHING, count_text, objective_text, percent, seconds_text
@@ -179,7 +180,7 @@ def _point(comparison: Comparison, point: Point) -> Document:
 
 
 def _outcome(comparison: Comparison, outcome: Outcome) -> Document:
-    problem, architecture = comparison.mapspace.problem, comparison.mapspace.architecture
+    problem, architecture = comparison.mapspace.problem, gathered(comparison.mapspace).architecture
     best = outcome.best
     return {
         "name": outcome.mapper,

@@ -22,7 +22,7 @@ from model.problem import Problem
 from model.source_ref import SourceRef
 from solver.report.figures import einsum_text, rank_text
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Reason, Result, Status
+from solver.result import Narrower, Reason, Result, Status
 from solver.sensitivity import Effect
 
 Document = dict[str, object]
@@ -79,7 +79,8 @@ def result_document(
             in_reported_unit(objective, bound, result.units_per_pj)
             for objective, bound in zip(result.objectives[1:], result.later_bounds, strict=False)
         ],
-        "perfect_factors": _perfect_factors(result),
+        "perfect_factors": _narrower(result, result.perfect_factors),
+        "even_tiles": _narrower(result, result.even_tiles),
         "seconds": result.statistics.seconds,
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": {**asdict(result.statistics), "settled": _settled(result)},
@@ -103,16 +104,15 @@ def _settled(result: Result) -> dict[str, dict[str, float]]:
     return shares
 
 
-def _perfect_factors(result: Result) -> Document | None:
-    """Return what is known without remainders; None where they are not searched."""
-    perfect = result.perfect_factors
-    if perfect is None:
+def _narrower(result: Result, known: Narrower | None) -> Document | None:
+    """Return what is known of fewer mappings; None where they are not searched."""
+    if known is None:
         return None
     value, bound = (
         None if own is None else in_reported_unit(result.objective, own, result.units_per_pj)
-        for own in (perfect.value, perfect.bound)
+        for own in (known.value, known.bound)
     )
-    return {**picked(perfect, "status"), "value": value, "bound": bound}
+    return {**picked(known, "status"), "value": value, "bound": bound}
 
 
 def outcome_document(result: Result) -> Document:

@@ -28,6 +28,7 @@ from model.mapspace import (
 )
 from model.mapspace_size import mapspace_size
 from model.objective import EDP, UNITS
+from model.places import gathered
 from model.problem import Problem
 from model.wording import printable
 from solver.report.figures import (
@@ -360,6 +361,10 @@ def problem_table(problem: Problem) -> ReportTable:
 
 def hierarchy_table(mapspace: Mapspace) -> ReportTable:
     """Return a row per node of the flattened hierarchy, outermost first, with its constraints."""
+    places = {
+        mapspace.architecture.levels[rules.levels[0]].component: len(rules.levels) for rules in mapspace.joint
+    }
+    mapspace = gathered(mapspace)
     architecture = mapspace.architecture
     table = plain_table("Node", "Kind", ">Instances", ">Words", ">Bits", ">Block", "...Constraints")
     temporal, spatial = iter(zip(mapspace.temporal, mapspace.keep, strict=True)), iter(mapspace.spatial)
@@ -372,7 +377,9 @@ def hierarchy_table(mapspace: Mapspace) -> ReportTable:
             continue
         loops, keep = next(temporal)
         instances = count_text(architecture.instances_above(position))
-        parts = (*_keep_text(keep), *_loops_text(loops), *_flags_text(node), *_utilization_text(node))
+        several = [f"up to {places[node.name]} places"] if node.name in places else []
+        flags = (*_flags_text(node), *_utilization_text(node))
+        parts = (*several, *_keep_text(keep), *_loops_text(loops), *flags)
         words = "unlimited" if node.usable_words is None else count_text(node.usable_words)
         size = (words, str(node.word_bits), block_text(node))
         table.add_row(node.name, "storage", instances, *size, _joined(parts))

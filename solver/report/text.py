@@ -14,6 +14,7 @@ from model.cost.slack import slacks
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
+from model.places import gathered
 from model.problem import Problem
 from model.rules.language import Quantity, Value
 from model.text.source import Places
@@ -37,7 +38,7 @@ from solver.report.tables import (
     slack_table,
     totals_table,
 )
-from solver.result import PerfectFactors, Result, Statistics, Status, Termination
+from solver.result import Narrower, Result, Statistics, Status, Termination
 from solver.sensitivity import Effect, variations
 
 STYLES = {
@@ -182,10 +183,11 @@ def print_check(console: Console, mapspace: Mapspace) -> None:
     console.print(title("Hierarchy, outermost first"))
     console.print(hierarchy_table(mapspace))
     console.print(title("Energy per access"))
-    console.print(prices_table(mapspace.architecture))
-    if any(component.area_um2 is not None for component, _ in mapspace.architecture.components):
+    architecture = gathered(mapspace).architecture
+    console.print(prices_table(architecture))
+    if any(component.area_um2 is not None for component, _ in architecture.components):
         console.print(title("Area"))
-        console.print(areas_table(mapspace.architecture))
+        console.print(areas_table(architecture))
     console.print(title("Mapspace"))
     console.print(size_table(mapspace))
     if mapspace.rules:
@@ -235,17 +237,19 @@ def outcome_text(result: Result) -> str:
     if result.evaluation is not None:
         parts.extend(_later_values(result, result.evaluation))
     if result.value is not None and result.perfect_factors is not None:
-        parts.append(_saved_text(result, result.value, result.perfect_factors))
+        parts.append(_saved_text(result, result.value, result.perfect_factors, "remainders"))
+    if result.value is not None and result.even_tiles is not None:
+        parts.append(_saved_text(result, result.value, result.even_tiles, "uneven tiles"))
     return ", ".join(parts)
 
 
-def _saved_text(result: Result, value: int, perfect: PerfectFactors) -> str:
-    """Return what remainders bring."""
-    if perfect.status is Status.INFEASIBLE:
-        return "nothing fits without remainders"
-    if perfect.value is None or perfect.value == value:
-        return "remainders save nothing" if perfect.value == value else "without remainders nothing was found"
-    return f"remainders save {percent(1 - value / perfect.value)} {result.objective}"
+def _saved_text(result: Result, value: int, narrower: Narrower, what: str) -> str:
+    """Return what remainders or uneven tiles bring."""
+    if narrower.status is Status.INFEASIBLE:
+        return f"nothing fits without {what}"
+    if narrower.value is None or narrower.value == value:
+        return f"{what} save nothing" if narrower.value == value else f"without {what} nothing was found"
+    return f"{what} save {percent(1 - value / narrower.value)} {result.objective}"
 
 
 def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:

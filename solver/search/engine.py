@@ -256,9 +256,15 @@ class Search:
         """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
         seed, objective = self._hints, self.goal.objective
         self._hints += 1
-        if not self.goal.limits and not self.space.uneven:
+        if not self.goal.limits and not self.space.uneven and self._hints_help:
             for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
                 self._consider(priced)
+
+    @property
+    def _hints_help(self) -> bool:
+        """Whether heuristics know the mapspace."""
+        ported = any(level.ports for level in self.space.levels)
+        return not self.space.mapspace.joint and self.space.by_order and not ported
 
     def _part(self, group: Surveyed, bounds: AnyBounds) -> None:
         for value, part in self.agenda.parts(group, bounds):

@@ -11,15 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
 from model.extents import PERFECT
 from model.mapspace import Mapspace
+from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
     Clock,
     Evidence,
+    Narrower,
     Options,
-    PerfectFactors,
     Phase,
     Progress,
     ProgressCallback,
@@ -52,8 +54,8 @@ LARGEST_INCUMBENT = 1 << 59
 MOST_KEEP_MASKS = 1 << 18
 """Choices of what each level keeps up to which they are searched, one after the other."""
 
-PERFECT_SHARE = 0.5
-"""Share of the time, at most, in which mappings without remainders are searched first."""
+NARROWER_SHARE = 0.5
+"""Share of the time, at most, in which mappings without remainders or with even tiles are searched first."""
 
 BOUNDS, CP_SAT = "bounds", "cp-sat"
 """What settles an objective, see `Statistics.settled_by`."""
@@ -159,12 +161,12 @@ class SharedSearch:
         should_stop: StopCallback | None = None,
         partner: Partner = ALONE,
     ) -> None:
-        mapspace.check_searchable(simple_rules=True)
+        mapspace.check_searchable(simple_rules=True, by_bounds=True)
         _check_size(mapspace.problem)
         self.mapspace = mapspace
         self._clock = _Clock(options, on_progress, should_stop)
         self._partner = partner
-        self._without_remainders = self._perfect(options, on_progress)
+        self._narrow = self._narrower(options, on_progress)
         space = _affordable(mapspace, options.memory_limit_mib << 20, self._stop)
         if space.most_keep_masks > MOST_KEEP_MASKS:
             self._clock.end(Termination.MEMORY_LIMIT)
@@ -177,13 +179,15 @@ class SharedSearch:
             options, self._stop, self._clock.report, self._statistics, self._bounder, partner
         )
 
-    def _perfect(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
-        """The search without remainders that goes first, if there is another one."""
-        if self.mapspace.factors == PERFECT:
+    def _narrower(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
+        """The search that goes first, if there is one: without remainders, or with one place per memory."""
+        mapspace = self.mapspace
+        if mapspace.factors == PERFECT and not mapspace.joint:
             return None
+        first = gathered(mapspace) if mapspace.joint else replace(mapspace, factors=PERFECT)
         left_s = self._clock.left_s
-        limited = replace(options, time_limit_s=None if left_s is None else left_s * PERFECT_SHARE)
-        return SharedSearch(replace(self.mapspace, factors=PERFECT), limited, on_progress, self._stop)
+        limited = replace(options, time_limit_s=None if left_s is None else left_s * NARROWER_SHARE)
+        return SharedSearch(first, limited, on_progress, self._stop)
 
     def _stop(self) -> bool:
         """Whether to end: out of time, or because the partner has settled everything."""
@@ -191,16 +195,16 @@ class SharedSearch:
 
     def __enter__(self) -> SharedSearch:
         self._bounder.__enter__()
-        if self._without_remainders is not None:
-            self._without_remainders.__enter__()
+        if self._narrow is not None:
+            self._narrow.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bounder.__exit__(kind, error, trace)
-        if self._without_remainders is not None:
-            self._without_remainders.__exit__(kind, error, trace)
+        if self._narrow is not None:
+            self._narrow.__exit__(kind, error, trace)
 
     def minimise(
         self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: Priced | None = None
@@ -231,10 +235,10 @@ class SharedSearch:
         """
         if not objectives:
             raise ValueError("there is nothing to minimise: at least one objective must be named")
-        perfect = None
-        if self._without_remainders is not None and known is None:
-            perfect = self._without_remainders.minimise(objectives, caps)
-            known = _priced(perfect)
+        first = None
+        if self._narrow is not None and known is None:
+            first = self._narrow.minimise(objectives, caps)
+            known = _priced(self.mapspace, first)
         best = known
         own = ((name, min(UNLIMITED, most)) for name, most in self.mapspace.cost_limits)
         limits = (*caps.limits, *own)
@@ -252,9 +256,16 @@ class SharedSearch:
             # Only a part of the mapspace was searched: what was found stands, what was proven does not.
             self._clock.end(Termination.MEMORY_LIMIT)
             bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
+        best = _tidied(self.mapspace, best)
         result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._statistics)
-        known_before = None if perfect is None else PerfectFactors.of(perfect)
-        return replace(result, evidence=tuple(evidence), perfect_factors=known_before)
+        known_before = None if first is None else Narrower.of(first)
+        even = bool(self.mapspace.joint)
+        return replace(
+            result,
+            evidence=tuple(evidence),
+            perfect_factors=None if even else known_before,
+            even_tiles=known_before if even else None,
+        )
 
     def _with_partner(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound, together with what the partner knows."""
@@ -355,11 +366,22 @@ class SharedSearch:
         return _quantum(self._survey)
 
 
-def _priced(result: Result) -> Priced | None:
-    """The mapping of a result, if it has one."""
+def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
+    """The mapping of a search of fewer mappings, if it has one, as one of the mapspace."""
     if result.mapping is None or result.evaluation is None:
         return None
-    return Priced(result.mapping, result.evaluation)
+    if not mapspace.joint:
+        return Priced(result.mapping, result.evaluation)
+    mapping = on_places(mapspace, result.mapping)
+    return Priced(mapping, evaluate_in(mapspace, mapping))
+
+
+def _tidied(mapspace: Mapspace, best: Priced | None) -> Priced | None:
+    """The same mapping with as few places as it needs."""
+    if best is None or not mapspace.joint:
+        return best
+    mapping = tidied(mapspace, best.mapping)
+    return Priced(mapping, evaluate_in(mapspace, mapping))
 
 
 def _check_size(problem: Problem) -> None:

@@ -57,7 +57,7 @@ def test_levels_that_keep_are_those_that_all_rules_allow(mapspace):
             kept
             for kept in every
             if all((lv in kept) in keep_options(mapspace.keep[lv], lv, space.name) for lv in levels)
-            and all(group.allows(kept) for group in mapspace.parallel)
+            and all(group.allows(space.name, kept) for group in mapspace.parallel)
         ]
         found = list(keep_sets(mapspace, space.name))
         assert set(found) == set(expected)

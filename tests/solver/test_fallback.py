@@ -8,7 +8,7 @@ import pytest
 
 from model.architecture import Architecture, Compute, Node, Port
 from model.extents import ANY
-from model.mapspace import ACCELFORGE, TIMELOOP
+from model.mapspace import TIMELOOP
 from model.sparsity import Sparsity
 from solver import fallback
 from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
@@ -285,8 +285,6 @@ OUTERMOST, *INNER = mapspace_of().architecture.nodes
 PORTED = replace(OUTERMOST, ports=(Port(Fraction(1), Fraction(2)),))
 PLACED = replace(OUTERMOST, memory=OUTERMOST.name)
 UNSEARCHED = {
-    "not searched by the counting rule 'accelforge'": {"counting": ACCELFORGE},
-    "take different times: that is not searched": _changed((PORTED, *INNER)),
     "with several places of": _changed((PLACED, *INNER)),
     "remainders are not counted by the rule 'timeloop'": {"factors": ANY, "counting": TIMELOOP},
     "sparse data are not searched": {"sparsity": Sparsity({}, ())},

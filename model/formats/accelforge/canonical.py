@@ -381,10 +381,6 @@ class _Reading:
                 hint = "give the compute a finite throughput"
                 raise SpecError(message, node.span if written is None else written.span, hint=hint)
             level = _with_port(level, {name: value / cycle_s for name, value in per_word.items()})
-        if level.ports:
-            message = f"reads and writes of `{node.name}` share a port and take different times"
-            place_of = node.span if written is None else written.span
-            self._unsearchable.append(SpecError(f"{message}, which is not searched", place_of))
         return level
 
     def _check_gating(self, gates: Sequence[bool], compute: WrittenNode) -> None:

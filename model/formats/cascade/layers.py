@@ -36,6 +36,7 @@ from model.formats.timeloop.problem import LoadedProblem
 from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import ENERGY
+from model.places import spread
 from model.text.fields import check_problem
 from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import listing
@@ -236,7 +237,7 @@ def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptio
         for einsum, names in pairs
     )
     read = read_each(readers, "Einsum")
-    if any(map(_holds_several, read)):
+    if not options.uneven and any(map(_holds_several, read)):
         notes.append(Note(ONE_PLACE))
     return _network(loaded.workload, read, notes)
 
@@ -271,7 +272,12 @@ def _network(workload: Workload, read: Sequence[_Read], notes: list[Note]) -> Ne
         "Einsum",
     )
     notes += [*stray_notes(workload, layers), *_all_inputs_notes(read), *_waiting_notes(read, waiting)]
-    return Network(workload.name, layers, tuple(dict.fromkeys(notes)))
+    return Network(workload.name, tuple(map(_spread, layers, read)), tuple(dict.fromkeys(notes)))
+
+
+def _spread(layer: Layer, read: _Read) -> Layer:
+    """Let memories have several places in a layer, as far as it was asked for."""
+    return replace(layer, mapspace=spread(layer.mapspace, read.uneven))
 
 
 def _check_count(workload: Workload) -> None:
@@ -289,6 +295,7 @@ class _Read:
     written: tuple[StorageLevel, ...]
     word_rows: tuple[Fraction, ...]  # rows of each written level that one of its words in `mapspace` takes
     all_inputs: tuple[Span, ...] = ()
+    uneven: frozenset[str] = frozenset()  # memories that may have several places
 
     @property
     def homes(self) -> dict[str, int]:
@@ -324,10 +331,10 @@ def _read_einsum(
     notes: list[Note],
 ) -> _Read:
     einsum = naming.einsum
-    mapspace, all_inputs = written_einsum(naming, top, files, options, notes)
+    mapspace, all_inputs, uneven = written_einsum(naming, top, files, options, notes)
     written = mapspace.architecture.levels
     rows = tuple(word_rows(level, value_bits(einsum)) for level in written)
-    return _Read(einsum, _in_values(mapspace, einsum, notes), written, rows, all_inputs)
+    return _Read(einsum, _in_values(mapspace, einsum, notes), written, rows, all_inputs, uneven)
 
 
 def written_einsum(
@@ -336,8 +343,10 @@ def written_einsum(
     files: Sequence[Path],
     options: LoadOptions,
     notes: list[Note],
-) -> tuple[Mapspace, tuple[Span, ...]]:
-    """Return an Einsum on an architecture as written, and where ``Inputs`` means weights as well."""
+) -> tuple[Mapspace, tuple[Span, ...], frozenset[str]]:
+    """Return an Einsum on an architecture as written, where ``Inputs`` means weights as well, and memories
+    that may have several places.
+    """
     einsum = naming.einsum
     resolver = Resolver(naming)
     entries = tuple(
@@ -353,7 +362,7 @@ def written_einsum(
     except SpecError as error:
         raise resolver.explained(error) from None
     notes += filter(None, [*loaded.notes, unknown_note])
-    return loaded.mapspace, tuple(resolver.all_inputs)
+    return loaded.mapspace, tuple(resolver.all_inputs), loaded.uneven
 
 
 def _read_on_arch(
@@ -372,6 +381,7 @@ def _read_on_arch(
         found = on_einsum(setting, Subject(einsum, problem, names, dataspaces), notes.append)
         if is_meant and not einsum.is_copy_operation:
             _check_searchable(found, options)
+            options.check_searched(replace(found.mapspace, counting=options.counting))
     if is_meant:
         notes += [Note("{}", (error.message,)) for error in found.unsearchable]
     mapspace = replace(
@@ -382,7 +392,9 @@ def _read_on_arch(
     )
     levels = mapspace.architecture.levels
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
-    return _Read(einsum, mapspace, bits, tuple(Fraction(level.word_bits) for level in levels))
+    rows = tuple(Fraction(level.word_bits) for level in levels)
+    uneven = frozenset(level.name for level in levels if options.uneven)
+    return _Read(einsum, mapspace, bits, rows, uneven=uneven)
 
 
 def _all_inputs_notes(read: Iterable[_Read]) -> Iterator[Note]:

@@ -165,7 +165,7 @@ def _einsums(
     sizes = {access.bits_per_value for einsum in workload.einsums for access in einsum.accesses}
 
     def read(einsum: Einsum) -> CascadeEinsum:
-        mapspace, _ = written_einsum(Naming(einsum, workload), spec, files, options, notes)
+        mapspace, *_ = written_einsum(Naming(einsum, workload), spec, files, options, notes)
         # Values of all sizes in the cascade, so that words are the same for all Einsums.
         bits = {**{f"{size} bits": size for size in sorted(sizes)}, **value_bits(einsum)}
         architecture = in_values(mapspace.architecture, bits)

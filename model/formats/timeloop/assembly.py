@@ -22,11 +22,17 @@ from model.formats.timeloop.loops import (
 from model.formats.timeloop.storage import read_storage
 from model.formats.timeloop.tree import Leaf, Parallel
 from model.mapspace import KeepRules, ParallelGroup, SpatialRules
-from model.text.fields import as_fraction, check_keys, given, means_all, name_list
+from model.text.fields import as_bool, as_fraction, check_keys, given, means_all, name_list
 from model.text.source import MappingNode, Span, SpecError, note_at, source_ref
 from model.wording import listing
 
-_KEYS = ("keep", "bypass", "keep_only", "bypass_only", "no_coalesce")
+KEPT = ("keep", "bypass", "keep_only", "bypass_only")
+"""Keys of what a level keeps and bypasses."""
+
+UNEVEN = "uneven"
+"""Key of whether the dataspaces of a memory may have tiles at several places of the loop nest."""
+
+_KEYS = (*KEPT, "no_coalesce", UNEVEN)
 
 
 @dataclass
@@ -38,6 +44,7 @@ class Keeping:
     keep: dict[str, Span] = field(default_factory=dict)
     bypass: dict[str, Span] = field(default_factory=dict)
     no_coalesce: dict[str, Span] = field(default_factory=dict)
+    uneven: bool = False  # whether its dataspaces may have tiles at several places of the loop nest
     coalesces_nothing: bool = False  # whether `no_coalesce` is `*`: all that the level has, whatever that is
     # What a `!Parallel` has to settle, whatever else is asked for
     settled: set[str] = field(default_factory=set)
@@ -67,7 +74,7 @@ class Keeping:
         mine.setdefault(name, span)
 
 
-def _read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
+def read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Keeping:
     """Read the ``dataspace`` constraints of one leaf."""
     keeping = Keeping(leaf)
     for node in of(clauses, leaf, "dataspace"):
@@ -79,6 +86,9 @@ def _read_keeping(clauses: Sequence[Clause], leaf: Leaf, context: Context) -> Ke
         if flagged is not None:
             keeping.no_coalesce |= name_list(flagged, context.dataspaces, "dataspace")
             keeping.coalesces_nothing |= means_all(flagged)
+        uneven = given(node, UNEVEN)
+        if uneven is not None:
+            keeping.uneven = as_bool(uneven, f"`{UNEVEN}`")
     return keeping
 
 
@@ -300,7 +310,7 @@ def _keepings(
     clauses: Sequence[Clause], storages: Sequence[Leaf], context: Context
 ) -> tuple[dict[Leaf, Keeping], tuple[ParallelGroup, ...]]:
     keepers = [leaf for leaf in context.tree.leaves if leaf.role in ("storage", "nothing")]
-    keepings = {leaf: _read_keeping(clauses, leaf, context) for leaf in keepers}
+    keepings = {leaf: read_keeping(clauses, leaf, context) for leaf in keepers}
     for leaf in keepers:
         _check_nothing(leaf, keepings[leaf], context)
     groups = [_settle_parallel(parallel, keepings, context) for parallel in context.tree.parallels]

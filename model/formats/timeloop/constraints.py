@@ -460,6 +460,8 @@ def _find(target: Node, kind: Kind, context: Context) -> Leaf:
     name = as_name(target, "`target`")
     if name not in context.leaves:
         hint = did_you_mean(name, context.leaves) or f"the architecture has {listing(context.leaves)}"
+        if name.partition("#")[0] in context.leaves:
+            hint = "--uneven reads mappings that name places of a memory"
         related = tuple(
             (place, "it is not enabled") for disabled, place in context.tree.disabled if disabled == name
         )

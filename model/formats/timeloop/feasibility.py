@@ -84,12 +84,13 @@ class _Kept:
     span: Span
 
 
-def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
+def check_feasible(levels: Sequence[TilingLevel], context: Context, uneven: Collection[str] = ()) -> None:
     """Check that constraints do not conflict plainly.
 
     Checked are rules on factors against the bounds, fixed factors against the mesh of their fanout,
     for each dimension whether factors that the nodes allow can have the bound as their product, and
-    for each storage level whether the least tiles that it must keep fit.
+    for each storage level whether the least tiles that it must keep fit; but for those that are `uneven`,
+    as their tiles may lie inside of some of their own loops.
     """
     for level in levels:
         _check_factors(level.loops, context)
@@ -107,7 +108,9 @@ def check_feasible(levels: Sequence[TilingLevel], context: Context) -> None:
     demands = [demand for of_dim in asked.values() for demand in of_dim]
     for place, level in enumerate(levels):
         here = {dim: least[place] for dim, least in extents.items()}
-        if isinstance(level, TemporalLevel) and not _fits(level, here, context):
+        if not isinstance(level, TemporalLevel) or level.storage.name in uneven:
+            continue
+        if not _fits(level, here, context):
             raise _too_small(level, place, levels, demands, context)
 
 

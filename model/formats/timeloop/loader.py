@@ -31,6 +31,7 @@ from model.formats.timeloop.feasibility import check_feasible
 from model.formats.timeloop.loops import temporal_rules
 from model.formats.timeloop.mapping import check_coalescing, check_loop_limit, check_parallelism, read_mapping
 from model.formats.timeloop.overrides import AttributeSetting, with_settings
+from model.formats.timeloop.places import names_places, read_placed
 from model.formats.timeloop.pricing import (
     PriceLists,
     build_architecture,
@@ -44,9 +45,10 @@ from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
 from model.mapping import Mapping as LoopNest
-from model.mapspace import EXACT, Counting, Mapspace
+from model.mapspace import ACCELFORGE, EXACT, Counting, Mapspace
 from model.note import Note
 from model.objective import LATENCY
+from model.places import on_places, spread, tidied
 from model.rules import Rule, asks_for_energy
 from model.sparsity import Sparsity
 from model.text.fields import as_mapping
@@ -87,6 +89,7 @@ class LoadOptions:
     objectives: tuple[str, ...] | None = None
     counting: Counting = EXACT
     factors: Factors | None = None  # which factors loops may have; None: as the spec says, or perfect ones
+    uneven: bool = False  # whether all memories may have several places; otherwise those that say so
     # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
     # and whether what no search knows is refused
     costs: Path | None = None
@@ -101,6 +104,15 @@ class LoadOptions:
     def reads_sparse(self) -> bool:
         """Whether sparse features are read."""
         return self.model_sparse and not self.ignore_sparse
+
+    def check_searched(self, mapspace: Mapspace, span: Span | None = None) -> None:
+        """Raise a SpecError for what no search knows of AccelForge's rule, if the spec is to be searched."""
+        if self.counting != ACCELFORGE or not self.refuse_unsearchable:
+            return
+        try:
+            mapspace.check_searchable(simple_rules=True, by_bounds=True)
+        except ValueError as error:
+            raise SpecError(str(error), span, hint="--counting exact") from None
 
     def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
         """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
@@ -120,6 +132,8 @@ class LoadedSpec:
     files: tuple[Path, ...]
     document: MappingNode  # the joined text: `model.text.source` finds the places of the mapspace in it
     problem: MappingNode | None  # the section as it was understood, see `LoadedProblem.section`
+    # Memories that may have several places; with a problem of a workload they have one in the mapspace
+    uneven: frozenset[str] = frozenset()
 
     @property
     def has_mapping(self) -> bool:
@@ -198,7 +212,6 @@ def load_node(
         )
         lack = "nothing under the key" if "mapping" in top else "no key"
         raise SpecError(f"there is {lack} `mapping` in {named}")
-    targets = _clauses(sections, context)
     assembly = assemble(clauses, context)
     if not context.optimizes_sparse:
         note_overbooking(clauses, context)
@@ -211,21 +224,22 @@ def load_node(
     if rules and sparsity is not None:
         raise SpecError("rules are not checked for mappings of sparse data", written[0].text.span)
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
+    uneven = _uneven(assembly, options)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
-        check_feasible(assembly.levels, context)
+        check_feasible(assembly.levels, context, uneven)
+    if problem is None and uneven:
+        mapspace = _spread(mapspace, uneven, written)
     mapping = None
     if sections:
         span = sections[0][1].span
-        keeping = [clause for clause in targets if clause.kind == "dataspace"]
-        with_mapping = assemble([*clauses, *keeping], context)
-        check_coalescing(assembly.storages, with_mapping.storages)
-        mapping = read_mapping(targets, with_mapping, span, context)
+        mapping = _mapping(sections, clauses, assembly, mapspace, context)
         nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
         check_parallelism(nest.instances(len(mapping.nodes)), *parallelism, span)
         check_loop_limit(mapping, mapper.most_loops, span)
     context.note_lacking()
     if not sections:
         notes.extend(_left_out(top))
+    options.check_searched(mapspace)
     loaded_notes = tuple(dict.fromkeys(notes))
     return LoadedSpec(
         mapspace=replace(mapspace, notes=loaded_notes),
@@ -234,6 +248,44 @@ def load_node(
         files=tuple(files),
         document=top,
         problem=context.loaded.section,
+        uneven=uneven,
+    )
+
+
+def _mapping(
+    sections: Sequence[tuple[ScalarNode, Node]],
+    clauses: Sequence[Clause],
+    assembly: Assembly,
+    mapspace: Mapspace,
+    context: Context,
+) -> LoopNest:
+    """Return the mapping of a spec."""
+    nodes = [value for _, value in sections]
+    if names_places(nodes, mapspace):
+        return read_placed(partial(_clauses, sections), assembly, mapspace, nodes[0].span, context)
+    targets = _clauses(sections, context)
+    keeping = [clause for clause in targets if clause.kind == "dataspace"]
+    with_mapping = assemble([*clauses, *keeping], context)
+    check_coalescing(assembly.storages, with_mapping.storages)
+    mapping = read_mapping(targets, with_mapping, nodes[0].span, context)
+    return tidied(mapspace, on_places(mapspace, mapping))
+
+
+def _spread(mapspace: Mapspace, uneven: frozenset[str], written: Sequence[WrittenRule]) -> Mapspace:
+    """Return the mapspace in which some memories may have several places."""
+    if mapspace.factors != PERFECT:
+        message = "remainders are not searched where memories have several places"
+        raise SpecError(message, hint="--factors perfect, or leave out --uneven")
+    try:
+        return spread(mapspace, uneven)
+    except ValueError as error:
+        raise SpecError(str(error), written[0].text.span) from None
+
+
+def _uneven(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
+    """Return the memories that may have several places in the loop nest."""
+    return frozenset(
+        level.storage.name for level in assembly.storages if options.uneven or level.keeping.uneven
     )
 
 

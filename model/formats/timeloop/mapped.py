@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 
 from model.architecture import Architecture
+from model.formats.timeloop.assembly import KEPT, UNEVEN
 from model.formats.timeloop.constraints import ADDRESS_KEYS, KINDS, RULES, SHORT_PARALLELISM
 from model.formats.timeloop.document import (
     ANCHOR_MARK,
@@ -18,6 +20,7 @@ from model.formats.timeloop.document import (
 )
 from model.formats.timeloop.loader import LoadedSpec
 from model.formats.timeloop.loops import CHOICES
+from model.formats.timeloop.places import place_names
 from model.formats.timeloop.pricing import UNKNOWN
 from model.numbers import EXACT
 from model.text.composer import plain_value
@@ -27,6 +30,7 @@ from model.text.source import MappingNode, Node, ScalarNode, SequenceNode, Span
 _COUNTED = ("temporal", "spatial", "dataspace")
 """Constraints that hold flags, or say which data is kept; Timeloop's mappings know no others."""
 _TABLES = ("ERT", "ART")
+NETWORK_LATENCIES = ("network_fill_latency", "network_drain_latency")
 
 _Plain = str | Sequence["_Plain"] | Mapping[str, "_Plain"]
 
@@ -38,10 +42,11 @@ def mapped_spec(loaded: LoadedSpec) -> MappingNode:
     parallelism), any mapping of its own, and sections that only hold anchors; a list of the constraints
     is under `LEFT_OUT`. Flags and the dataspaces to keep and to bypass stay. The problem's shape is written
     out, as its file may be elsewhere, and so are the prices: Timeloop's front end keeps an ERT only beside
-    an ART, so there are both.
+    an ART, so there are both. Each place of a memory is a component of its own, which keeps what the
+    mapping says: nothing in the spec tells that they share room and ports.
     """
     top = loaded.document
-    reader = _Remover()
+    reader = _Remover(place_names(loaded.mapspace))
     entries = [
         (key, reader.section(key.text, value, loaded))
         for key, value in top.entries
@@ -114,19 +119,45 @@ def _word(text: str, span: Span) -> ScalarNode:
 class _Remover:
     """Removes the constraints that a mapping meets, and lists them."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: Mapping[str, Sequence[str]]) -> None:
         self.left_out: list[str] = []
+        self._places = places
 
     def section(self, name: str, value: Node, loaded: LoadedSpec) -> Node:
         """Return a section with what stays of it."""
         if name == "problem":
             return loaded.problem or value
         if name == "architecture":
-            return with_leaves(value, self._leaf)
+            return self._placed(with_leaves(value, self._leaf))
         if name == "mapspace" and isinstance(value, MappingNode) and RULES in value:
             self.left_out.append(f"{RULES} of {name}")
             return without(value, (RULES,))
         return self._targets(value) if section_name(name) == "constraints" else value
+
+    def _placed(self, node: Node) -> Node:
+        """Return a part of the architecture with a component for each place of a memory."""
+        if isinstance(node, SequenceNode):
+            items = tuple(place for item in node.items for place in self._components(item))
+            return SequenceNode(items, node.span, node.tag)
+        inner = node.get("nodes") if isinstance(node, MappingNode) else None
+        if not isinstance(node, MappingNode) or inner is None:
+            return node
+        return with_entry(node, "nodes", self._placed(inner))
+
+    def _components(self, node: Node) -> Iterator[Node]:
+        """Yield a node, or the components that stand for it: fanout and networks are those of the first."""
+        name = node.get("name") if isinstance(node, MappingNode) else None
+        places = self._places.get(name.text, ()) if isinstance(name, ScalarNode) else ()
+        if not isinstance(node, MappingNode) or not places:
+            yield self._placed(node)
+            return
+        first, *others = places
+        yield with_entry(node, "name", _word(first, node.span))
+        node = without(node, ("spatial",))
+        attributes = node.get("attributes")
+        if isinstance(attributes, MappingNode):
+            node = with_entry(node, "attributes", without(attributes, NETWORK_LATENCIES))
+        yield from (with_entry(node, "name", _word(other, node.span)) for other in others)
 
     def _leaf(self, node: MappingNode) -> MappingNode:
         """Return a component or container with the constraints that stay, without the key where none does."""
@@ -143,8 +174,8 @@ class _Remover:
     def _targets(self, section: Node) -> Node:
         """Return a section of constraints, or a list of them, with those that stay."""
         if isinstance(section, SequenceNode):
-            kept = (self._target(item) for item in section.items)
-            return SequenceNode(tuple(item for item in kept if item is not None), section.span, section.tag)
+            kept = chain.from_iterable(map(self._target, section.items))
+            return SequenceNode(tuple(kept), section.span, section.tag)
         if not isinstance(section, MappingNode):
             return section
         if SHORT_PARALLELISM in section:
@@ -153,17 +184,23 @@ class _Remover:
         targets = section.get("targets")
         return section if targets is None else with_entry(section, "targets", self._targets(targets))
 
-    def _target(self, item: Node) -> MappingNode | None:
+    def _target(self, item: Node) -> Iterator[MappingNode]:
         assert isinstance(item, MappingNode)  # the loader has read it
-        target = item.get("target") or item.require("name")
-        return self._staying(as_name(target, "`target`"), as_name(item.require("type"), "`type`"), item)
+        key = "target" if "target" in item else "name"
+        name, kind = as_name(item.require(key), "`target`"), as_name(item.require("type"), "`type`")
+        staying = self._staying(name, kind, item)
+        if staying is not None and name in self._places and KINDS.get(kind) != "spatial":
+            yield from (with_entry(staying, key, _word(own, item.span)) for own in self._places[name])
+        elif staying is not None:
+            yield staying
 
     def _staying(self, target: str, kind: str, constraint: Node) -> MappingNode | None:
         """Return what stays of a constraint, None where that is nothing."""
         if KINDS.get(kind) not in _COUNTED or not isinstance(constraint, MappingNode):
             self.left_out.append(f"{kind} of {target}")
             return None
-        gone = [key for key in constraint.keys() if key in (*CHOICES, RULES)]  # noqa: SIM118 (no dict)
+        said = (*CHOICES, RULES, *(KEPT if target in self._places else ()), UNEVEN)
+        gone = [key for key in constraint.keys() if key in said]  # noqa: SIM118 (no dict)
         self.left_out += [f"{key} of {target} ({kind})" for key in gone]
-        kept = without(constraint, (*CHOICES, RULES))
+        kept = without(constraint, said)
         return None if all(key in ADDRESS_KEYS for key in kept.keys()) else kept  # noqa: SIM118

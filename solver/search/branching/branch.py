@@ -15,6 +15,7 @@ from solver.search.bounds.boundary import Boundary
 from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.bounds.tables import CLOSED, StageTables
 from solver.search.branching.completion import Skeleton
+from solver.search.branching.joint import JointPlaces
 from solver.search.branching.multicast import WindowMulticast
 from solver.search.branching.uneven import UnevenSkeleton, UnevenWords, Variants, cost_of, paid_at
 from solver.search.branching.walk import Delivered, InnerTiles, Node, NodeState, Walk, unmoved
@@ -195,6 +196,7 @@ class Branching:
         self._refuted: dict[NodeState, list[Node]] = {}
         # Nodes that only the cost model's cycles ruled out, and so all that deliver the same words.
         self._refuted_alike: set[tuple[NodeState, Delivered]] = set()
+        self._joint = JointPlaces(self.space, self.sub.mask)
         # Leaves that only these ruled out: other words may take as many cycles.
         self._ties = 0
         # Nodes that only what is handed out ruled out: no state tells of it.
@@ -256,7 +258,7 @@ class Branching:
             return
         if not self._may_improve(node, self.sub.cycles(np.array(node.busiest))):
             return
-        state = node.state(self.space.views)
+        state = (*node.state(self.space.views), self._joint.state(node))
         if self._ruled_out(node, state):
             return
         self.expanded += 1
@@ -357,7 +359,8 @@ class Branching:
             if any(extent % factor for extent, factor in pairs):
                 continue
             factors = tuple(extent // factor for extent, factor in pairs)
-            if all(f in allowed for f, allowed in zip(factors, slot.allowed, strict=True)):
+            allowed = all(f in own for f, own in zip(factors, slot.allowed, strict=True))
+            if allowed and self._joint.finished(node, factors):
                 yield Skeleton(self.space, self.sub.mask, (*node.path, factors), (*node.spatial, member))
 
     def _uneven_leaves(self, node: Node) -> Iterator[Skeleton]:
@@ -479,7 +482,8 @@ class Branching:
         fits = lattice.fitting(tiles, member.code(lattice), node.tile)
         places, tiles = places[fits], tiles[fits]
         rows, loops = slot.loops_between(node.tile, tiles, member.factors)
-        return InnerTiles(places[rows], tiles[rows], loops, member)
+        candidates = InnerTiles(places[rows], tiles[rows], loops, member)
+        return candidates.only(self._joint.possible(node, candidates)) if self._joint else candidates
 
     def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Iterator[Family]:
         """Children of `node` whose loops are in an order of this class."""

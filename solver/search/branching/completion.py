@@ -333,7 +333,7 @@ class Completion:
         space = self.space.problem.dataspaces[place]
         position = self.space.architecture.storage_indices[level]
         options = self._distinct_orders[slot]
-        if space.name in self.space.levels[level].no_temporal_reuse:
+        if not self.space.reuses(place, level):
             return [tile_words(space, nest.bounds[position]) * nest.steps(position)] * len(options)
         inside = [(number, self._distinct_orders[number][0].order) for number in range(slot + 1, level)]
         outside = list(enumerate(above))
@@ -500,5 +500,5 @@ class Completion:
         steps = self._steps
         operands = self._cost(innermost, dict.fromkeys(self._due(innermost), steps))
         compute = space.problem.computes * space.architecture.compute.energy
-        leak = self._leak_per_cycle * steps
+        leak = self._leak_per_cycle * steps - self.space.unrounded(self._leak_per_cycle)
         return _Cost(compute + operands.energy + leak, operands.loads)

@@ -146,6 +146,9 @@ class SpatialGrid:
         for level in range(1, len(self.space.levels)):
             shared = self.above[level] / self.unused_above[view.place][level]
             partition.append(words / shared if view.simple else partition[0])
+        if self.space.touched_apart(view.place):
+            unused = self.unused_above[view.place]
+            partition = [own * unused[-1] / unused[level] for level, own in enumerate(partition)]
         return Spread(self.distinct[view.place], tuple(partition))
 
     @cached_property
@@ -262,8 +265,7 @@ def _pairs(
     space: SearchSpace, level: int, own: IntArray, spans: IntArray, stop: Stop
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Pairs of one of `own`, in order, and of `spans`, that `level` may have room for; and their products."""
-    keep, never_sure = space.mapspace.keep[level].keep, space.levels[level].no_coalesce
-    kept = frozenset(view.place for view in space.views if view.name in keep - never_sure)
+    kept = _kept_in_any_case(space, level)
     found = [np.empty((3, 0), dtype=np.int64)]
     for first, second in _unless(stop, space.lattice.dividing(own, spans, PAIRS_AT_ONCE)):
         products = space.lattice.product(own[first], spans[second])
@@ -271,6 +273,14 @@ def _pairs(
         found.append(np.stack((first, second, products))[:, held])
     outer, inner, both = np.concatenate(found, axis=1)
     return outer, inner, both
+
+
+def _kept_in_any_case(space: SearchSpace, level: int) -> frozenset[int]:
+    """Dataspaces that take room in a level's memory, all of whose places have the same fanouts inside."""
+    keep, never_sure = space.mapspace.keep[level].keep, space.levels[level].no_coalesce
+    for rules in space.mapspace.joint:
+        keep = rules.keep.keep if level in rules.levels else keep
+    return frozenset(view.place for view in space.views if view.name in keep - never_sure)
 
 
 def _unless(stop: Stop, pairs: Iterator[Pairs]) -> Iterator[Pairs]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from model.choices import keep_options
 from model.mapspace import Mapspace
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.stopping import Stop, Stopped
+
+BOTH = 2
+"""Options where it is free whether a level keeps a dataspace."""
 
 KeepMask = tuple[frozenset[int], ...]
 """Per storage level (outermost first), the places of the dataspaces it keeps."""
@@ -39,12 +43,34 @@ def allowed_masks(mapspace: Mapspace, views: Sequence[DataspaceView], stop: Stop
     return masks
 
 
+def most_masks(mapspace: Mapspace, views: Sequence[DataspaceView]) -> int:
+    """Choices of what each level keeps, before those are left out that keep nothing or cost the same."""
+    options = [[len(keep_options(own, n, v.name)) for v in views] for n, own in enumerate(mapspace.keep)]
+    joint = {rules.levels[0]: _most_orders(options[rules.levels[0]]) for rules in mapspace.joint}
+    inner = {level for rules in mapspace.joint for level in rules.levels[1:]}
+    return math.prod(
+        joint.get(level, math.prod(own)) for level, own in enumerate(options) if level not in inner
+    )
+
+
+def _most_orders(options: Sequence[int]) -> int:
+    """Sequences of some of the dataspaces that a memory may keep."""
+    free = sum(own == BOTH for own in options)
+    return sum(math.perm(free, count) for count in range(free + 1))
+
+
 def _level_masks(mapspace: Mapspace, views: Sequence[DataspaceView], level: int) -> list[frozenset[int]]:
-    """What one level may keep."""
+    """What one level may keep.
+
+    With several places of a memory, one dataspace at each: equal tiles are those of places without loops
+    between them.
+    """
     masks: list[frozenset[int]] = [frozenset()]
     for view in views:
         options = keep_options(mapspace.keep[level], level, view.name)
         masks = [mask | {view.place} if keeps else mask for keeps in options for mask in masks]
+    if any(level in rules.levels for rules in mapspace.joint):
+        return [mask for mask in masks if len(mask) <= 1]
     return masks
 
 
@@ -63,12 +89,20 @@ def _extended(
 
 
 def _parallel_so_far(mapspace: Mapspace, views: Sequence[DataspaceView], mask: KeepMask) -> bool:
-    """Whether each dataspace takes no more than one branch of every ``!Parallel``, and one where it must."""
+    """Whether each dataspace takes no more than one branch of every ``!Parallel``, and one where it must.
+
+    The same of places of a memory; of those, the ones that keep nothing are the last ones.
+    """
+    level = len(mask) - 1
+    for rules in mapspace.joint:
+        if level in rules.levels[1:] and mask[level] and not mask[level - 1]:
+            return False
     for group in mapspace.parallel:
         counts = [sum(v.place in mask[level] for level in group.levels if level < len(mask)) for v in views]
         complete = max(group.levels) < len(mask)
         if any(count > 1 for count in counts):
             return False
-        if complete and not group.may_skip and any(count == 0 for count in counts):
+        skipped = (v.name for v, count in zip(views, counts, strict=True) if count == 0)
+        if complete and not all(map(group.skips, skipped)):
             return False
     return True

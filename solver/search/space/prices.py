@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.architecture import StorageLevel
+from model.architecture import Architecture, StorageLevel
 from solver.search.arrays import FloatArray, IntArray
 
 LARGEST_COST = 1 << 60
@@ -150,34 +150,40 @@ def _whole(quanta: FloatArray) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A bandwidth of a level: its reads, its writes (fills and updates), or both together.
+    """A port of a memory, which takes its reads, its writes (fills and updates), or both.
 
     Parameters
     ----------
-    level
-        Its place, outermost first.
-    words_per_cycle
-        Of one instance.
+    levels
+        The memory's places, outermost first.
+    read_cycles, write_cycles
+        Cycles of one instance per word, 0 for what does not use it.
     """
 
-    level: int
-    reads: bool
-    writes: bool
-    words_per_cycle: Fraction
+    levels: tuple[int, ...]
+    read_cycles: Fraction
+    write_cycles: Fraction
 
 
-def resources(levels: Sequence[StorageLevel]) -> tuple[Resource, ...]:
+def resources(architecture: Architecture) -> tuple[Resource, ...]:
     """All limited bandwidths."""
     return tuple(
-        Resource(place, reads, writes, bandwidth)
-        for place, level in enumerate(levels)
-        for reads, writes, bandwidth in (
-            (True, False, level.read_bandwidth),
-            (False, True, level.write_bandwidth),
-            (True, True, level.shared_bandwidth),
-        )
-        if bandwidth is not None
+        Resource(places, read_cycles, write_cycles)
+        for places in architecture.memories
+        for read_cycles, write_cycles in _ports(architecture.levels[places[0]])
     )
+
+
+def _ports(level: StorageLevel) -> Iterator[tuple[Fraction, Fraction]]:
+    """Yield the cycles that a word takes at each port, when it is read and when it is written."""
+    for reads, writes, bandwidth in (
+        (1, 0, level.read_bandwidth),
+        (0, 1, level.write_bandwidth),
+        (1, 1, level.shared_bandwidth),
+    ):
+        if bandwidth is not None:
+            yield reads / bandwidth, writes / bandwidth
+    yield from ((port.read_cycles, port.write_cycles) for port in level.ports)
 
 
 Count = int | FloatArray
@@ -242,14 +248,20 @@ class Spread:
 
 
 def accesses(
-    levels: Sequence[StorageLevel], name: str, read_write: bool, chain: Sequence[int]
+    levels: Sequence[StorageLevel],
+    name: str,
+    read_write: bool,
+    chain: Sequence[int],
+    drains_are_reads: bool = False,
 ) -> Iterator[Access]:
     """All accesses to a dataspace that the levels of `chain` keep, outermost first.
 
-    They follow the counting rules of `model.cost.traffic`.
+    They follow the counting rules of `model.cost.traffic`; `drains_are_reads` is one of `model.cost.rules`.
     """
     for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
         level, source = levels[place], _source(levels, name, chain, child)
+        if drains_are_reads and read_write and place != chain[0]:
+            yield Access(place, "read", place, False, False)
         if read_write and name in level.no_coalesce:
             yield from (Access(place, action, source, True, False) for action in ("read", "fill", "update"))
             continue
@@ -272,10 +284,8 @@ def cycles_per_word(
     levels: Sequence[StorageLevel], resource: Resource, action: Action, name: str
 ) -> Fraction:
     """Cycles that one word of an action on dataspace `name` takes up of `resource`, 0 if none."""
-    concerned = resource.reads if action.name == "read" else resource.writes
-    if resource.level != action.level or not concerned:
-        return Fraction(0)
-    return levels[action.level].scale(name) / resource.words_per_cycle
+    cycles = resource.read_cycles if action.name == "read" else resource.write_cycles
+    return levels[action.level].scale(name) * cycles if action.level in resource.levels else Fraction(0)
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.choices import keep_options
 from model.cost.prices import network_latency
+from model.cost.rules import rule_of
 from model.extents import ANY, Extents
-from model.mapspace import Mapspace, TemporalRules
+from model.mapspace import ACCELFORGE, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import CountLattice
 from solver.search.space.dataspaces import DataspaceView, Tables, bounding_box, tables, view
-from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of
+from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of, most_masks
 from solver.search.space.lattice import Alone, Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices
@@ -110,7 +110,7 @@ class SearchSpace:
     @cached_property
     def resources(self) -> tuple[Resource, ...]:
         """All limited bandwidths."""
-        return resources(self.levels)
+        return resources(self.architecture)
 
     @cached_property
     def latency(self) -> int:
@@ -284,14 +284,18 @@ class SearchSpace:
 
     def _fitting(self, level: int, kept: frozenset[int]) -> IntArray:
         within = self.within_capacity(level, kept)
-        least = math.ceil((self.levels[level].usable_words or 0) * self.levels[level].min_utilization)
-        if least > 0:
+        least = self.least_words(level)
+        if least > 0 and self.levels[level].memory is None:
             within &= self._most_words(level, kept) >= least
         tiles = np.flatnonzero(within)
         rules = self.mapspace.rules_on(Locality("tile", self.levels[level].name))
         if not rules:
             return tiles
         return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles), self.stop)]
+
+    def least_words(self, level: int) -> int:
+        """Words that the tiles of a level's memory must take together."""
+        return math.ceil((self.levels[level].usable_words or 0) * self.levels[level].min_utilization)
 
     def _tile_rules(
         self, rules: Sequence[Rule], level: int, kept: frozenset[int], tiles: IntArray
@@ -321,17 +325,17 @@ class SearchSpace:
         """The same for the largest extents of each vector."""
         if not isinstance(self.lattice, CountLattice):
             return self._words(level, kept)
-        return self._words_of(level, kept, self.lattice.largest_extents)
+        return self.size_words(level, kept, self.lattice.largest_extents)
 
     def holds(self, level: int, kept: frozenset[int], extents: IntArray) -> BoolArray:
         """Whether a level can hold tiles of some extents, shape (tiles, dimensions), of `kept`."""
         usable = self.levels[level].usable_words
         if usable is None:
             return np.ones(len(extents), dtype=np.bool_)
-        fits: BoolArray = self._words_of(level, kept, extents) <= usable
+        fits: BoolArray = self.size_words(level, kept, extents) <= usable
         return fits
 
-    def _words_of(self, level: int, kept: frozenset[int], extents: IntArray) -> IntArray:
+    def size_words(self, level: int, kept: frozenset[int], extents: IntArray) -> IntArray:
         """What tiles of some extents take of a limited level; some number above that if they do not fit."""
         usable = self.levels[level].usable_words or 0
         total: IntArray = np.zeros(len(extents), dtype=np.int64)
@@ -351,15 +355,40 @@ class SearchSpace:
     def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
         """All accesses to a dataspace that the levels of `chain` keep."""
         view = self.views[place]
-        return accesses(self.levels, view.name, view.read_write, chain)
+        drains = rule_of(self.mapspace.counting).drains_are_reads
+        return accesses(self.levels, view.name, view.read_write, chain, drains)
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
-        """Dataspaces whose tiles take room in `level`."""
-        return frozenset(v.place for v in self.views if level in self.chain(mask, v.place))
+        """Dataspaces whose tiles take room in `level`, at least as much as tiles of its extents would."""
+        places = self.places_to[level]
+        return frozenset(v.place for v in self.views if not places.isdisjoint(self.chain(mask, v.place)))
+
+    @cached_property
+    def places_to(self) -> tuple[frozenset[int], ...]:
+        """Per level, and for the compute, it and the places of its memory outside: no tile is smaller."""
+        by_level = [frozenset((level,)) for level in range(len(self.levels) + 1)]
+        for rules in self.mapspace.joint:
+            for number, level in enumerate(rules.levels):
+                by_level[level] = frozenset(rules.levels[: number + 1])
+        return tuple(by_level)
 
     def reuses(self, place: int, level: int) -> bool:
         """Whether dataspace `place` has temporal reuse at the boundary of `level` at all."""
-        return self.views[place].name not in self.levels[level].no_temporal_reuse
+        return self.by_order and self.views[place].name not in self.levels[level].no_temporal_reuse
+
+    @property
+    def by_order(self) -> bool:
+        """Whether the order of loops decides what stays in place; by AccelForge's rule it does not."""
+        return self.mapspace.counting != ACCELFORGE
+
+    def touched_apart(self, place: int) -> bool:
+        """Whether first touches of children count apart, though they touch the same words of a dataspace."""
+        name = self.views[place].name
+        return not self.by_order and any(name in own.no_multicast for own in self.architecture.fanouts)
+
+    def unrounded(self, leak_per_cycle: int) -> int:
+        """Energy units by which whole cycles may leak more than those that are not rounded up."""
+        return 0 if self.by_order or not leak_per_cycle else leak_per_cycle + len(self.levels)
 
     @cached_property
     def window_dims(self) -> frozenset[int]:
@@ -483,10 +512,7 @@ class SearchSpace:
     @property
     def most_keep_masks(self) -> int:
         """Choices of what each level keeps, before those are left out that keep nothing or cost the same."""
-        rules = enumerate(self.mapspace.keep)
-        return math.prod(
-            len(keep_options(keep_rules, level, v.name)) for level, keep_rules in rules for v in self.views
-        )
+        return most_masks(self.mapspace, self.views)
 
     def chains(self, mask: KeepMask) -> tuple[Chain, ...]:
         """The chain of each dataspace."""

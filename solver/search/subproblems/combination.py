@@ -103,6 +103,9 @@ class Combination(Subproblem):
         for stage in self.spatial[:-1]:
             shared = stage.units // stage.irrelevant[place] if view.simple else 1
             partition.append(partition[-1] // shared)
+        if self.space.touched_apart(place):
+            apart = [math.prod(s.irrelevant[place] for s in self.spatial[n:]) for n in range(len(partition))]
+            partition = [words * own for words, own in zip(partition, apart, strict=True)]
         return Spread(tuple(stage.distinct[place] for stage in self.spatial), tuple(partition))
 
     def actions(self, place: int, spread: Spread | None = None) -> Iterator[Action]:
@@ -146,8 +149,12 @@ class Combination(Subproblem):
             reads_and_writes[action.name != "read"] += counted
         rule = rule_of(self.space.mapspace.counting)
         slowest = max(
-            rule.cycles(level, self.steps, ((name, own[0], own[1]) for name, own in demands.items()))
-            for level, demands in zip(self.space.levels, moved, strict=True)
+            rule.cycles(
+                self.space.levels[places[0]],
+                self.steps,
+                ((name, own[0], own[1]) for place in places for name, own in moved[place].items()),
+            )
+            for places in self.space.architecture.memories
         )
         return slowest + self.space.latency
 

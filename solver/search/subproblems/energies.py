@@ -73,7 +73,8 @@ class EnergySubproblem(Combination):
             if len(space.levels) in prices
         )
         busy = self.least_cycles - space.latency
-        return compute + operands * self.quantum + self.leak_per_cycle * busy
+        leak = self.leak_per_cycle * busy - space.unrounded(self.leak_per_cycle)
+        return compute + operands * self.quantum + leak
 
     def rounded_off(self, fewest: Mapping[tuple[int, int], int]) -> int:
         """Units that rounded prices leave out of every mapping's energy, at least."""

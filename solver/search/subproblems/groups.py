@@ -145,10 +145,14 @@ class SubproblemGroup(Subproblem):
     def constant(self) -> int:
         """Energy units that all mappings spend at least, whatever their tiles: compute, operands, leakage."""
         compute = self.space.problem.computes * self.space.architecture.compute.energy
-        rest = self.grid.leak_per_cycle * self.grid.steps
+        rest = self.grid.leak_per_cycle * self.grid.steps - self.space.unrounded(self._most_leakage)
         for place in range(len(self.space.views)):
             rest = rest + self._operands(place)
         return compute + math.floor(float(rest.min()) * ROUNDED_DOWN)
+
+    @cached_property
+    def _most_leakage(self) -> int:
+        return math.ceil(float(self.grid.leak_per_cycle.max()))
 
     def _operands(self, place: int) -> FloatArray:
         """Energy of what serves the compute with a dataspace, at least, per subproblem."""

@@ -224,8 +224,10 @@ class KeptLevels:
         portions = {
             boundary: Portion(place, boundary, tuple(accesses)) for boundary, accesses in by_boundary.items()
         }
+        places_to = enumerate(self._space.places_to)
+        held = (place if not own.isdisjoint(chain) else None for level, own in places_to if level)
         levels = range(1, len(self._space.levels) + 1)
-        return tuple((place if level in chain else None, portions.get(level)) for level in levels)
+        return tuple(zip(held, map(portions.get, levels), strict=True))
 
 
 def _alike(variants: Sequence[Kept], kinds: IntArray) -> IntArray:

@@ -7,6 +7,7 @@ there are few of those; so thousands of spatial choices are bounded by a few mat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property, partial, reduce
 
@@ -304,6 +305,7 @@ class _Surveyor:
         busy = np.ceil(busy)  # The cost model counts whole cycles.
         if table.leak_per_cycle.any():
             energies += table.leak_per_cycle[cells] * np.where(np.isfinite(busy), busy, 0.0)
+            energies -= float(self.space.unrounded(math.ceil(float(table.leak_per_cycle.max()))))
         cycles = busy + rounded_down(self.space.latency)
         cycles = np.where(cycles < LARGEST_EXACT, cycles, np.nextafter(cycles, 0.0))
         return energies * np.where(energies > 0, ROUNDED_DOWN, 1.0), cycles

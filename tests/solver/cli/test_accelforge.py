@@ -45,11 +45,15 @@ def test_map_and_evaluate_one_einsum(capsys: pytest.CaptureFixture[str]):
     assert "AccelForge's rule" in capsys.readouterr().out
 
 
-def test_no_search_counts_as_accelforge_does(capsys: pytest.CaptureFixture[str]):
+def test_searches_that_count_as_accelforge_does(capsys: pytest.CaptureFixture[str]):
+    by_place = ["--counting", "accelforge", "--factors", "perfect"]
+    assert main(["map", "--einsum", "T", "w.yaml", "a.yaml", *by_place, "--uneven"]) == 0
+    assert "AccelForge's rule" in capsys.readouterr().out
+    assert main(["map", "--einsum", "T", "w.yaml", "a.yaml", *by_place, "--check"]) == 2
+    assert "the checker does not know the counting rule 'accelforge'" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
-        main(["map", "--einsum", "T", "w.yaml", "a.yaml", "--counting", "accelforge"])
+        main(["compare", "w.yaml", "a.yaml", *by_place])
     assert ended.value.code == 2
-    assert "invalid choice: 'accelforge'" in capsys.readouterr().err
 
 
 def test_network_and_sweep():

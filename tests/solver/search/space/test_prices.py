@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from model.architecture import AccessEnergy, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel, with_places
 from solver.search.space.prices import (
     LARGEST_COST,
     LARGEST_TOTAL,
@@ -14,6 +14,7 @@ from solver.search.space.prices import (
     LinearPrice,
     LoadTerm,
     PriceTerm,
+    Resource,
     resources,
 )
 
@@ -94,12 +95,14 @@ def test_every_limited_bandwidth_is_a_resource():
             "buffer", read_bandwidth=Fraction(1), write_bandwidth=Fraction(2), energy=AccessEnergy(1)
         ),
     )
-    found = [(r.level, r.reads, r.writes, r.words_per_cycle) for r in resources(levels)]
-    assert found == [
-        (0, True, True, Fraction(3, 2)),
-        (1, True, False, Fraction(1)),
-        (1, False, True, Fraction(2)),
-    ]
+    architecture = Architecture("a", levels, Compute("mac"))
+    assert resources(architecture) == (
+        Resource((0,), Fraction(2, 3), Fraction(2, 3)),
+        Resource((1,), Fraction(1), Fraction(0)),
+        Resource((1,), Fraction(0), Fraction(1, 2)),
+    )
+    places = resources(with_places(architecture, {"buffer": 2}))
+    assert [r.levels for r in places] == [(0,), (1, 2), (1, 2)]
 
 
 def test_few_words_of_large_blocks_are_priced_at_the_lowest_price():

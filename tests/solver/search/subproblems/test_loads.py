@@ -241,7 +241,7 @@ def test_what_is_below_all_limits_survives_their_sums(sharp: bool):
     kept = dropped = raised = 0
     for sub, tiles, evaluation in placed_mappings(random, under_both_rules(random_mapspaces(21, 20, 800))):
         goal = Goal("latency", incumbent=evaluation.cycles + 1)
-        loads = [loaded(sub, number, goal) for number in range(len(resources(sub.space.levels)))]
+        loads = [loaded(sub, number, goal) for number in range(len(resources(sub.space.architecture)))]
         costs = [Cost(sub, evaluation.energy + 1), *(Cost(own, own.limit(goal)) for own in loads)]
         within = tuple(sub.feasible(level) for level in range(1, len(sub.space.levels)))
         sifted = sift(costs, random.randrange(len(costs)), within, sharp, never, lambda *_: False)

@@ -1,0 +1,114 @@
+"""Certificates where memories have several places: proofs that hold, and claims that do not."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.cost import evaluate_in
+from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+from model.places import gathered, on_places, spread, tidied
+from solver.certificate import CertificateError, canonical_sha256, certificate
+from tests.mapspaces import free_mapspace, matmul
+from tests.reference import OBJECTIVES
+from tests.solver.certificate.checker import certified, digested, solved, verdict
+from tests.strategies import random_mapspaces_with_places
+
+
+def tight(*rules: FactorRule) -> Mapspace:
+    """A product on four units, and a buffer of 20 words of which only uneven tiles make the most."""
+    dram = StorageLevel("dram", energy=AccessEnergy(100, 100, 100))
+    buffer = StorageLevel("buffer", size_words=20, energy=AccessEnergy(1, 1, 1))
+    mapspace = free_mapspace(matmul(8, 8, 8), dram, buffer, Fanout("array", 2, 2))
+    fixed = tuple(FactorRule(dim, "=", factor) for dim, factor in (("K", 2), ("N", 2), ("M", 1)))
+    temporal = TemporalRules(), TemporalRules(rules, ("K",) if rules else ())
+    return spread(replace(mapspace, temporal=temporal, spatial=(SpatialRules(fixed),)))
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return certified(tight(FactorRule("M", "<=", 4), FactorRule("N", ">=", 2)), "energy")
+
+
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_random_optima_are_valid(seed: int, tmp_path):
+    for mapspace in random_mapspaces_with_places(seed, 3, 240):
+        if any(level.no_coalesce for level in mapspace.architecture.levels):
+            with pytest.raises(CertificateError):
+                certified(mapspace, "energy")
+            continue
+        for objective in OBJECTIVES:
+            assert verdict(certified(mapspace, objective), tmp_path)[0] == "VALID"
+
+
+def test_even_tiles_are_not_taken_for_the_best(tmp_path):
+    mapspace = tight()
+    best, even = solved(mapspace, "energy"), solved(gathered(mapspace), "energy")
+    assert even.value > best.value
+    mapping = tidied(mapspace, on_places(mapspace, even.mapping))
+    claimed = replace(
+        even, mapping=mapping, evaluation=evaluate_in(mapspace, mapping), evidence=best.evidence
+    )
+    assert verdict(certificate(mapspace, best, ["python"]), tmp_path)[0] == "VALID"
+    found, why = verdict(certificate(mapspace, claimed, ["python"]), tmp_path)
+    assert found == "INVALID"
+    assert "no mapping has energy below" in why
+
+
+def test_rules_on_all_places_are_checked(document, tmp_path):
+    assert verdict(document, tmp_path)[0] == "VALID"
+    (memory,) = document["problem"]["memories"]
+    assert memory["places"] == [2, 5, 8]
+    assert memory["groups"] == [[3, 4], [6, 7], [9, 10]]
+    assert memory["factors"] == [[1, 2, 4], [2, 4, 8], None]
+
+
+def _smaller(problem: dict[str, Any]) -> None:
+    for node in problem["nodes"]:
+        if node["name"].startswith("buffer#"):
+            node.update({"most_size": 12} if node["kind"] == "storage" else {})
+
+
+def _stricter(problem: dict[str, Any]) -> None:
+    problem["memories"][0]["factors"] = [[1], [1], [1]]
+
+
+def _apart(problem: dict[str, Any]) -> None:
+    problem["memories"] = []
+
+
+def _elsewhere(problem: dict[str, Any]) -> None:
+    problem["memories"][0]["places"] = [2, 5, 9]
+
+
+def _twice(problem: dict[str, Any]) -> None:
+    problem["memories"] *= 2
+
+
+def _any_factors(problem: dict[str, Any]) -> None:
+    problem["factors"] = "any"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_smaller, "the mapping respects all capacities"),
+        (_stricter, "loops of several places of a memory go together"),
+        (_apart, "it has the keys of a 'tilewright certificate 6'"),
+        (_elsewhere, "places of a memory are neighbours"),
+        (_twice, "no place is one of two memories"),
+        (_any_factors, "remainders and several places"),
+    ],
+)
+def test_other_problems_are_not_proven(
+    change: Callable[[dict[str, Any]], None], message: str, document, tmp_path
+):
+    changed = copy.deepcopy(document)
+    change(changed["problem"])
+    changed["problem_sha256"] = canonical_sha256(changed["problem"])
+    found, why = verdict(digested(changed), tmp_path)
+    assert found in ("INVALID", "CANNOT CHECK")
+    assert message in why

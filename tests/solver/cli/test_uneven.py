@@ -1,0 +1,201 @@
+"""``--uneven``: which commands let memories have several places, and what they say of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from solver.cli.arguments import parse_arguments
+from solver.cli.certify import reproducing_command
+from solver.cli.main import main
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_INVALID
+from tests.solver.examples import OPTIMAL
+
+SPEC = """\
+architecture:
+  version: 0.4
+  nodes:
+  - !Component
+    name: DRAM
+    class: DRAM
+    attributes: {width: 8, datawidth: 8}
+    energy: {read: 100, write: 100, leak: 0}
+  - !Component
+    name: buffer
+    class: SRAM
+    attributes: {width: 8, datawidth: 8, depth: 20}
+    energy: {read: 1, write: 1, leak: 0}
+    constraints:
+      dataspace: {keep: [A, B, Z]}
+  - !Container
+    name: PE
+    spatial: {meshX: 2, meshY: 2}
+    constraints:
+      spatial: {factors: [M=1, N=2, K=2], permutation: [M, K, N], split: 2}
+  - !Component
+    name: mac
+    class: intmac
+    energy: 0
+problem:
+  shape:
+    name: gemm
+    dimensions: [M, N, K]
+    data-spaces:
+    - {name: A, projection: [[[M]], [[K]]]}
+    - {name: B, projection: [[[K]], [[N]]]}
+    - {name: Z, projection: [[[M]], [[N]]], read-write: true}
+  instance: {M: 8, N: 8, K: 8}
+"""
+
+ENERGY = ("--objective", "energy")
+UNEVEN = ("--uneven", "--factors", "perfect")
+
+
+@pytest.fixture
+def spec(working_directory):
+    def write(*edits):
+        text = SPEC
+        for before, after in edits:
+            assert before in text
+            text = text.replace(before, after)
+        Path("spec.yaml").write_text(text, encoding="utf-8")
+        return "spec.yaml"
+
+    return write
+
+
+def document():
+    return json.loads(Path("out.json").read_text(encoding="utf-8"))
+
+
+def test_what_uneven_tiles_save_is_said(spec, capsys):
+    assert main(["map", spec(), *UNEVEN, *ENERGY, "--json", "out.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "uneven tiles save" in shown
+    assert "buffer#1 keeps" in shown
+    even = document()["even_tiles"]
+    assert even["status"] == "OPTIMAL"
+    assert even["value"] == even["bound"] > document()["value"] == document()["bound"]
+
+
+def test_a_component_may_ask_for_it(spec, capsys):
+    assert main(["map", spec(), *UNEVEN, *ENERGY, "--json", "out.json"]) == 0
+    value = document()["value"]
+    asked = spec(("keep: [A, B, Z]}", "keep: [A, B, Z], uneven: true}"))
+    assert main(["map", asked, "--factors", "perfect", *ENERGY, "--json", "out.json"]) == 0
+    assert document()["value"] == value
+    assert main(["map", spec(("Z]}", "Z], uneven: often}")), *ENERGY]) == EXIT_INVALID
+    assert "`uneven` must be true or false" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["--mapping", "--mapped-spec"])
+def test_mappings_are_written_and_read(name, spec, capsys):
+    """As targets of places, and as a spec for Timeloop in which each place is a component."""
+    assert main(["map", spec(), *UNEVEN, *ENERGY, name, "out.yaml", "--json", "out.json"]) == 0
+    found = document()
+    assert ("does not check" in capsys.readouterr().err) == (name == "--mapped-spec")
+    read = ["spec.yaml", *UNEVEN, "--mapping", "out.yaml"] if name == "--mapping" else ["out.yaml"]
+    assert main(["evaluate", *read, "--json", "out.json"]) == 0
+    assert (document()["energy_pj"], document()["cycles"]) == (found["energy_pj"], found["cycles"])
+
+
+def written(spec, **changes):
+    """A best mapping with some of the targets' keys changed: by target and type."""
+    main(["map", spec(), *UNEVEN, *ENERGY, "--mapping", "m.yaml"])
+    targets = yaml.safe_load(Path("m.yaml").read_text(encoding="utf-8"))["mapping"]
+    keys = [f"{target['target']}_{target['type']}".replace("#", "_") for target in targets]
+    changed = [target | changes.get(key, {}) for target, key in zip(targets, keys, strict=True)]
+    Path("m.yaml").write_text(yaml.safe_dump({"mapping": changed}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"buffer_1_dataspace": {"keep": [], "bypass": ["A", "B", "Z"]}}, "at no place of `buffer`"),
+        ({"buffer_2_dataspace": {"keep": ["A", "B", "Z"], "bypass": []}}, "does not say which of"),
+        ({"buffer_1_dataspace": {"no_coalesce": ["A"]}}, "belongs to the architecture"),
+        ({"DRAM_temporal": {"factors": ["M=1", "N=1", "K=1"]}}, "but its bound is 8"),
+    ],
+)
+def test_wrong_mappings_are_refused(changes, message, spec, capsys):
+    written(spec, **changes)
+    capsys.readouterr()
+    assert main(["evaluate", "spec.yaml", *UNEVEN, "--mapping", "m.yaml"]) == EXIT_INVALID
+    assert message in capsys.readouterr().err
+
+
+def test_constraints_bind_the_loops_of_all_places(spec, capsys):
+    written(spec)
+    capsys.readouterr()
+    one = (
+        "keep: [A, B, Z]}",
+        "keep: [A, B, Z]}\n      temporal: {factors: [K=1, M<=2], permutation: [N, M, K]}",
+    )
+    assert main(["evaluate", spec(one), *UNEVEN, "--mapping", "m.yaml"]) == EXIT_INVALID
+    assert "at all places of `buffer` together breaks the constraint" in capsys.readouterr().err
+
+
+def test_tiles_that_do_not_fit_together_are_said_place_by_place(spec, capsys):
+    written(spec)
+    small = spec(("depth: 20", "depth: 7"))
+    assert main(["evaluate", small, *UNEVEN, "--mapping", "m.yaml"]) == EXIT_INFEASIBLE
+    assert " at the inner place exceed 7" in capsys.readouterr().out
+
+
+def test_a_mapping_with_places_needs_the_option(spec, capsys):
+    written(spec)
+    capsys.readouterr()
+    assert main(["evaluate", "spec.yaml", "--mapping", "m.yaml"]) == EXIT_INVALID
+    assert "--uneven reads mappings that name places of a memory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["map --pareto", "compare --mappers random --evaluations 20", "network", "map --sensitivity"],
+)
+def test_commands_that_take_it(command, spec):
+    assert main([*command.split(), spec(), *UNEVEN]) == 0
+
+
+def test_networks_find_the_same(spec):
+    assert main(["map", spec(), *UNEVEN, *ENERGY, "--json", "out.json"]) == 0
+    value = document()["value"]
+    assert main(["network", "spec.yaml", *UNEVEN, *ENERGY, "--no-cache", "--json", "out.json"]) == 0
+    assert document()["energy_pj"] == pytest.approx(value)
+
+
+def test_the_checker_bears_the_optimum_out(spec, capsys):
+    assert main(["prove", spec(), *UNEVEN, *ENERGY]) == 0
+    assert "VALID" in capsys.readouterr().out
+
+
+def test_memories_are_checked_as_one(spec, capsys):
+    assert main(["check", spec(), *UNEVEN]) == 0
+    assert "up to 3 places; keep A, B, Z" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("map --engine cp-sat", "several places"),
+        ("map --uneven --factors any", "remainders"),
+    ],
+)
+def test_what_is_refused(command, message, spec, capsys):
+    options = ("--uneven",) if "--factors" in command else UNEVEN
+    assert main([*command.split(), spec(), *options, *ENERGY]) == EXIT_INVALID
+    assert message in capsys.readouterr().err
+
+
+def test_rules_on_tiles_are_refused(spec, capsys):
+    ruled = spec(("keep: [A, B, Z]}", "keep: [A, B, Z]}\n      tile: ['M == 2']"))
+    assert main(["map", ruled, *UNEVEN, *ENERGY]) == EXIT_INVALID
+    shown = capsys.readouterr().err
+    assert "is not known where memories have several places" in shown
+    assert "^" in shown
+
+
+def test_the_option_is_repeated_in_certificates():
+    arguments = parse_arguments(["map", "spec.yaml", "--uneven"])
+    assert "--uneven" in reproducing_command(OPTIMAL, arguments)

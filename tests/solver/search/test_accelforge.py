@@ -1,0 +1,120 @@
+"""The search by AccelForge's rule, against enumeration and against AccelForge's own answers."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from model.architecture import Fanout, Port, StorageLevel
+from model.formats.cascade import load_network
+from model.formats.timeloop import LoadOptions
+from model.mapspace import ACCELFORGE, Mapspace
+from model.places import gathered, spread_like
+from solver.result import Options, Status
+from solver.search import map_einsum
+from tests import strategies
+from tests.conftest import SHARED
+from tests.mapspaces import free_mapspace, matmul
+from tests.reference import OBJECTIVES
+from tests.solver.search.holding import compare, hold_search
+from tests.strategies import random_mapspaces, random_mapspaces_with_places
+
+REFERENCE = SHARED / "reference"
+CASES = REFERENCE / "fused" / "cases.jsonl"
+ARCHES = REFERENCE / "accelforge_arches"
+MATMULS = REFERENCE / "workloads" / "basic" / "matmuls.yaml"
+
+
+def counted(mapspace: Mapspace, random: Random) -> Mapspace:
+    """The same by AccelForge's rule, with ports, leakage, and children that share nothing here and there."""
+    names = [space.name for space in mapspace.problem.dataspaces]
+    nodes, even = [], gathered(mapspace)
+    for node in even.architecture.nodes:
+        changes: dict[str, object] = {}
+        if isinstance(node, StorageLevel):
+            changes["block_size"] = 1
+        if isinstance(node, StorageLevel) and random.random() < 0.4:
+            changes["ports"] = (Port(Fraction(random.randint(0, 3), 2), Fraction(random.randint(0, 5), 3)),)
+        if isinstance(node, StorageLevel) and random.random() < 0.4:
+            changes["energy"] = replace(node.energy, leak_per_cycle=random.randint(1, 50))
+        if isinstance(node, Fanout) and random.random() < 0.3:
+            changes["no_multicast"] = frozenset(random.sample(names, 1))
+        nodes.append(replace(node, **changes))
+    architecture = replace(even.architecture, nodes=tuple(nodes))
+    return spread_like(mapspace, replace(even, architecture=architecture, counting=ACCELFORGE))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_of_all_mappings(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(strategies, "EINSUMS", (strategies.gemm, strategies.mttkrp, strategies.elementwise))
+    random = Random(seed)
+    drawn = [*random_mapspaces_with_places(seed, 2, 300), *random_mapspaces(seed, 3, 200, packed_share=0)]
+    mapspaces = [counted(mapspace, random) for mapspace in drawn]
+    assert Status.OPTIMAL in {result.status for result in compare(mapspaces, OBJECTIVES)}
+    hold_search(mapspaces[0], monkeypatch)
+    hold_search(mapspaces[-1], monkeypatch)
+
+
+def test_windows_are_not_searched():
+    problem = matmul(4, 4, 4)
+    spaces = (
+        replace(problem.dataspaces[0], ranks=(sum(problem.dataspaces[0].ranks, ()),)),
+        *problem.dataspaces[1:],
+    )
+    mapspace = free_mapspace(
+        replace(problem, dataspaces=spaces), StorageLevel("dram"), StorageLevel("buffer")
+    )
+    with pytest.raises(ValueError, match="sliding windows"):
+        map_einsum(replace(mapspace, counting=ACCELFORGE))
+
+
+def unfused() -> list[dict]:
+    if not CASES.exists():
+        return []
+    rows = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if row["unfused"] and row["metric"] in ("ENERGY", "LATENCY")]
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="no reference data in ../shared")
+@pytest.mark.parametrize("case", unfused(), ids=lambda case: f"{case['name']}-{case['metric']}")
+def test_no_answer_of_accelforge_is_better(case: dict, tmp_path: Path):
+    (tmp_path / "w.yaml").write_text(case["workload"], encoding="utf-8")
+    (tmp_path / "a.yaml").write_text(case["arch"], encoding="utf-8")
+    options = LoadOptions(stored_outside=True, counting=ACCELFORGE, uneven=True, refuse_unsearchable=False)
+    total, energy = 0.0, case["metric"] == "ENERGY"
+    for layer in load_network([tmp_path / "w.yaml", tmp_path / "a.yaml"], {}, options).layers:
+        try:
+            result = map_einsum(layer.mapspace, Options(objectives=("energy" if energy else "latency",)))
+        except ValueError as error:
+            pytest.skip(str(error))
+        assert result.status is Status.OPTIMAL
+        assert result.evaluation is not None
+        latency_s = result.evaluation.latency_s
+        total += result.evaluation.energy_j if energy or latency_s is None else float(latency_s)
+    assert total <= case["energy" if energy else "latency"] * (1 + 1e-6)
+
+
+@pytest.mark.skipif(not MATMULS.exists(), reason="no reference data in ../shared")
+@pytest.mark.parametrize("arch", ["simple", "nvdla"])
+def test_optima_of_matrix_products(arch: str):
+    variables = {"N_EINSUMS": 1, "M": 1024, "KN": 1024}
+    options = LoadOptions(
+        stored_outside=True,
+        counting=ACCELFORGE,
+        uneven=True,
+        costs=ARCHES / "costs.yaml",
+        objectives=("energy",),
+    )
+    (layer,) = load_network([MATMULS, ARCHES / f"{arch}.yaml"], variables, options).layers
+    result = map_einsum(layer.mapspace, Options(objectives=("energy",)))
+    rows = [json.loads(line) for line in (ARCHES / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    row = next(
+        row
+        for row in rows
+        if (row["arch"], row["metric"], row["options"]) == (arch, "ENERGY", "N_EINSUMS=1 M=1024 KN=1024")
+    )
+    assert result.status is Status.OPTIMAL
+    assert result.evaluation.energy_j == pytest.approx(row["energy_j"], rel=1e-6)
