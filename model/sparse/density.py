@@ -305,7 +305,8 @@ class Banded:
         raise ValueError(f"no tile of {rows} x {columns} has {within.nonzeros} nonzeros")
 
     def _counted(self, tile: Extents) -> tuple[Chance, ...]:
-        return _counted_band(self, tile)
+        # What a whole block of words meets may reach beyond the matrix.
+        return _counted_band(self, tuple(min(extent, self.size) for extent in tile))
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,5 @@
+"""The search for sparse data: branch and bound over tiles, with bounds on expected costs (docs/sparse.md)."""
+
+from solver.sparse_search.mapper import SparseResult, map_sparse
+
+__all__ = ["SparseResult", "map_sparse"]
