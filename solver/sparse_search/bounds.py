@@ -14,9 +14,8 @@ from model.cost.counting import displacement, distinct_offsets, extents
 from model.cost.prices import leaking_instances, network_latency, paying_instances
 from model.mapspace import EXACT
 from model.numbers import divisors
-from model.problem import Term as IndexTerm
 from solver.sparse_search.choices import Mask, Unrolled
-from solver.sparse_search.grid import FloatArray, IntArray, TensorGrid, Vector
+from solver.sparse_search.grid import ONE, BoolArray, FloatArray, IntArray, TensorGrid, Vector
 from solver.sparse_search.shares import LeastShares, Term
 
 LEAST = 1 - 1e-9
@@ -36,6 +35,13 @@ class Weight(NamedTuple):
     free: float
     weight: FloatArray
     slack: float
+
+
+class Led(NamedTuple):
+    """Innermost loops that move the same dataspaces, by their places, and the dimensions they run over."""
+
+    moved: frozenset[int]
+    axes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,58 @@ class Space:
         """Dataspaces, in the problem's order."""
         return tuple(self.shares.tensors.values())
 
+    @cached_property
+    def classes(self) -> tuple[Led, ...]:
+        """All kinds of innermost loops, by the dataspaces that they move."""
+        found: dict[frozenset[int], list[int]] = {}
+        for axis in range(len(self.shares.grid.dims)):
+            moved = frozenset(place for place, tensor in enumerate(self.tensors) if axis in tensor.axes)
+            found.setdefault(moved, []).append(axis)
+        if not found:
+            return (Led(frozenset(), ()),)
+        return tuple(Led(moved, tuple(axes)) for moved, axes in found.items())
+
+    def class_of(self, axis: int) -> int:
+        """Number of the class of a dimension's loops."""
+        return next(number for number, led in enumerate(self.classes) if axis in led.axes)
+
+    @cached_property
+    def led_slots(self) -> tuple[tuple[tuple[frozenset[int], ...], ...], ...]:
+        """Per level and class, temporal factors of slots whose innermost loop is of the class."""
+        return tuple(
+            tuple(self._led_slot(level, led) for led in self.classes) for level in range(self.depth)
+        )
+
+    def _led_slot(self, level: int, led: Led) -> tuple[frozenset[int], ...]:
+        """Factors of a slot: those of a slot without loops where the class can have none."""
+        dims, allowed = self.shares.grid.dims, self.slots[level]
+        if all(allowed[axis] <= ONE for axis in led.axes):
+            return tuple(own & ONE for own in allowed)
+        inner = [dims.index(dim) for dim in self.shares.mapspace.temporal[level].inner if dim in dims]
+        first = next((n for n, axis in enumerate(inner) if axis in led.axes), len(inner))
+        before = set(inner[:first])
+        return tuple(own & ONE if axis in before else own for axis, own in enumerate(allowed))
+
+    def fits(self, level: int, kept: frozenset[str]) -> BoolArray:
+        """Which tiles a level can hold of what it keeps."""
+        if (level, kept) not in self._within:
+            self._within[level, kept] = self.shares.within(level, kept)
+        return self._within[level, kept]
+
+    @cached_property
+    def _within(self) -> dict[tuple[int, frozenset[str]], BoolArray]:
+        return {}
+
+    def is_joined(self, level: int) -> bool:
+        """Whether nothing lies between a level and the next outer one: they have the same tiles."""
+        if level == 0 or self.stages[level - 1]:
+            return False
+        return all(own <= ONE for own in self.slots[level - 1])
+
+
+Row = tuple[int, int] | None
+"""A dataspace that stays in place outside of a tile, and the innermost level that it is due at; or none."""
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -88,14 +146,15 @@ class Tables:
 
     Parameters
     ----------
+    at
+        Per level, and per class of the innermost loop outside: the cost at each tile's own boundary.
     inside
-        Per level, least cost of all that lies inside of each tile there, its own boundary left out.
-    from_here
-        The same with its own boundary; nothing at the outermost level, which has none.
+        Per level, least cost of all that lies inside of each tile, from the next slot with loops on; one row
+        for each dataspace that may stay in place, without what `Subproblem.due` adds for it.
     """
 
-    inside: tuple[FloatArray, ...]
-    from_here: tuple[FloatArray, ...]
+    at: tuple[tuple[FloatArray, ...], ...]
+    inside: tuple[dict[Row, FloatArray], ...]
 
 
 class Subproblem:
@@ -114,6 +173,8 @@ class Subproblem:
         self.shares = space.shares
         self.grid = self.shares.grid
         self._tables: dict[int | None, Tables] = {}
+        self._dues: dict[tuple[int, int, int, int | None], FloatArray] = {}
+        self._once: dict[tuple[int, int], tuple[float, float]] = {}
         self._computes: dict[Useless, tuple[float, int]] = {}
 
     @cached_property
@@ -240,14 +301,21 @@ class Subproblem:
 
     @cached_property
     def tiles(self) -> tuple[IntArray, ...]:
-        """Per level, places of the tiles that fit and leave room for the fanouts above."""
-        found = []
-        for level in range(self.space.depth):
-            within = self.shares.within(level, self.mask.kept[level])
-            left = np.array(self.grid.bounds, dtype=np.int64)
-            room = (left[None, :] % (self.grid.extents * np.array(self.above[level], dtype=np.int64))) == 0
-            found.append(np.flatnonzero(within & room.all(axis=1)))
-        return tuple(found)
+        """Per level, places of the tiles that fit, and that loops make up inside and complete outside."""
+        depth, grid, slots = self.space.depth, self.grid, self.space.slots
+        fits = [self.space.fits(level, self.mask.kept[level]) for level in range(depth)]
+        inside: list[BoolArray] = []
+        known = np.zeros(grid.size, dtype=np.bool_)
+        known[grid.place((1,) * len(grid.dims))] = True
+        for level in reversed(range(depth)):
+            known = fits[level] & grid.reached(known, self.factors[level], slots[level], outwards=True)
+            inside.append(known)
+        found = [np.zeros(grid.size, dtype=np.bool_)]
+        found[0][grid.place(grid.bounds)] = True
+        for level, own in enumerate(reversed(inside)):
+            found[-1] &= own
+            found.append(grid.reached(found[-1], self.factors[level], slots[level], outwards=False))
+        return tuple(np.flatnonzero(own) for own in found[:depth])
 
     def tables(self, resource: int | None = None) -> Tables:
         """Bounds on the energy, or on the cycles of a bandwidth."""
@@ -257,44 +325,212 @@ class Subproblem:
 
     def _computed(self, resource: int | None) -> Tables:
         depth, size = self.space.depth, self.grid.size
-        inside: list[FloatArray] = []
-        from_here: list[FloatArray] = []
         least = np.full(size, np.inf)
         least[self.grid.place((1,) * len(self.grid.dims))] = 0.0
+        slots = self.space.slots
+        rows: dict[Row, FloatArray] = {
+            None: self.grid.outwards(least, self.factors[depth - 1], slots[depth - 1])
+        }
+        at: list[tuple[FloatArray, ...]] = []
+        inside: list[dict[Row, FloatArray]] = []
+        joined = [np.zeros(size) for _ in self.space.classes]
         for level in reversed(range(depth)):
-            behind = self.grid.outwards(least, self.factors[level], self.space.slots[level])
-            own = np.full(size, np.inf)
-            tiles = self.tiles[level]
-            tiles = tiles[np.isfinite(behind[tiles])]
-            own[tiles] = self._at(level, tiles, resource)
-            least = own + behind
-            inside.append(behind)
-            from_here.append(least)
-        return Tables(tuple(reversed(inside)), tuple(reversed(from_here)))
+            own = self._at(level, resource)
+            at.append(own)
+            inside.append(rows)
+            joined = [before + here for before, here in zip(joined, own, strict=True)]
+            if level and not self.space.is_joined(level):
+                rows = self._crossed(level, joined, rows, resource)
+                joined = [np.zeros(size) for _ in self.space.classes]
+        return Tables(tuple(reversed(at)), tuple(reversed(inside)))
 
-    def _at(self, level: int, tiles: IntArray, resource: int | None) -> FloatArray:
-        """Least cost at the boundary of a level, and of what the arithmetic asks it for."""
-        weights = self.weights(resource)[level]
-        total = np.zeros(len(tiles))
+    def _crossed(
+        self,
+        level: int,
+        at: Sequence[FloatArray],
+        rows: dict[Row, FloatArray],
+        resource: int | None,
+    ) -> dict[Row, FloatArray]:
+        """Rows outside of the loops right outside of a level, at the tiles there."""
+        found: dict[Row, FloatArray] = {None: np.full(self.grid.size, np.inf)}
+        factors, slot = self.factors[level - 1], level - 1
+        for number, (here, led) in enumerate(zip(at, self.space.classes, strict=True)):
+            allowed = self.space.led_slots[slot][number]
+            begun = self._begun(level, led)
+            for row, values in rows.items():
+                if row is not None and row[0] in led.moved:
+                    continue
+                inner = here + values
+                if not np.isfinite(inner).any():
+                    continue
+                ends = {**begun, **({} if row is None else dict([row]))}
+                closed = self.grid.outwards(inner, factors, allowed)
+                for place, innermost in ends.items():
+                    closed = closed + self.due_at(place, slot, innermost, resource)
+                found[None] = np.minimum(found[None], closed)
+                for going in ends.items() if slot else ():
+                    kept = self._still(allowed, going[0])
+                    on = self.grid.outwards(inner, factors, kept)
+                    found[going] = np.minimum(found[going], on) if going in found else on
+        return found
+
+    def _begun(self, level: int, led: Led) -> dict[int, int]:
+        """Dataspaces that begin to stay in place at a level or those joined to it, and the innermost of these."""
+        found: dict[int, int] = {}
+        inner = level
+        while True:
+            for place, tensor in enumerate(self.space.tensors):
+                chain = self.mask.chains[tensor.space.name]
+                if place not in led.moved and inner in chain[1:] and self._reuses(place, inner):
+                    found[place] = inner
+            if not (inner + 1 < self.space.depth and self.space.is_joined(inner + 1)):
+                return found
+            inner += 1
+
+    def _reuses(self, place: int, level: int) -> bool:
+        name = self.space.tensors[place].space.name
+        return name not in self.shares.levels[level].no_temporal_reuse
+
+    def _still(self, allowed: Sequence[frozenset[int]], place: int) -> tuple[frozenset[int], ...]:
+        """Loops of a slot that leave a dataspace in place."""
+        axes = self.space.tensors[place].axes
+        return tuple(own & ONE if axis in axes else own for axis, own in enumerate(allowed))
+
+    def due_at(self, place: int, slot: int, innermost: int, resource: int | None) -> FloatArray:
+        """What is due if a dataspace stays in place up to the tile of level `slot`, by tile.
+
+        It is due at the levels inside, up to `innermost`.
+        """
+        tensor = self.space.tensors[place]
+        key = place, slot, innermost, resource
+        if key not in self._dues:
+            outside = [self.grid.bounds[axis] // self.above[slot][axis] for axis in tensor.others]
+            repeated = math.prod(outside) / tensor.still
+            self._dues[key] = self.due(place, slot, innermost, repeated, resource)
+        return self._dues[key]
+
+    def due(
+        self, place: int, slot: int, innermost: int, repeated: FloatArray, resource: int | None
+    ) -> FloatArray:
+        """What is due beyond the least if a dataspace is delivered anew so many times.
+
+        Parameters
+        ----------
+        place, slot, innermost
+            The dataspace, and the levels inside of `slot` up to which it is due.
+        repeated
+            Iterations of loops that do not move it, but repeat its deliveries.
+        resource
+            As of `tables`.
+        """
+        total = np.zeros(repeated.shape)
+        for level in range(slot + 1, innermost + 1):
+            for number, weight in self.weights(resource)[level]:
+                if number == place and weight.place == level and self._reuses(place, level):
+                    total = total + self._beyond(place, level, weight, repeated)
+        return total
+
+    def _beyond(self, place: int, level: int, weight: Weight, repeated: FloatArray) -> FloatArray:
+        """Cost of repeated deliveries at one level beyond the least."""
+        tiles = self.tiles[level]
+        if len(tiles) == 0:
+            return np.zeros(repeated.shape)
+        least = float(weight.weight[tiles].min())
+        once, words = self._delivered_once(place, level)
+        children = self.children(place, weight.outer, level) if weight.per_child else 1
+        many = np.maximum(words * repeated * children - weight.free, 0.0)
+        one = max(once * children - weight.free, 0.0)
+        beyond: FloatArray = np.maximum((many - one) * least - weight.slack, 0.0)
+        return beyond
+
+    def _delivered_once(self, place: int, level: int) -> tuple[float, float]:
+        """Words that are in the least cost of a level at most, and those that each repetition brings."""
+        key = place, level
+        if key not in self._once:
+            self._once[key] = self._least_deliveries(place, level)
+        return self._once[key]
+
+    def _least_deliveries(self, place: int, level: int) -> tuple[float, float]:
+        tensor, tiles = self.space.tensors[place], self.tiles[level]
+        if tensor.simple:
+            words = float(self._outside(level, tensor.axes))
+            return words, words
+        once = float(self._union(tensor, level, tiles).max())
+        if self.shares.mapspace.counting != EXACT:
+            return once, 0.0
+        moved = self._outside(level, tensor.axes) / tensor.moving[tiles]
+        if (moved == 1).any():
+            return once, 0.0
+        least = np.full(len(tiles), np.inf)
+        for axis in tensor.axes:
+            times = self._times(level, tiles, axis)
+            steps = moved * self._first_steps(times)
+            fresh = tensor.words[tiles] - self._overlap(tensor, level, tiles, axis)
+            least = np.minimum(least, np.where(times > 1, steps * fresh, np.inf))
+        return once, float(least.min())
+
+    def _outside(self, level: int, axes: Sequence[int]) -> int:
+        """Iterations over some dimensions in one instance of a level."""
+        return math.prod(self.grid.bounds[axis] // self.above[level][axis] for axis in axes)
+
+    def _times(self, level: int, tiles: IntArray, axis: int) -> IntArray:
+        """Iterations of all temporal loops outside of the tiles over one dimension."""
+        times: IntArray = self.grid.bounds[axis] // self.above[level][axis] // self.grid.extents[tiles, axis]
+        return times
+
+    @staticmethod
+    def _first_steps(times: IntArray) -> FloatArray:
+        """Share of all steps that the innermost loop over a dimension makes, at least."""
+        different, places = np.unique(times, return_inverse=True)
+        shares = np.array([1 - 1 / _least_prime(own) for own in different.tolist()])
+        return shares[places.reshape(-1)]
+
+    def _at(self, level: int, resource: int | None) -> tuple[FloatArray, ...]:
+        """Least cost at the boundary of a level, and of what the arithmetic asks it for, by class."""
+        weights, tiles = self.weights(resource)[level], self.tiles[level]
+        base = np.zeros(len(tiles))
         for place, weight in weights:
             if weight.place == self.space.depth:
-                total += self.served(place, weight, tiles)
+                base += self.served(place, weight, tiles)
         delivered = [(place, weight) for place, weight in weights if weight.place == level]
-        if not delivered:
-            return total
-        times = self._times(level, tiles)
-        best = np.full(len(tiles), np.inf)
-        classes: dict[frozenset[int], FloatArray] = {}
-        for axis in range(len(self.grid.dims)):
-            moved = frozenset(p for p, t in enumerate(self.space.tensors) if axis in t.axes)
-            sliding = any(not t.simple for t in self.space.tensors)
-            if sliding or moved not in classes:
-                classes[moved] = self._led_by(level, tiles, times, axis, delivered)
-            best = np.minimum(best, np.where(times[:, axis] > 1, classes[moved], np.inf))
-        alone = (times == 1).all(axis=1)
-        if alone.any():
-            best = np.where(alone, self._led_by(level, tiles, times, None, delivered), best)
-        return total + best
+        words: dict[tuple[int, int], FloatArray] = {}
+        found = []
+        for number, led in enumerate(self.space.classes):
+            total = np.full(self.grid.size, np.inf)
+            own = base.copy()
+            for place, weight in delivered:
+                moves = place in led.moved
+                kind = place, number if moves and not self.space.tensors[place].simple else int(moves) - 2
+                if kind not in words:
+                    words[kind] = self._least_words(
+                        place, level, tiles, led if moves else None
+                    )
+                own += self._priced(place, level, weight, words[kind], tiles)
+            total[tiles] = own
+            found.append(total)
+        return tuple(found)
+
+    def _least_words(
+        self, place: int, level: int, tiles: IntArray, led: Led | None
+    ) -> FloatArray:
+        """Words that one instance receives at least, if the innermost loop outside is one of a class."""
+        if led is None or self.space.tensors[place].simple:
+            axis = None if led is None else led.axes[0]
+            return self._words(place, level, tiles, axis)
+        least = np.full(len(tiles), np.inf)
+        for axis in led.axes:
+            own = self._words(place, level, tiles, axis)
+            least = np.minimum(least, np.where(self._times(level, tiles, axis) > 1, own, np.inf))
+        return np.where(np.isfinite(least), least, self._words(place, level, tiles, None))
+
+    def _priced(
+        self, place: int, level: int, weight: Weight, words: FloatArray, tiles: IntArray
+    ) -> FloatArray:
+        if weight.per_child:
+            words = words * self.children(place, weight.outer, level)
+        cost = np.maximum(words - weight.free, 0.0) * weight.weight[tiles]
+        own: FloatArray = np.maximum(cost - weight.slack, 0.0)
+        return own
 
     def served(self, place: int, weight: Weight, tiles: IntArray) -> FloatArray:
         """What the arithmetic costs a level that serves it, by the level's tiles."""
@@ -304,43 +540,13 @@ class Subproblem:
         own: FloatArray = np.maximum(words - weight.free, 0.0) * weight.weight[tiles]
         return np.maximum(own - weight.slack, 0.0)
 
-    def _times(self, level: int, tiles: IntArray) -> FloatArray:
-        """Iterations of all temporal loops outside of the tiles, by dimension."""
-        bounds = np.array(self.grid.bounds, dtype=np.float64)
-        times: FloatArray = bounds / (self.grid.extents[tiles] * np.array(self.above[level]))
-        return times
-
-    def _led_by(
-        self,
-        level: int,
-        tiles: IntArray,
-        times: FloatArray,
-        axis: int | None,
-        delivered: Sequence[tuple[int, Weight]],
-    ) -> FloatArray:
-        """Cost at a boundary if the innermost loop outside runs over one dimension."""
-        words: dict[int, FloatArray] = {}
-        total = np.zeros(len(tiles))
-        for place, weight in delivered:
-            if place not in words:
-                words[place] = self._words(place, level, tiles, times, axis)
-            many = words[place]
-            if weight.per_child:
-                many = many * self.children(place, weight.outer, level)
-            cost = np.maximum(many - weight.free, 0.0) * weight.weight[tiles]
-            total += np.maximum(cost - weight.slack, 0.0)
-        return total
-
-    def _words(
-        self, place: int, level: int, tiles: IntArray, times: FloatArray, axis: int | None
-    ) -> FloatArray:
-        """Words that one instance of a level receives of a dataspace, at least."""
+    def _words(self, place: int, level: int, tiles: IntArray, axis: int | None) -> FloatArray:
+        """Words that one instance of a level receives if the innermost loop outside runs over `axis`."""
         tensor = self.space.tensors[place]
         words = tensor.words[tiles]
-        reuses = tensor.space.name not in self.shares.levels[level].no_temporal_reuse
-        repeated = times[:, list(tensor.others)].prod(axis=1)
-        moved = times[:, list(tensor.axes)].prod(axis=1)
-        if not reuses:
+        repeated = self._outside(level, tensor.others) / tensor.still[tiles]
+        moved = self._outside(level, tensor.axes) / tensor.moving[tiles]
+        if not self._reuses(place, level):
             return words * moved * repeated
         if tensor.simple:
             again = repeated if axis in tensor.axes else 1.0
@@ -349,44 +555,31 @@ class Subproblem:
         if axis not in tensor.axes or self.shares.mapspace.counting != EXACT:
             return least
         assert axis is not None
-        first = np.array([_least_prime(round(t)) for t in times[:, axis].tolist()])
         fresh = words - self._overlap(tensor, level, tiles, axis)
-        steps = repeated * moved * (1 - 1 / first) * fresh
+        steps = repeated * moved * self._first_steps(self._times(level, tiles, axis)) * fresh
         return np.maximum(least, words + steps)
 
     def _union(self, tensor: TensorGrid, level: int, tiles: IntArray) -> FloatArray:
         """Words that the tiles of one instance cover together, at least."""
-        words = tensor.words[tiles]
         if not tensor.separate or self.shares.mapspace.counting != EXACT:
-            return words
-        bounds = dict(zip(self.grid.dims, self.grid.bounds, strict=True))
-        above = dict(zip(self.grid.dims, self.above[level], strict=True))
-        product = np.ones(len(tiles))
-        for rank in tensor.space.ranks:
-            live = [term for term in rank if term.dim in bounds]
-            positions = 1 + sum(bounds[term.dim] // above[term.dim] - 1 for term in live)
-            product = product * np.maximum(self._extent(live, tiles), float(positions))
-        return product
-
-    def _extent(self, terms: Sequence[IndexTerm], tiles: IntArray) -> FloatArray:
-        total = np.ones(len(tiles))
-        for term in terms:
-            axis = self.grid.dims.index(term.dim)
-            total = total + abs(term.coefficient) * (self.grid.extents[tiles, axis] - 1)
-        return total
+            return tensor.words[tiles]
+        covered = np.ones(len(tiles))
+        for number, rank in enumerate(tensor.space.ranks):
+            axes = [self.grid.dims.index(term.dim) for term in rank if term.dim in self.grid.dims]
+            positions = 1 + sum(self._outside(level, (axis,)) - 1 for axis in axes)
+            covered *= np.maximum(tensor.ranks[tiles, number], positions)
+        return covered
 
     def _overlap(self, tensor: TensorGrid, level: int, tiles: IntArray, axis: int) -> FloatArray:
         """Words that a tile keeps when the loop right outside over one dimension advances, at most."""
         dim, factor = self.grid.dims[axis], self.factors[level - 1][axis]
-        product = np.ones(len(tiles))
-        for rank in tensor.space.ranks:
-            live = [term for term in rank if term.dim in self.grid.dims]
-            step = sum(abs(term.coefficient) for term in live if term.dim == dim)
-            extent = self._extent(live, tiles)
-            move = step * factor * self.grid.extents[tiles, axis]
-            product = product * np.maximum(extent - move, 0.0)
-        return product
-
+        kept = tensor.words[tiles]
+        for number, rank in enumerate(tensor.space.ranks):
+            step = factor * sum(abs(term.coefficient) for term in rank if term.dim == dim)
+            if step:
+                extents = tensor.ranks[tiles, number]
+                kept = kept * np.maximum(extents - step * self.grid.extents[tiles, axis], 0) / extents
+        return kept
 
     # ------------------------------------------------------------------------------- what all share
 

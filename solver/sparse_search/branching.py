@@ -125,19 +125,60 @@ class Branching:
     def bound(self) -> float:
         """Bound on the objective of all mappings here; infinite if there is none."""
         whole = np.array([self.grid.place(self.grid.bounds)])
-        if not np.isfinite(self.sub.tables().from_here[0][whole[0]]):
+        if not all(len(own) for own in self.sub.tiles):
             return math.inf
         energies, loads = self._inside(self.root, whole)
         return float(self._values(self.root, energies, loads)[0])
 
+    def _costs(self, node: Node) -> list[tuple[int | None, float]]:
+        return [(None, node.energy), *zip(self.resources, node.loads, strict=True)]
+
     def _inside(self, node: Node, tiles: IntArray) -> tuple[FloatArray, list[FloatArray]]:
         """Energy and loads with what is inside of tiles of the node's own level."""
-        energies = node.energy + self.sub.tables().inside[node.level][tiles]
-        loads = [
-            node.loads[n] + self.sub.tables(resource).inside[node.level][tiles]
-            for n, resource in enumerate(self.resources)
+        number = self._led(node)
+        totals = [
+            spent + self._behind(node, node.level, tiles, cost) + self._joined(node.level + 1, number, tiles, cost)
+            for cost, spent in self._costs(node)
         ]
-        return energies, loads
+        return totals[0], totals[1:]
+
+    def _led(self, node: Node) -> int | None:
+        """Class of the innermost loop outside."""
+        return self.sub.space.class_of(node.loops[0][0]) if node.loops else None
+
+    def _joined(self, level: int, number: int | None, tiles: IntArray, cost: int | None) -> FloatArray:
+        """Cost at the levels from `level` on that are joined to the one outside."""
+        total = np.zeros(len(tiles))
+        while level < self.depth and self.sub.space.is_joined(level):
+            total = total + self._at(level, number, tiles, cost)
+            level += 1
+        return total
+
+    def _at(self, level: int, number: int | None, tiles: IntArray, cost: int | None) -> FloatArray:
+        """Cost at the boundary of a level; of the cheapest class if there is no loop outside."""
+        at = self.sub.tables(cost).at[level]
+        if number is not None:
+            return at[number][tiles]
+        least: FloatArray = np.minimum.reduce([own[tiles] for own in at])
+        return least
+
+    def _behind(self, node: Node, level: int, tiles: IntArray, cost: int | None) -> FloatArray:
+        """Least cost from the next slot with loops on, whatever stays in place there."""
+        least = np.full(len(tiles), np.inf)
+        for row, values in self.sub.tables(cost).inside[level].items():
+            own = values[tiles]
+            if row is not None:
+                own = own + self._due(node, row, level, cost)
+            least = np.minimum(least, own)
+        return least
+
+    def _due(self, node: Node, row: tuple[int, int], level: int, cost: int | None) -> float:
+        """What is due for a dataspace that stays in place up to the node's loops, at least."""
+        place, innermost = row
+        axes = self.sub.space.tensors[place].axes
+        moved = math.prod(bound for axis, bound, _ in node.loops if axis in axes)
+        repeated = np.array([node.repeats[place] / moved])
+        return float(self.sub.due(place, level, innermost, repeated, cost)[0])
 
     def _values(self, node: Node, energies: FloatArray, loads: Sequence[FloatArray]) -> FloatArray:
         """Bounds on the objective; infinite where limits are broken."""
@@ -145,7 +186,8 @@ class Branching:
         cycles = np.full(len(energies), float(steps))
         for load in loads:
             cycles = np.maximum(cycles, np.ceil(load * LEAST))
-        total = energies + arithmetic + self.sub.leak_per_cycle * cycles
+        leakage = self.sub.leak_per_cycle * cycles if self.sub.leak_per_cycle else 0.0
+        total = energies + arithmetic + leakage
         return self.goal.values(total, cycles + self.sub.latency)
 
     # ---------------------------------------------------------------------------------------- nodes
@@ -156,19 +198,32 @@ class Branching:
         places = self.grid.inside(node.tile, self.sub.factors[level], self.sub.space.slots[level])
         if level + 1 == self.depth:
             places = places[places == self.grid.place((1,) * len(self.grid.dims))]
-            values = np.full(len(places), self._values(node, np.array([node.energy]), [np.array([own]) for own in node.loads])[0])
-            return places, values
-        inner = self.sub.tables().from_here[level + 1]
-        places = places[np.isfinite(inner[places])]
-        energies = node.energy + inner[places]
-        loads = [
-            node.loads[n] + self.sub.tables(resource).from_here[level + 1][places]
-            for n, resource in enumerate(self.resources)
-        ]
-        values = self._values(node, energies, loads)
+            totals = [np.full(len(places), spent) for _, spent in self._costs(node)]
+        else:
+            at = self.sub.tables().at[level + 1][0]
+            places = places[np.isfinite(at[places])]
+            totals = [self._next(node, places, cost, spent) for cost, spent in self._costs(node)]
+        values = self._values(node, totals[0], totals[1:])
         order = np.argsort(values, kind="stable")
         order = order[np.isfinite(values[order])]
         return places[order], values[order]
+
+    def _next(self, node: Node, places: IntArray, cost: int | None, spent: float) -> FloatArray:
+        """Cost of all that is outside of a node, and inside of it with some tiles at the next level."""
+        level = node.level + 1
+        factors = np.array(self.sub.factors[node.level]) * self.grid.extents[places]
+        loops = np.array(node.tile) // factors > 1
+        none = ~loops.any(axis=1)
+        least = np.full(len(places), np.inf)
+        for number, led in enumerate(self.sub.space.classes):
+            within = self.sub.space.led_slots[node.level][number]
+            first = np.array([own <= {1} for own in within])
+            possible = loops[:, list(led.axes)].any(axis=1) & ~(loops & first).any(axis=1)
+            own = self._at(level, number, places, cost) + self._joined(level + 1, number, places, cost)
+            outer = self._led(node)
+            passes = none if outer is None or outer == number else np.zeros(len(places), dtype=np.bool_)
+            least = np.minimum(least, np.where(possible | passes, own, np.inf))
+        return spent + least + self._behind(node, level, places, cost)
 
     def mappings(self, node: Node) -> Iterator[Mapping]:
         """Yield all mappings inside a node that may improve."""

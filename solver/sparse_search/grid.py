@@ -18,6 +18,9 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+ONE = frozenset((1,))
+"""The factors of loops that there are not."""
+
 Vector = tuple[int, ...]
 """A number per active dimension."""
 
@@ -105,35 +108,58 @@ class TileGrid:
             Temporal factors, by dimension.
         """
         table = values.reshape(self.shape)
-        for axis, own in enumerate(self.divisors):
-            rows = [
-                [place for place, _ in self._inside(axis, extent, unrolled[axis], allowed[axis])]
-                for extent in own
-            ]
+        for axis, (factor, temporal) in enumerate(zip(unrolled, allowed, strict=True)):
+            if factor == 1 and temporal == ONE:
+                continue
             moved = np.moveaxis(table, axis, 0)
-            none = np.full(moved.shape[1:], np.inf)
-            stacked = np.stack([moved[row].min(axis=0) if row else none for row in rows])
+            stacked = np.full(moved.shape, np.inf)
+            for place, row in enumerate(self._steps(axis, factor, temporal)):
+                if row:
+                    stacked[place] = moved[row].min(axis=0)
             table = np.moveaxis(stacked, 0, axis)
         return np.ascontiguousarray(table).reshape(-1)
 
-    def _inside(
-        self, axis: int, extent: int, unrolled: int, allowed: frozenset[int]
-    ) -> list[tuple[int, int]]:
-        """Places along an axis of the extents that loops make `extent` of, with the temporal factors."""
-        if extent % unrolled:
-            return []
-        left = extent // unrolled
-        return [
-            (place, left // inner)
-            for place, inner in enumerate(self.divisors[axis])
-            if left % inner == 0 and left // inner in allowed
-        ]
+    def reached(
+        self, tiles: BoolArray, unrolled: Vector, allowed: Sequence[frozenset[int]], outwards: bool
+    ) -> BoolArray:
+        """Which tiles loops lead to from some tiles inside, or from some outside; parameters as above."""
+        table = tiles.reshape(self.shape)
+        for axis, (factor, temporal) in enumerate(zip(unrolled, allowed, strict=True)):
+            if factor == 1 and temporal == ONE:
+                continue
+            moved = np.moveaxis(table, axis, 0)
+            found = np.zeros(moved.shape, dtype=np.bool_)
+            for outer, row in enumerate(self._steps(axis, factor, temporal)):
+                for inner in row:
+                    source, target = (inner, outer) if outwards else (outer, inner)
+                    found[target] |= moved[source]
+            table = np.moveaxis(found, 0, axis)
+        return np.ascontiguousarray(table).reshape(-1)
+
+    def _steps(self, axis: int, unrolled: int, allowed: frozenset[int]) -> tuple[list[int], ...]:
+        """Per extent along an axis, places of those that loops make it of."""
+        key = axis, unrolled, allowed
+        if key not in self._known_steps:
+            self._known_steps[key] = tuple(
+                [
+                    place
+                    for place, inner in enumerate(self.divisors[axis])
+                    if extent % (inner * unrolled) == 0 and extent // (inner * unrolled) in allowed
+                ]
+                for extent in self.divisors[axis]
+            )
+        return self._known_steps[key]
+
+    @cached_property
+    def _known_steps(self) -> dict[tuple[int, int, frozenset[int]], tuple[list[int], ...]]:
+        return {}
 
     def inside(self, tile: Vector, unrolled: Vector, allowed: Sequence[frozenset[int]]) -> IntArray:
         """Places of all tiles that loops make `tile` of."""
         places = np.zeros(1, dtype=np.int64)
         for axis, extent in enumerate(tile):
-            own = [place for place, _ in self._inside(axis, extent, unrolled[axis], allowed[axis])]
+            steps = self._steps(axis, unrolled[axis], allowed[axis])
+            own = steps[self._places[axis][extent]]
             along = np.array(own, dtype=np.int64) * self.strides[axis]
             places = (places[:, None] + along[None, :]).ravel()
         return places
@@ -180,7 +206,7 @@ class TensorGrid:
         return len(used) == len(set(used))
 
     @cached_property
-    def _ranks(self) -> IntArray:
+    def ranks(self) -> IntArray:
         """Extents per rank of every tile, shape (size, ranks)."""
         extents = dict(zip(self.grid.dims, self.grid.extents.T, strict=True))
         one = np.ones(self.grid.size, dtype=np.int64)
@@ -191,18 +217,28 @@ class TensorGrid:
         return np.stack(columns, axis=1) if columns else np.empty((self.grid.size, 0), dtype=np.int64)
 
     @cached_property
+    def moving(self) -> FloatArray:
+        """Iterations of every tile over the dimensions that index the dataspace."""
+        return self.grid.extents[:, list(self.axes)].astype(np.float64).prod(axis=1)
+
+    @cached_property
+    def still(self) -> FloatArray:
+        """Iterations of every tile over the others."""
+        return self.grid.extents[:, list(self.others)].astype(np.float64).prod(axis=1)
+
+    @cached_property
     def words(self) -> FloatArray:
         """Words of every tile."""
-        return self._ranks.astype(np.float64).prod(axis=1)
+        return self.ranks.astype(np.float64).prod(axis=1)
 
     @cached_property
     def _different(self) -> tuple[IntArray, IntArray]:
         """One tile of each kind, and of which kind every tile is."""
-        _, firsts, kinds = np.unique(self._ranks, axis=0, return_index=True, return_inverse=True)
+        _, firsts, kinds = np.unique(self.ranks, axis=0, return_index=True, return_inverse=True)
         return firsts, kinds.reshape(-1)
 
     def table(self, figure: Callable[[Vector], float]) -> FloatArray:
         """A figure of every tile, computed once for each shape of the dataspace's part of it."""
         firsts, kinds = self._different
-        values = np.array([figure(tuple(own)) for own in self._ranks[firsts].tolist()], dtype=np.float64)
+        values = np.array([figure(tuple(own)) for own in self.ranks[firsts].tolist()], dtype=np.float64)
         return values[kinds]
