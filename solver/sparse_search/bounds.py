@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -27,13 +27,17 @@ Useless = tuple[tuple[str, float], ...]
 
 
 class Weight(NamedTuple):
-    """A term for one cost of the words of one instance: ``(words * times - free) * weight - slack``."""
+    """A term for one cost of the words of one instance: ``(words * times - free) * weight - slack``.
+
+    ``place`` is the boundary, ``outer`` the level; the weight is that of the table times ``scale``.
+    """
 
     place: int
     outer: int
     per_child: bool
     free: float
-    weight: FloatArray
+    table: FloatArray
+    scale: int
     slack: float
 
 
@@ -119,6 +123,27 @@ class Space:
         before = set(inner[:first])
         return tuple(own & ONE if axis in before else own for axis, own in enumerate(allowed))
 
+    @cached_property
+    def shared(self) -> frozenset[int]:
+        """Bandwidths of levels that are there once: their loads are bounded tile by tile, others roughly."""
+        shares = self.shares
+        return frozenset(
+            number
+            for number, resource in enumerate(shares.resources)
+            if not shares.fanouts_between(0, resource.level)
+        )
+
+    def least(self, weights: FloatArray) -> float:
+        """Least entry of a table that many subproblems share."""
+        key = id(weights)
+        if key not in self._least:
+            self._least[key] = float(weights.min()), weights
+        return self._least[key][0]
+
+    @cached_property
+    def _least(self) -> dict[int, tuple[float, FloatArray]]:
+        return {}
+
     def fits(self, level: int, kept: frozenset[str]) -> BoolArray:
         """Which tiles a level can hold of what it keeps."""
         if (level, kept) not in self._within:
@@ -138,6 +163,16 @@ class Space:
 
 Row = tuple[int, int] | None
 """A dataspace that stays in place outside of a tile, and the innermost level that it is due at; or none."""
+
+
+class Repetition(NamedTuple):
+    """What deliveries cost that are repeated: ``(words * times - free - least) * weight - slack``."""
+
+    words: float
+    free: float
+    least: float
+    weight: float
+    slack: float
 
 
 @dataclass(frozen=True)
@@ -174,6 +209,9 @@ class Subproblem:
         self.grid = self.shares.grid
         self._tables: dict[int | None, Tables] = {}
         self._dues: dict[tuple[int, int, int, int | None], FloatArray] = {}
+        self._beginnings: dict[tuple[int, int], dict[int, int]] = {}
+        self._known_asked: dict[tuple[int | None, int], float] = {}
+        self._known_repetitions: dict[tuple[int, int, int | None], tuple[Repetition, ...]] = {}
         self._once: dict[tuple[int, int], tuple[float, float]] = {}
         self._computes: dict[Useless, tuple[float, int]] = {}
 
@@ -243,10 +281,10 @@ class Subproblem:
         )
         paying = paying_instances(level, instances, self.used[access.level])
         found: list[tuple[int | None, int, Weight]] = []
-        costs = [(None, term.energy * paying, term.slack * paying), *((r, w, 0.0) for r, w in term.loads)]
-        for cost, weight, slack in costs:
-            of_cost = Weight(access.boundary, access.level, access.per_child, free, weight, slack)
-            found.append((cost, index, of_cost))
+        costs = [(None, term.energy, paying, term.slack), *((r, w, 1, slack) for r, w, slack in term.loads)]
+        for cost, table, scale, slack in costs:
+            own = (access.boundary, access.level, access.per_child, free, table, scale, slack * scale)
+            found.append((cost, index, Weight(*own)))
         return found
 
     def _first_touches(self, tensor: TensorGrid, level: int) -> float:
@@ -356,7 +394,7 @@ class Subproblem:
         factors, slot = self.factors[level - 1], level - 1
         for number, (here, led) in enumerate(zip(at, self.space.classes, strict=True)):
             allowed = self.space.led_slots[slot][number]
-            begun = self._begun(level, led)
+            begun = self.begun(level, number)
             for row, values in rows.items():
                 if row is not None and row[0] in led.moved:
                     continue
@@ -374,18 +412,24 @@ class Subproblem:
                     found[going] = np.minimum(found[going], on) if going in found else on
         return found
 
-    def _begun(self, level: int, led: Led) -> dict[int, int]:
-        """Dataspaces that begin to stay in place at a level or those joined to it, and the innermost of these."""
-        found: dict[int, int] = {}
-        inner = level
+    def begun(self, level: int, number: int) -> dict[int, int]:
+        """Dataspaces that begin to stay in place at a level or those joined to it, and the innermost of these.
+
+        The innermost loop outside is of the class with a number.
+        """
+        if (level, number) not in self._beginnings:
+            self._beginnings[level, number] = dict(self._staying(level, self.space.classes[number]))
+        return self._beginnings[level, number]
+
+    def _staying(self, level: int, led: Led) -> Iterator[tuple[int, int]]:
         while True:
             for place, tensor in enumerate(self.space.tensors):
-                chain = self.mask.chains[tensor.space.name]
-                if place not in led.moved and inner in chain[1:] and self._reuses(place, inner):
-                    found[place] = inner
-            if not (inner + 1 < self.space.depth and self.space.is_joined(inner + 1)):
-                return found
-            inner += 1
+                kept = level in self.mask.chains[tensor.space.name][1:]
+                if place not in led.moved and kept and self._reuses(place, level):
+                    yield place, level
+            level += 1
+            if level == self.space.depth or not self.space.is_joined(level):
+                return
 
     def _reuses(self, place: int, level: int) -> bool:
         name = self.space.tensors[place].space.name
@@ -425,23 +469,43 @@ class Subproblem:
         """
         total = np.zeros(repeated.shape)
         for level in range(slot + 1, innermost + 1):
-            for number, weight in self.weights(resource)[level]:
-                if number == place and weight.place == level and self._reuses(place, level):
-                    total = total + self._beyond(place, level, weight, repeated)
+            for own in self._repetitions(place, level, resource):
+                many = np.maximum(own.words * repeated - own.free, 0.0)
+                total = total + np.maximum((many - own.least) * own.weight - own.slack, 0.0)
         return total
 
-    def _beyond(self, place: int, level: int, weight: Weight, repeated: FloatArray) -> FloatArray:
-        """Cost of repeated deliveries at one level beyond the least."""
-        tiles = self.tiles[level]
-        if len(tiles) == 0:
-            return np.zeros(repeated.shape)
-        least = float(weight.weight[tiles].min())
-        once, words = self._delivered_once(place, level)
+    def due_once(
+        self, place: int, slot: int, innermost: int, repeated: float, resource: int | None
+    ) -> float:
+        """As `due`, of one number of repetitions."""
+        total = 0.0
+        for level in range(slot + 1, innermost + 1):
+            for own in self._repetitions(place, level, resource):
+                many = max(own.words * repeated - own.free, 0.0)
+                total += max((many - own.least) * own.weight - own.slack, 0.0)
+        return total
+
+    def _repetitions(self, place: int, level: int, resource: int | None) -> tuple[Repetition, ...]:
+        """What deliveries of a dataspace to a level cost beyond the least."""
+        key = place, level, resource
+        if key not in self._known_repetitions:
+            self._known_repetitions[key] = tuple(
+                self._repetition(place, level, weight)
+                for number, weight in self.weights(resource)[level]
+                if number == place and weight.place == level and self._reuses(place, level)
+            )
+        return self._known_repetitions[key]
+
+    def _repetition(self, place: int, level: int, weight: Weight) -> Repetition:
         children = self.children(place, weight.outer, level) if weight.per_child else 1
-        many = np.maximum(words * repeated * children - weight.free, 0.0)
-        one = max(once * children - weight.free, 0.0)
-        beyond: FloatArray = np.maximum((many - one) * least - weight.slack, 0.0)
-        return beyond
+        once, words = self._delivered_once(place, level)
+        return Repetition(
+            words=words * children,
+            free=weight.free,
+            least=max(once * children - weight.free, 0.0),
+            weight=float(weight.table[self.tiles[level]].min(initial=np.inf)) * weight.scale,
+            slack=weight.slack,
+        )
 
     def _delivered_once(self, place: int, level: int) -> tuple[float, float]:
         """Words that are in the least cost of a level at most, and those that each repetition brings."""
@@ -528,7 +592,7 @@ class Subproblem:
     ) -> FloatArray:
         if weight.per_child:
             words = words * self.children(place, weight.outer, level)
-        cost = np.maximum(words - weight.free, 0.0) * weight.weight[tiles]
+        cost = np.maximum(words - weight.free, 0.0) * (weight.scale * weight.table[tiles])
         own: FloatArray = np.maximum(cost - weight.slack, 0.0)
         return own
 
@@ -537,7 +601,7 @@ class Subproblem:
         words = float(self.operations)
         if weight.per_child:
             words *= self.children(place, weight.outer, self.space.depth)
-        own: FloatArray = np.maximum(words - weight.free, 0.0) * weight.weight[tiles]
+        own: FloatArray = max(words - weight.free, 0.0) * weight.scale * weight.table[tiles]
         return np.maximum(own - weight.slack, 0.0)
 
     def _words(self, place: int, level: int, tiles: IntArray, axis: int | None) -> FloatArray:
@@ -582,6 +646,25 @@ class Subproblem:
         return kept
 
     # ------------------------------------------------------------------------------- what all share
+
+    def asked(self, resource: int | None, level: int = 0) -> float:
+        """What the arithmetic costs the levels inside of one at least, or all of them, whatever the tiles."""
+        key = resource, level
+        if key not in self._known_asked:
+            served = (
+                self._least_served(place, weight)
+                for own in self.weights(resource)[level:]
+                for place, weight in own
+                if weight.place == self.space.depth
+            )
+            self._known_asked[key] = math.fsum(served)
+        return self._known_asked[key]
+
+    def _least_served(self, place: int, weight: Weight) -> float:
+        words = float(self.operations)
+        if weight.per_child:
+            words *= self.children(place, weight.outer, self.space.depth)
+        return max(max(words - weight.free, 0.0) * weight.scale * self.space.least(weight.table) - weight.slack, 0.0)
 
     def computed(self, useless: Useless) -> tuple[float, int]:
         """Energy of the arithmetic and its cycles, at least, as of `LeastShares.computes`."""

@@ -13,10 +13,11 @@ import numpy as np
 from model.cost.counting import displacement, extents
 from model.cost.rules import rule_of
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, StorageMapping
+from model.sparse.fibers import has_ranks_for
 from solver.sparse_search.bounds import LEAST, Subproblem, Useless, Weight
 from solver.sparse_search.choices import arrangements
 from solver.sparse_search.goal import SparseGoal
-from solver.sparse_search.grid import FloatArray, IntArray, Vector
+from solver.sparse_search.grid import BoolArray, FloatArray, IntArray, TensorGrid, Vector
 
 Order = tuple[int, ...]
 """Active dimensions by their place, the innermost loop first."""
@@ -122,63 +123,76 @@ class Branching:
         )
 
     @cached_property
+    def rough(self) -> float:
+        """Bound on the objective without a look at tiles."""
+        arithmetic, steps = self.sub.computed(self._useless_at_first())
+        loads = [self.sub.asked(resource) for resource in self.resources]
+        cycles = max(steps, *map(math.ceil, (load * LEAST for load in loads)), 0)
+        energy = arithmetic + self.sub.asked(None) + self.sub.leak_per_cycle * cycles
+        return float(self.goal.values(np.array([energy]), np.array([cycles + self.sub.latency]))[0])
+
+    @cached_property
     def bound(self) -> float:
         """Bound on the objective of all mappings here; infinite if there is none."""
-        whole = np.array([self.grid.place(self.grid.bounds)])
         if not all(len(own) for own in self.sub.tiles):
             return math.inf
-        energies, loads = self._inside(self.root, whole)
-        return float(self._values(self.root, energies, loads)[0])
+        return max(self.rough, self._value(self.root, self.grid.place(self.grid.bounds)))
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether `bound` is known."""
+        return "bound" in self.__dict__
 
     def _costs(self, node: Node) -> list[tuple[int | None, float]]:
         return [(None, node.energy), *zip(self.resources, node.loads, strict=True)]
 
-    def _inside(self, node: Node, tiles: IntArray) -> tuple[FloatArray, list[FloatArray]]:
-        """Energy and loads with what is inside of tiles of the node's own level."""
-        number = self._led(node)
+    def _has_tables(self, cost: int | None) -> bool:
+        return cost is None or cost in self.sub.space.shared
+
+    def _value(self, node: Node, place: int) -> float:
+        """Bound on the objective of all mappings inside a node, whose tile has a place."""
         totals = [
-            spent + self._behind(node, node.level, tiles, cost) + self._joined(node.level + 1, number, tiles, cost)
+            spent
+            + (
+                self._joined(node.level + 1, self._led(node), place, cost) + self._behind(node, place, cost)
+                if self._has_tables(cost)
+                else self.sub.asked(cost, node.level + 1)
+            )
             for cost, spent in self._costs(node)
         ]
-        return totals[0], totals[1:]
+        return float(self._values(node, np.array(totals[:1]), [np.array([own]) for own in totals[1:]])[0])
 
     def _led(self, node: Node) -> int | None:
         """Class of the innermost loop outside."""
         return self.sub.space.class_of(node.loops[0][0]) if node.loops else None
 
-    def _joined(self, level: int, number: int | None, tiles: IntArray, cost: int | None) -> FloatArray:
+    def _joined(self, level: int, number: int | None, place: int, cost: int | None) -> float:
         """Cost at the levels from `level` on that are joined to the one outside."""
-        total = np.zeros(len(tiles))
+        total = 0.0
         while level < self.depth and self.sub.space.is_joined(level):
-            total = total + self._at(level, number, tiles, cost)
+            at = self.sub.tables(cost).at[level]
+            total += float(at[number][place]) if number is not None else min(float(own[place]) for own in at)
             level += 1
         return total
 
-    def _at(self, level: int, number: int | None, tiles: IntArray, cost: int | None) -> FloatArray:
-        """Cost at the boundary of a level; of the cheapest class if there is no loop outside."""
-        at = self.sub.tables(cost).at[level]
-        if number is not None:
-            return at[number][tiles]
-        least: FloatArray = np.minimum.reduce([own[tiles] for own in at])
-        return least
-
-    def _behind(self, node: Node, level: int, tiles: IntArray, cost: int | None) -> FloatArray:
-        """Least cost from the next slot with loops on, whatever stays in place there."""
-        least = np.full(len(tiles), np.inf)
+    def _behind(self, node: Node, place: int, cost: int | None) -> float:
+        """Least cost from the next slot with loops on, and what is due for what the node's loops leave."""
+        number, level = self._led(node), node.level
+        begun = {} if number is None else self.sub.begun(level, number)
+        least = math.inf
         for row, values in self.sub.tables(cost).inside[level].items():
-            own = values[tiles]
-            if row is not None:
-                own = own + self._due(node, row, level, cost)
-            least = np.minimum(least, own)
+            own = float(values[place])
+            if own < least:
+                ends = {**begun, **({} if row is None else dict([row]))}
+                own += sum(self._due(node, *end, cost) for end in ends.items())
+                least = min(least, own)
         return least
 
-    def _due(self, node: Node, row: tuple[int, int], level: int, cost: int | None) -> float:
+    def _due(self, node: Node, place: int, innermost: int, cost: int | None) -> float:
         """What is due for a dataspace that stays in place up to the node's loops, at least."""
-        place, innermost = row
         axes = self.sub.space.tensors[place].axes
         moved = math.prod(bound for axis, bound, _ in node.loops if axis in axes)
-        repeated = np.array([node.repeats[place] / moved])
-        return float(self.sub.due(place, level, innermost, repeated, cost)[0])
+        return self.sub.due_once(place, node.level, innermost, node.repeats[place] / moved, cost)
 
     def _values(self, node: Node, energies: FloatArray, loads: Sequence[FloatArray]) -> FloatArray:
         """Bounds on the objective; infinite where limits are broken."""
@@ -211,19 +225,45 @@ class Branching:
     def _next(self, node: Node, places: IntArray, cost: int | None, spent: float) -> FloatArray:
         """Cost of all that is outside of a node, and inside of it with some tiles at the next level."""
         level = node.level + 1
+        if not self._has_tables(cost):
+            return np.full(len(places), spent + self.sub.asked(cost, level))
         factors = np.array(self.sub.factors[node.level]) * self.grid.extents[places]
         loops = np.array(node.tile) // factors > 1
+        repeated = {place: self._repeated(node, place, loops) for place in range(len(node.repeats))}
         none = ~loops.any(axis=1)
         least = np.full(len(places), np.inf)
         for number, led in enumerate(self.sub.space.classes):
             within = self.sub.space.led_slots[node.level][number]
             first = np.array([own <= {1} for own in within])
             possible = loops[:, list(led.axes)].any(axis=1) & ~(loops & first).any(axis=1)
-            own = self._at(level, number, places, cost) + self._joined(level + 1, number, places, cost)
-            outer = self._led(node)
-            passes = none if outer is None or outer == number else np.zeros(len(places), dtype=np.bool_)
-            least = np.minimum(least, np.where(possible | passes, own, np.inf))
-        return spent + least + self._behind(node, level, places, cost)
+            if self._led(node) in (None, number):
+                possible |= none
+            own = self._joined_at(level, number, places, cost)
+            for row, values in self.sub.tables(cost).inside[level].items():
+                if row is not None and row[0] in led.moved:
+                    continue
+                total = own + values[places]
+                ends = {**self.sub.begun(level, number), **({} if row is None else dict([row]))}
+                for place, innermost in ends.items():
+                    total = total + self.sub.due(place, node.level, innermost, repeated[place], cost)
+                least = np.minimum(least, np.where(possible, total, np.inf))
+        return spent + least
+
+    def _joined_at(self, level: int, number: int, places: IntArray, cost: int | None) -> FloatArray:
+        """Cost of tiles at the boundary of a level and of those joined to it, for a class of loops outside."""
+        total = np.zeros(len(places))
+        while True:
+            total = total + self.sub.tables(cost).at[level][number][places]
+            level += 1
+            if level == self.depth or not self.sub.space.is_joined(level):
+                return total
+
+    def _repeated(self, node: Node, place: int, loops: BoolArray) -> FloatArray:
+        """How often loops outside of the slot deliver a dataspace anew that stays in place in it, at least."""
+        axes = self.sub.space.tensors[place].axes
+        moved = math.prod(bound for axis, bound, _ in node.loops if axis in axes)
+        ends = loops[:, list(axes)].any(axis=1)
+        return np.where(ends, node.iterations / moved, node.repeats[place] / moved)
 
     def mappings(self, node: Node) -> Iterator[Mapping]:
         """Yield all mappings inside a node that may improve."""
@@ -260,6 +300,8 @@ class Branching:
         tiles = np.array([place])
         for order in self._orders_of(node.level, factors):
             slot = tuple((axis, factors[axis]) for axis in order)
+            if not self._is_held(level, tile, (*node.slots, slot)):
+                continue
             loops = (*self._outer_loops(node, tile, slot), *node.loops)
             repeats = tuple(
                 self._repeats(p, slot, node.repeats[p], node.iterations) for p in range(len(children))
@@ -278,8 +320,45 @@ class Branching:
                 useless=self._known(node.useless, level, place),
             )
             child = self._charged(child, place, tiles)
-            energies, loads = self._inside(child, tiles)
-            yield float(self._values(child, energies, loads)[0]), child
+            yield self._value(child, place), child
+
+    def _is_held(self, level: int, tile: Vector, slots: Sequence[Sequence[tuple[int, int]]]) -> bool:
+        """Whether the formats of what comes to a level have ranks for all loops outside, as far as is known."""
+        for tensor in self.sub.space.tensors:
+            chain = self.sub.mask.chains[tensor.space.name]
+            outer = max((keeper for keeper in chain if keeper < level), default=None)
+            if outer is None or (level < self.depth and level not in chain):
+                continue
+            representation = self.shares.representation(outer, tensor.space.name)
+            if representation is None or not representation.compressed:
+                continue
+            dims = self._moving_dims(tensor, outer, level, slots)
+            copied = self._copied_ranks(tensor, level, tile)
+            if dims is not None and not has_ranks_for(representation, dims, copied):
+                return False
+        return True
+
+    def _moving_dims(
+        self, tensor: TensorGrid, outer: int, inner: int, slots: Sequence[Sequence[tuple[int, int]]]
+    ) -> list[str] | None:
+        """Dimensions of the loops between two levels that move a dataspace, outermost first; None if open."""
+        found: list[str] = []
+        for level in range(outer, inner):
+            found += [self.grid.dims[axis] for axis, _ in reversed(slots[level]) if axis in tensor.axes]
+            for fanout in self.sub.space.stages[level]:
+                factors = self.sub.unrolled.fanouts[fanout]
+                live = [axis for axis in tensor.axes if factors[axis] > 1]
+                if len(live) > 1:
+                    return None
+                found += [self.grid.dims[axis] for axis in live]
+        return found
+
+    def _copied_ranks(self, tensor: TensorGrid, level: int, tile: Vector) -> int:
+        """Ranks that a compressed level has in common with the next inner one, which has a tile."""
+        if level == self.depth or tensor.words[self.grid.place(tile)] == 1:
+            return 0
+        inner = self.shares.representation(level, tensor.space.name)
+        return 1 if inner is None else len(inner.ranks)
 
     def _outer_loops(
         self, node: Node, tile: Vector, slot: Sequence[tuple[int, int]]
@@ -331,7 +410,7 @@ class Branching:
     def _cost(self, node: Node, number: int, weight: Weight, words: float, place: int) -> float:
         if weight.per_child:
             words *= math.prod(node.children[number][weight.outer : node.level])
-        return max(0.0, max(words - weight.free, 0.0) * float(weight.weight[place]) - weight.slack)
+        return max(0.0, max(words - weight.free, 0.0) * float(weight.table[place]) * weight.scale - weight.slack)
 
     def _delivered(self, node: Node, number: int, place: int) -> float:
         """Words that one instance of the node's level receives of a dataspace."""
@@ -437,6 +516,8 @@ class Branching:
         factors = self._slot(node, tile)
         for order in self._orders_of(node.level, factors):
             slot = tuple((axis, factors[axis]) for axis in order)
+            if not self._is_held(self.depth, tile, (*node.slots, slot)):
+                continue
             for fanouts in self._arranged:
                 yield self._mapping((*node.slots, slot), fanouts)
 

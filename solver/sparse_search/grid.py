@@ -108,16 +108,28 @@ class TileGrid:
             Temporal factors, by dimension.
         """
         table = values.reshape(self.shape)
+        kept = _live(np.isfinite(table))
+        if not all(kept):
+            return np.full(self.size, np.inf)
+        table = table[np.ix_(*kept)]
         for axis, (factor, temporal) in enumerate(zip(unrolled, allowed, strict=True)):
             if factor == 1 and temporal == ONE:
                 continue
+            places = {place: n for n, place in enumerate(kept[axis])}
+            rows = [
+                [places[place] for place in row if place in places]
+                for row in self._steps(axis, factor, temporal)
+            ]
+            outer = [place for place, row in enumerate(rows) if row]
             moved = np.moveaxis(table, axis, 0)
-            stacked = np.full(moved.shape, np.inf)
-            for place, row in enumerate(self._steps(axis, factor, temporal)):
-                if row:
-                    stacked[place] = moved[row].min(axis=0)
-            table = np.moveaxis(stacked, 0, axis)
-        return np.ascontiguousarray(table).reshape(-1)
+            stacked = np.full((len(outer), *moved.shape[1:]), np.inf)
+            for n, place in enumerate(outer):
+                row = rows[place]
+                stacked[n] = moved[row[0]] if len(row) == 1 else moved[row].min(axis=0)
+            table, kept[axis] = np.moveaxis(stacked, 0, axis), outer
+        found = np.full(self.shape, np.inf)
+        found[np.ix_(*kept)] = table
+        return found.reshape(-1)
 
     def reached(
         self, tiles: BoolArray, unrolled: Vector, allowed: Sequence[frozenset[int]], outwards: bool
@@ -163,6 +175,13 @@ class TileGrid:
             along = np.array(own, dtype=np.int64) * self.strides[axis]
             places = (places[:, None] + along[None, :]).ravel()
         return places
+
+
+def _live(finite: BoolArray) -> list[list[int]]:
+    """Per axis, the places at which anything is."""
+    axes = range(finite.ndim)
+    along = (finite.any(axis=tuple(a for a in axes if a != axis)) for axis in axes)
+    return [np.flatnonzero(own).tolist() for own in along]
 
 
 @dataclass(frozen=True)

@@ -297,8 +297,10 @@ class _Run:
     def _take(self, value: float, item: Subproblem | Branching | _Open) -> None:
         if isinstance(item, Subproblem):
             branching = Branching(item, self.goal, lambda: self._check(value))
+            self._push(branching.rough, branching)
+        elif isinstance(item, Branching) and not item.is_bounded:
             self.search.statistics.subproblems += 1
-            self._push(branching.bound, branching)
+            self._push(item.bound, item)
         elif isinstance(item, Branching):
             places, values = item.candidates(item.root)
             self._next(_Open(item, iter(zip(places.tolist(), values.tolist(), strict=True)), -1))

@@ -16,13 +16,14 @@ import numpy as np
 from model.mapspace import Mapspace
 from model.sparse.arithmetic import Computes, Operand, computes
 from model.sparse.counting import Unit
-from model.sparse.density import Banded, Distribution, distribution_of
+from model.sparse.density import Banded, Distribution, FixedStructured, distribution_of
 from model.sparse.saving import Saved
 from model.sparsity import (
     METADATA_FILL,
     METADATA_READ,
     METADATA_UPDATE,
     Conditional,
+    Rank,
     Representation,
     Sparsity,
 )
@@ -65,13 +66,13 @@ class Term:
     slack
         Units that rounding may leave out, at most.
     loads
-        Per resource, cycles per word of dense data, shape (size,).
+        Per resource, cycles per word of dense data, shape (size,), and cycles that rounding may leave out.
     """
 
     access: Access
     energy: FloatArray
     slack: float
-    loads: tuple[tuple[int, FloatArray], ...]
+    loads: tuple[tuple[int, FloatArray, float], ...]
 
 
 class LeastShares:
@@ -99,6 +100,7 @@ class LeastShares:
         }
         self._empty: dict[str, FloatArray] = {}
         self._sizes: dict[tuple[int, str], FloatArray] = {}
+        self._savers: dict[tuple[str, Chain], tuple[Saver, ...]] = {}
         self._terms: dict[tuple[str, Chain], tuple[Term, ...]] = {}
 
     @cached_property
@@ -179,6 +181,12 @@ class LeastShares:
 
     def savers(self, name: str, chain: Chain) -> tuple[Saver, ...]:
         """Units that may save accesses to a dataspace that the levels of `chain` keep."""
+        key = name, chain
+        if key not in self._savers:
+            self._savers[key] = self._found_savers(name, chain)
+        return self._savers[key]
+
+    def _found_savers(self, name: str, chain: Chain) -> tuple[Saver, ...]:
         found: list[Saver] = []
         for level, sparse in enumerate(self.sparsity.levels):
             place = max((keeper for keeper in chain if keeper <= level), default=None)
@@ -232,21 +240,41 @@ class LeastShares:
         distribution = self.distributions[name]
         return 0.0 if isinstance(distribution, Banded) else distribution.mean
 
-    def _metadata_bits(self, name: str, level: int, chain: Chain) -> FloatArray:
+    def _metadata_bits(self, name: str, access: Access, chain: Chain) -> FloatArray:
         """Bits of metadata per word of a dense tile, at least, empty tiles included."""
+        level = access.level
         representation = self.representation(level, name)
-        arriving = self.arriving(name, level, chain)
         if representation is None:
             return np.zeros(self.grid.size)
-        density = self._density(name)
+        density, arriving = self._density(name), self.arriving(name, level, chain)
         single = len(representation.ranks) == 1
-        # Without a rank of its own, a fiber of the lowest rank counts by chances that seem independent.
+        # Fibers of a rank with others above it count by chances that seem independent.
         nonzeros = density if single else density * density
         masked = 1 - self.empty(name) if single else np.full(self.grid.size, density)
         full = np.full(self.grid.size, nonzeros)
-        by_format = {"UOP": 0 * full, "CP": full, "RLE": full, "B": masked, "UB": arriving}
-        bits = [rank.metadata_bits * by_format[rank.format] for rank in representation.ranks]
-        return np.minimum.reduce(bits)
+        bits = [_bits(rank, full, masked, arriving) for rank in representation.ranks]
+        least: FloatArray = np.minimum.reduce(bits)
+        if single or not self._copies_tile(representation, name, access, chain):
+            return least
+        filled = self._filled(name)
+        whole = _bits(representation.ranks[0], density * filled, filled, arriving)
+        return np.where(self.tensors[name].words > 1, whole, least)
+
+    def _copies_tile(
+        self, representation: Representation, name: str, access: Access, chain: Chain
+    ) -> bool:
+        """Whether the lowest rank of a level has the whole tile of the next inner one as its fiber."""
+        child = next((level for level in chain if level > access.level), None)
+        if child is None or access.boundary != child or not representation.compressed:
+            return False
+        return self.representation(child, name) is None
+
+    def _filled(self, name: str) -> FloatArray:
+        """Chance of each tile not to be empty, given the nonzeros of any tile around, at least."""
+        if not isinstance(self.distributions[name], FixedStructured):
+            return 1 - self.empty(name)
+        nonzeros = self.tensors[name].words * self._density(name)
+        return np.clip(nonzeros - 1, 0.0, 1.0)
 
     # ----------------------------------------------------------------------------------------- terms
 
@@ -271,8 +299,8 @@ class LeastShares:
         saved = np.maximum(outer, own)
         per_word = stored * spread * np.minimum(price, (1 - saved) * price + saved * idle)
         metadata_price = sparse.energy.get(METADATA[access.name], 0)
+        bits = self._metadata_bits(name, access, chain)
         if metadata_price and sparse.metadata_width_bits:
-            bits = self._metadata_bits(name, access.level, chain)
             per_word = per_word + bits * (1 - saved) * metadata_price / sparse.metadata_width_bits
         lasting = self._lasting(name, access.level)
         rounds = access.name == "read" and bool(own.any())
@@ -281,7 +309,11 @@ class LeastShares:
             access=access,
             energy=per_word * self._confidence(access.level, name) * lasting,
             slack=float(price) if rounds and read_write else 0.0,
-            loads=tuple(self._loads(name, chain, access, stored * (1 - outer) * lasting)),
+            loads=tuple(
+                self._loads(
+                    name, access, stored * (1 - outer) * lasting, bits * (1 - outer) * lasting
+                )
+            ),
         )
 
     def _stored(self, name: str, chain: Chain, access: Access) -> FloatArray:
@@ -320,15 +352,17 @@ class LeastShares:
         return 0.0 if self.fanouts_between(0, level) else 1.0
 
     def _loads(
-        self, name: str, chain: Chain, access: Access, share: FloatArray
-    ) -> Iterable[tuple[int, FloatArray]]:
-        """Cycles per word of every bandwidth of the level."""
-        reads = access.name == "read"
-        scale = float(self.levels[access.level].scale(name))
+        self, name: str, access: Access, words: FloatArray, bits: FloatArray
+    ) -> Iterable[tuple[int, FloatArray, float]]:
+        """Cycles of every bandwidth of the level, per word of dense data that comes with words and bits."""
+        reads, level = access.name == "read", self.levels[access.level]
+        scale = float(level.scale(name))
+        whole = words + bits / int(level.word_bits)
         for number, resource in enumerate(self.resources):
             concerned = resource.reads if reads else resource.writes
             if resource.level == access.level and concerned and scale:
-                yield number, share * scale / float(resource.words_per_cycle)
+                each = scale / float(resource.words_per_cycle)
+                yield number, whole * each, each if bits.any() else 0.0
 
     # ----------------------------------------------------------------------------------- computations
 
@@ -361,6 +395,12 @@ class LeastShares:
         unit = Unit(Saved(useless, any(s.skips for s in savers), empty)) if savers else None
         announced = self.representation(mask.chains[name][-1], name) is not None
         return Operand(name, self.distributions[name].mean, announced, unit)
+
+
+def _bits(rank: Rank, nonzeros: FloatArray, masked: FloatArray, arriving: FloatArray) -> FloatArray:
+    """Bits of a rank per word that its fibers cover together, if it is the lowest one with any."""
+    words = {"UOP": 0 * masked, "CP": nonzeros, "RLE": nonzeros, "B": masked, "UB": arriving}
+    return rank.metadata_bits * words[rank.format]
 
 
 def _extents(tensor: TensorGrid, bound: dict[str, int]) -> Vector:
