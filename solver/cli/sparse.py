@@ -40,15 +40,11 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     reasons: Sequence[Reason] = ()
     mapping = None if result.best is None else result.best.mapping
     outputs = (arguments.mapping, arguments.mapped_spec)
-    report = report_steps(
-        lambda console: print_sparse_result(console, mapspace, result), arguments, *outputs
-    )
+    report = report_steps(lambda console: print_sparse_result(console, mapspace, result), arguments, *outputs)
     document = document_steps(lambda: sparse_result_document(mapspace, result, reasons), arguments)
     plot = plot_steps(
         arguments.plot,
-        lambda: draw_mapping(
-            as_value(sparse_result_document(mapspace, result, reasons)), arguments.plot
-        ),
+        lambda: draw_mapping(as_value(sparse_result_document(mapspace, result, reasons)), arguments.plot),
         "" if mapping is not None else "mapping",
     )
     deliver([*report, *document, *mapping_steps(arguments, loaded, mapping, spec_text), *plot])

@@ -292,9 +292,7 @@ def _dense_optimum(mapspace: Mapspace, result: SparseResult) -> Document | None:
 def _densities(mapspace: Mapspace) -> Document:
     assert mapspace.sparsity is not None
     return {
-        space.name: picked(
-            mapspace.sparsity.density(space.name), "distribution", "share", "band_width"
-        )
+        space.name: picked(mapspace.sparsity.density(space.name), "distribution", "share", "band_width")
         for space in mapspace.problem.dataspaces
     }
 
@@ -314,9 +312,7 @@ def _cost(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation
         "compute_cycles": evaluation.compute_cycles,
         "compute_instances": math.ceil(evaluation.compute_instances),
         "dense": {"energy_pj": evaluation.dense_energy / units, "cycles": evaluation.dense_cycles},
-        "levels": [
-            _level(level, own, units) for level, own in zip(evaluation.levels, shapes, strict=True)
-        ],
+        "levels": [_level(level, own, units) for level, own in zip(evaluation.levels, shapes, strict=True)],
         "mapping": _ordered_targets(mapspace, mapping),
     }
 

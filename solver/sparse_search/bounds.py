@@ -82,9 +82,7 @@ class Space:
     @cached_property
     def stages(self) -> tuple[tuple[int, ...], ...]:
         """Per level, the fanouts between it and the next one, or the arithmetic."""
-        return tuple(
-            tuple(self.shares.fanouts_between(level, level + 1)) for level in range(self.depth)
-        )
+        return tuple(tuple(self.shares.fanouts_between(level, level + 1)) for level in range(self.depth))
 
     @cached_property
     def tensors(self) -> tuple[TensorGrid, ...]:
@@ -109,9 +107,7 @@ class Space:
     @cached_property
     def led_slots(self) -> tuple[tuple[tuple[frozenset[int], ...], ...], ...]:
         """Per level and class, temporal factors of slots whose innermost loop is of the class."""
-        return tuple(
-            tuple(self._led_slot(level, led) for led in self.classes) for level in range(self.depth)
-        )
+        return tuple(tuple(self._led_slot(level, led) for led in self.classes) for level in range(self.depth))
 
     def _led_slot(self, level: int, led: Led) -> tuple[frozenset[int], ...]:
         """Factors of a slot: those of a slot without loops where the class can have none."""
@@ -122,16 +118,6 @@ class Space:
         first = next((n for n, axis in enumerate(inner) if axis in led.axes), len(inner))
         before = set(inner[:first])
         return tuple(own & ONE if axis in before else own for axis, own in enumerate(allowed))
-
-    @cached_property
-    def shared(self) -> frozenset[int]:
-        """Bandwidths of levels that are there once: their loads are bounded tile by tile, others roughly."""
-        shares = self.shares
-        return frozenset(
-            number
-            for number, resource in enumerate(shares.resources)
-            if not shares.fanouts_between(0, resource.level)
-        )
 
     def least(self, weights: FloatArray) -> float:
         """Least entry of a table that many subproblems share."""
@@ -154,6 +140,13 @@ class Space:
     def _within(self) -> dict[tuple[int, frozenset[str]], BoolArray]:
         return {}
 
+    def joined(self, level: int) -> Iterator[int]:
+        """A level and those inside of it that are joined to it, see `is_joined`."""
+        yield level
+        while level + 1 < self.depth and self.is_joined(level + 1):
+            level += 1
+            yield level
+
     def is_joined(self, level: int) -> bool:
         """Whether nothing lies between a level and the next outer one: they have the same tiles."""
         if level == 0 or self.stages[level - 1]:
@@ -173,6 +166,11 @@ class Repetition(NamedTuple):
     least: float
     weight: float
     slack: float
+
+
+def staying(row: Row) -> dict[int, int]:
+    """Return the dataspace that stays in place in a row, with the innermost level, if there is one."""
+    return {} if row is None else dict([row])
 
 
 @dataclass(frozen=True)
@@ -220,7 +218,9 @@ class Subproblem:
         """Per level, spatial factors of all fanouts right below it."""
         ones = (1,) * len(self.grid.dims)
         return tuple(
-            tuple(math.prod(own) for own in zip(ones, *(self.unrolled.fanouts[f] for f in stage), strict=True))
+            tuple(
+                math.prod(own) for own in zip(ones, *(self.unrolled.fanouts[f] for f in stage), strict=True)
+            )
             for stage in self.space.stages
         )
 
@@ -266,9 +266,10 @@ class Subproblem:
             cost: [[] for _ in range(self.space.depth)] for cost in costs
         }
         for place, tensor in enumerate(self.space.tensors):
-            for term in self.shares.terms(tensor.space.name, self.mask.chains[tensor.space.name]):
-                for cost, level, weight in self._of_term(place, tensor, term):
-                    found[cost][level].append((place, weight))
+            terms = self.shares.terms(tensor.space.name, self.mask.chains[tensor.space.name])
+            parts = (part for term in terms for part in self._of_term(place, tensor, term))
+            for cost, level, weight in parts:
+                found[cost][level].append((place, weight))
         return {cost: tuple(map(tuple, levels)) for cost, levels in found.items()}
 
     def _of_term(self, place: int, tensor: TensorGrid, term: Term) -> list[tuple[int | None, int, Weight]]:
@@ -355,6 +356,16 @@ class Subproblem:
             found.append(grid.reached(found[-1], self.factors[level], slots[level], outwards=False))
         return tuple(np.flatnonzero(own) for own in found[:depth])
 
+    @cached_property
+    def is_tile(self) -> tuple[BoolArray, ...]:
+        """Per level, which tiles are among `tiles`."""
+        found = []
+        for own in self.tiles:
+            here = np.zeros(self.grid.size, dtype=np.bool_)
+            here[own] = True
+            found.append(here)
+        return tuple(found)
+
     def tables(self, resource: int | None = None) -> Tables:
         """Bounds on the energy, or on the cycles of a bandwidth."""
         if resource not in self._tables:
@@ -391,29 +402,36 @@ class Subproblem:
     ) -> dict[Row, FloatArray]:
         """Rows outside of the loops right outside of a level, at the tiles there."""
         found: dict[Row, FloatArray] = {None: np.full(self.grid.size, np.inf)}
-        factors, slot = self.factors[level - 1], level - 1
-        for number, (here, led) in enumerate(zip(at, self.space.classes, strict=True)):
-            allowed = self.space.led_slots[slot][number]
-            begun = self.begun(level, number)
-            for row, values in rows.items():
-                if row is not None and row[0] in led.moved:
-                    continue
-                inner = here + values
-                if not np.isfinite(inner).any():
-                    continue
-                ends = {**begun, **({} if row is None else dict([row]))}
-                closed = self.grid.outwards(inner, factors, allowed)
-                for place, innermost in ends.items():
-                    closed = closed + self.due_at(place, slot, innermost, resource)
-                found[None] = np.minimum(found[None], closed)
-                for going in ends.items() if slot else ():
-                    kept = self._still(allowed, going[0])
-                    on = self.grid.outwards(inner, factors, kept)
-                    found[going] = np.minimum(found[going], on) if going in found else on
+        for number, led in enumerate(self.space.classes):
+            fitting = ((row, own) for row, own in rows.items() if row is None or row[0] not in led.moved)
+            for row, values in fitting:
+                ends = {**self.begun(level, number), **staying(row)}
+                self._end(level - 1, number, at[number] + values, ends, resource, found)
         return found
 
+    def _end(
+        self,
+        slot: int,
+        number: int,
+        inner: FloatArray,
+        ends: dict[int, int],
+        resource: int | None,
+        found: dict[Row, FloatArray],
+    ) -> None:
+        """Add rows in which each dataspace that stays in place does so up to a slot's tile, or goes on."""
+        if not np.isfinite(inner).any():
+            return
+        factors, allowed = self.factors[slot], self.space.led_slots[slot][number]
+        closed = self.grid.outwards(inner, factors, allowed)
+        for place, innermost in ends.items():
+            closed = closed + self.due_at(place, slot, innermost, resource)
+        found[None] = np.minimum(found[None], closed)
+        for going in ends.items() if slot else ():
+            on = self.grid.outwards(inner, factors, self._still(allowed, going[0]))
+            found[going] = np.minimum(found[going], on) if going in found else on
+
     def begun(self, level: int, number: int) -> dict[int, int]:
-        """Dataspaces that begin to stay in place at a level or those joined to it, and the innermost of these.
+        """Dataspaces that begin to stay in place at a level or one joined to it, with the innermost one.
 
         The innermost loop outside is of the class with a number.
         """
@@ -422,14 +440,11 @@ class Subproblem:
         return self._beginnings[level, number]
 
     def _staying(self, level: int, led: Led) -> Iterator[tuple[int, int]]:
-        while True:
-            for place, tensor in enumerate(self.space.tensors):
-                kept = level in self.mask.chains[tensor.space.name][1:]
-                if place not in led.moved and kept and self._reuses(place, level):
-                    yield place, level
-            level += 1
-            if level == self.space.depth or not self.space.is_joined(level):
-                return
+        places = [place for place in range(len(self.space.tensors)) if place not in led.moved]
+        for own, place in ((own, place) for own in self.space.joined(level) for place in places):
+            chain = self.mask.chains[self.space.tensors[place].space.name]
+            if own in chain[1:] and self._reuses(place, own):
+                yield place, own
 
     def _reuses(self, place: int, level: int) -> bool:
         name = self.space.tensors[place].space.name
@@ -474,9 +489,7 @@ class Subproblem:
                 total = total + np.maximum((many - own.least) * own.weight - own.slack, 0.0)
         return total
 
-    def due_once(
-        self, place: int, slot: int, innermost: int, repeated: float, resource: int | None
-    ) -> float:
+    def due_once(self, place: int, slot: int, innermost: int, repeated: float, resource: int | None) -> float:
         """As `due`, of one number of repetitions."""
         total = 0.0
         for level in range(slot + 1, innermost + 1):
@@ -552,31 +565,32 @@ class Subproblem:
     def _at(self, level: int, resource: int | None) -> tuple[FloatArray, ...]:
         """Least cost at the boundary of a level, and of what the arithmetic asks it for, by class."""
         weights, tiles = self.weights(resource)[level], self.tiles[level]
-        base = np.zeros(len(tiles))
-        for place, weight in weights:
-            if weight.place == self.space.depth:
-                base += self.served(place, weight, tiles)
+        asked = [pair for pair in weights if pair[1].place == self.space.depth]
+        base = sum((self.served(place, weight, tiles) for place, weight in asked), np.zeros(len(tiles)))
         delivered = [(place, weight) for place, weight in weights if weight.place == level]
         words: dict[tuple[int, int], FloatArray] = {}
         found = []
-        for number, led in enumerate(self.space.classes):
+        for number in range(len(self.space.classes)):
             total = np.full(self.grid.size, np.inf)
-            own = base.copy()
+            total[tiles] = base
             for place, weight in delivered:
-                moves = place in led.moved
-                kind = place, number if moves and not self.space.tensors[place].simple else int(moves) - 2
-                if kind not in words:
-                    words[kind] = self._least_words(
-                        place, level, tiles, led if moves else None
-                    )
-                own += self._priced(place, level, weight, words[kind], tiles)
-            total[tiles] = own
+                many = self._known_words(words, place, level, number)
+                total[tiles] += self._priced(place, level, weight, many, tiles)
             found.append(total)
         return tuple(found)
 
-    def _least_words(
-        self, place: int, level: int, tiles: IntArray, led: Led | None
+    def _known_words(
+        self, words: dict[tuple[int, int], FloatArray], place: int, level: int, number: int
     ) -> FloatArray:
+        """Words that come of a dataspace for a class of loops outside, each kind once."""
+        led = self.space.classes[number]
+        moves, simple = place in led.moved, self.space.tensors[place].simple
+        kind = place, number if moves and not simple else int(moves) - 2
+        if kind not in words:
+            words[kind] = self._least_words(place, level, self.tiles[level], led if moves else None)
+        return words[kind]
+
+    def _least_words(self, place: int, level: int, tiles: IntArray, led: Led | None) -> FloatArray:
         """Words that one instance receives at least, if the innermost loop outside is one of a class."""
         if led is None or self.space.tensors[place].simple:
             axis = None if led is None else led.axes[0]
@@ -664,7 +678,9 @@ class Subproblem:
         words = float(self.operations)
         if weight.per_child:
             words *= self.children(place, weight.outer, self.space.depth)
-        return max(max(words - weight.free, 0.0) * weight.scale * self.space.least(weight.table) - weight.slack, 0.0)
+        return max(
+            max(words - weight.free, 0.0) * weight.scale * self.space.least(weight.table) - weight.slack, 0.0
+        )
 
     def computed(self, useless: Useless) -> tuple[float, int]:
         """Energy of the arithmetic and its cycles, at least, as of `LeastShares.computes`."""
@@ -684,7 +700,11 @@ class Subproblem:
         for number, (position, level) in enumerate(
             zip(architecture.storage_indices, architecture.levels, strict=True)
         ):
-            above = [c for f, c in zip(architecture.fanout_indices, self.used_children, strict=True) if f < position]
+            above = [
+                c
+                for f, c in zip(architecture.fanout_indices, self.used_children, strict=True)
+                if f < position
+            ]
             leaking = leaking_instances(architecture, level, above)
             if level.gating_fanouts is None and self.mask.kept[number]:
                 leaking = leaking if self._always_used(number) else 1

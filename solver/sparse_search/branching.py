@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from itertools import permutations, product
+from itertools import chain, permutations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +14,11 @@ from model.cost.counting import displacement, extents
 from model.cost.rules import rule_of
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, StorageMapping
 from model.sparse.fibers import has_ranks_for
-from solver.sparse_search.bounds import LEAST, Subproblem, Useless, Weight
-from solver.sparse_search.choices import arrangements
+from solver.sparse_search.bounds import LEAST, Subproblem, Useless, Weight, staying
+from solver.sparse_search.choices import Chain, arrangements
 from solver.sparse_search.goal import SparseGoal
 from solver.sparse_search.grid import BoolArray, FloatArray, IntArray, TensorGrid, Vector
+from solver.sparse_search.shares import Saver
 
 Order = tuple[int, ...]
 """Active dimensions by their place, the innermost loop first."""
@@ -36,8 +37,8 @@ class Node(NamedTuple):
     ----------
     level, tile
         The storage level, and its tile.
-    energy, loads
-        Of all boundaries outside, at least: energy units, and cycles of each bandwidth.
+    spent
+        At all boundaries outside, at least: energy units and cycles of bandwidths, along `Branching.costs`.
     slots
         Loops of the levels outside, outermost level first, innermost loop first.
     loops
@@ -54,8 +55,7 @@ class Node(NamedTuple):
 
     level: int
     tile: Vector
-    energy: float
-    loads: tuple[float, ...]
+    spent: tuple[float, ...]
     slots: tuple[tuple[tuple[int, int], ...], ...]
     loops: tuple[OuterLoop, ...]
     repeats: tuple[int, ...]
@@ -81,7 +81,9 @@ class Branching:
         self.sub, self.goal, self._check = sub, goal, check
         self.grid, self.shares = sub.grid, sub.shares
         self.depth = sub.space.depth
-        self.resources = tuple(range(len(self.shares.resources))) if goal.counts_cycles else ()
+        resources = range(len(self.shares.resources)) if goal.counts_cycles else ()
+        energy: tuple[int | None, ...] = (None,) if goal.counts_energy else ()
+        self.costs = (*energy, *resources)
         self.rule = rule_of(self.shares.mapspace.counting)
         self._orders: dict[tuple[int, Order], list[Order]] = {}
         self.nodes = 0
@@ -90,22 +92,19 @@ class Branching:
     def root(self) -> Node:
         """The whole problem, at the outermost level."""
         places = range(len(self.sub.space.tensors))
-        whole = self.grid.place(self.grid.bounds)
-        energy, loads = 0.0, [0.0] * len(self.resources)
-        for cost in (None, *self.resources):
-            served = sum(
-                float(self.sub.served(place, weight, np.array([whole]))[0])
+        whole = np.array([self.grid.place(self.grid.bounds)])
+        spent = (
+            math.fsum(
+                float(self.sub.served(place, weight, whole)[0])
                 for place, weight in self.sub.weights(cost)[0]
+                if weight.place == self.depth
             )
-            if cost is None:
-                energy = served
-            else:
-                loads[cost] = served
+            for cost in self.costs
+        )
         return Node(
             level=0,
             tile=self.grid.bounds,
-            energy=energy,
-            loads=tuple(loads),
+            spent=tuple(spent),
             slots=(),
             loops=(),
             repeats=tuple(1 for _ in places),
@@ -125,42 +124,40 @@ class Branching:
     @cached_property
     def rough(self) -> float:
         """Bound on the objective without a look at tiles."""
-        arithmetic, steps = self.sub.computed(self._useless_at_first())
-        loads = [self.sub.asked(resource) for resource in self.resources]
-        cycles = max(steps, *map(math.ceil, (load * LEAST for load in loads)), 0)
-        energy = arithmetic + self.sub.asked(None) + self.sub.leak_per_cycle * cycles
-        return float(self.goal.values(np.array([energy]), np.array([cycles + self.sub.latency]))[0])
+        return self._one(self._useless_at_first(), [self.sub.asked(cost) for cost in self.costs])
 
     @cached_property
     def bound(self) -> float:
         """Bound on the objective of all mappings here; infinite if there is none."""
         if not all(len(own) for own in self.sub.tiles):
             return math.inf
-        return max(self.rough, self._value(self.root, self.grid.place(self.grid.bounds)))
+        place, bound = self.grid.place(self.grid.bounds), self.rough
+        totals = [self.sub.asked(cost) for cost in self.costs]
+        for number in range(len(self.costs)):
+            if not self.goal.improves(bound):
+                return bound
+            totals[number] = max(totals[number], self._total(self.root, number, place))
+            bound = self._one(self.root.useless, totals)
+        return bound
 
     @property
     def is_bounded(self) -> bool:
         """Whether `bound` is known."""
         return "bound" in self.__dict__
 
-    def _costs(self, node: Node) -> list[tuple[int | None, float]]:
-        return [(None, node.energy), *zip(self.resources, node.loads, strict=True)]
-
-    def _has_tables(self, cost: int | None) -> bool:
-        return cost is None or cost in self.sub.space.shared
-
     def _value(self, node: Node, place: int) -> float:
         """Bound on the objective of all mappings inside a node, whose tile has a place."""
-        totals = [
-            spent
-            + (
-                self._joined(node.level + 1, self._led(node), place, cost) + self._behind(node, place, cost)
-                if self._has_tables(cost)
-                else self.sub.asked(cost, node.level + 1)
-            )
-            for cost, spent in self._costs(node)
-        ]
-        return float(self._values(node, np.array(totals[:1]), [np.array([own]) for own in totals[1:]])[0])
+        totals = [self._total(node, number, place) for number in range(len(self.costs))]
+        return self._one(node.useless, totals)
+
+    def _total(self, node: Node, number: int, place: int) -> float:
+        """Bound on one of the costs."""
+        cost = self.costs[number]
+        joined = self._joined(node.level + 1, self._led(node), place, cost)
+        return node.spent[number] + joined + self._behind(node, place, cost)
+
+    def _one(self, useless: Useless, totals: Sequence[float]) -> float:
+        return float(self._values(useless, [np.array([total]) for total in totals], 1)[0])
 
     def _led(self, node: Node) -> int | None:
         """Class of the innermost loop outside."""
@@ -183,7 +180,7 @@ class Branching:
         for row, values in self.sub.tables(cost).inside[level].items():
             own = float(values[place])
             if own < least:
-                ends = {**begun, **({} if row is None else dict([row]))}
+                ends = {**begun, **staying(row)}
                 own += sum(self._due(node, *end, cost) for end in ends.items())
                 least = min(least, own)
         return least
@@ -194,15 +191,18 @@ class Branching:
         moved = math.prod(bound for axis, bound, _ in node.loops if axis in axes)
         return self.sub.due_once(place, node.level, innermost, node.repeats[place] / moved, cost)
 
-    def _values(self, node: Node, energies: FloatArray, loads: Sequence[FloatArray]) -> FloatArray:
-        """Bounds on the objective; infinite where limits are broken."""
-        arithmetic, steps = self.sub.computed(node.useless)
-        cycles = np.full(len(energies), float(steps))
-        for load in loads:
-            cycles = np.maximum(cycles, np.ceil(load * LEAST))
-        leakage = self.sub.leak_per_cycle * cycles if self.sub.leak_per_cycle else 0.0
-        total = energies + arithmetic + leakage
-        return self.goal.values(total, cycles + self.sub.latency)
+    def _values(self, useless: Useless, totals: Sequence[FloatArray], count: int) -> FloatArray:
+        """Bounds on the objective of so many parts; infinite where limits are broken."""
+        arithmetic, steps = self.sub.computed(useless)
+        cycles, energies = np.full(count, float(steps)), np.zeros(count)
+        for cost, total in zip(self.costs, totals, strict=True):
+            if cost is None:
+                energies = total + arithmetic
+            else:
+                cycles = np.maximum(cycles, np.ceil(total * LEAST))
+        if self.sub.leak_per_cycle:
+            energies = energies + self.sub.leak_per_cycle * cycles
+        return self.goal.values(energies, cycles + self.sub.latency)
 
     # ---------------------------------------------------------------------------------------- nodes
 
@@ -212,54 +212,52 @@ class Branching:
         places = self.grid.inside(node.tile, self.sub.factors[level], self.sub.space.slots[level])
         if level + 1 == self.depth:
             places = places[places == self.grid.place((1,) * len(self.grid.dims))]
-            totals = [np.full(len(places), spent) for _, spent in self._costs(node)]
+            totals = [np.full(len(places), spent) for spent in node.spent]
         else:
-            at = self.sub.tables().at[level + 1][0]
-            places = places[np.isfinite(at[places])]
-            totals = [self._next(node, places, cost, spent) for cost, spent in self._costs(node)]
-        values = self._values(node, totals[0], totals[1:])
+            places = places[self.sub.is_tile[level + 1][places]]
+            totals = [self._next(node, places, number) for number in range(len(self.costs))]
+        values = self._values(node.useless, totals, len(places))
         order = np.argsort(values, kind="stable")
         order = order[np.isfinite(values[order])]
         return places[order], values[order]
 
-    def _next(self, node: Node, places: IntArray, cost: int | None, spent: float) -> FloatArray:
-        """Cost of all that is outside of a node, and inside of it with some tiles at the next level."""
-        level = node.level + 1
-        if not self._has_tables(cost):
-            return np.full(len(places), spent + self.sub.asked(cost, level))
+    def _next(self, node: Node, places: IntArray, number: int) -> FloatArray:
+        """One cost of all that is outside of a node, and inside of it with some tiles at the next level."""
+        cost = self.costs[number]
         factors = np.array(self.sub.factors[node.level]) * self.grid.extents[places]
         loops = np.array(node.tile) // factors > 1
         repeated = {place: self._repeated(node, place, loops) for place in range(len(node.repeats))}
         none = ~loops.any(axis=1)
         least = np.full(len(places), np.inf)
-        for number, led in enumerate(self.sub.space.classes):
-            within = self.sub.space.led_slots[node.level][number]
+        for kind, led in enumerate(self.sub.space.classes):
+            within = self.sub.space.led_slots[node.level][kind]
             first = np.array([own <= {1} for own in within])
             possible = loops[:, list(led.axes)].any(axis=1) & ~(loops & first).any(axis=1)
-            if self._led(node) in (None, number):
+            if self._led(node) in (None, kind):
                 possible |= none
-            own = self._joined_at(level, number, places, cost)
-            for row, values in self.sub.tables(cost).inside[level].items():
-                if row is not None and row[0] in led.moved:
-                    continue
-                total = own + values[places]
-                ends = {**self.sub.begun(level, number), **({} if row is None else dict([row]))}
-                for place, innermost in ends.items():
-                    total = total + self.sub.due(place, node.level, innermost, repeated[place], cost)
+            if possible.any():
+                total = self._of_class(node, kind, places, cost, repeated)
                 least = np.minimum(least, np.where(possible, total, np.inf))
-        return spent + least
+        return node.spent[number] + least
 
-    def _joined_at(self, level: int, number: int, places: IntArray, cost: int | None) -> FloatArray:
-        """Cost of tiles at the boundary of a level and of those joined to it, for a class of loops outside."""
-        total = np.zeros(len(places))
-        while True:
-            total = total + self.sub.tables(cost).at[level][number][places]
-            level += 1
-            if level == self.depth or not self.sub.space.is_joined(level):
-                return total
+    def _of_class(
+        self, node: Node, kind: int, places: IntArray, cost: int | None, repeated: dict[int, FloatArray]
+    ) -> FloatArray:
+        """Cost inside of a node with some tiles at the next level, and a class of loops right outside."""
+        level, moved = node.level + 1, self.sub.space.classes[kind].moved
+        tables = self.sub.tables(cost)
+        own = sum((tables.at[n][kind][places] for n in self.sub.space.joined(level)), np.zeros(len(places)))
+        least = np.full(len(places), np.inf)
+        rows = ((row, values) for row, values in tables.inside[level].items())
+        for row, values in ((row, own) for row, own in rows if row is None or row[0] not in moved):
+            total = own + values[places]
+            for place, innermost in {**self.sub.begun(level, kind), **staying(row)}.items():
+                total = total + self.sub.due(place, node.level, innermost, repeated[place], cost)
+            least = np.minimum(least, total)
+        return least
 
     def _repeated(self, node: Node, place: int, loops: BoolArray) -> FloatArray:
-        """How often loops outside of the slot deliver a dataspace anew that stays in place in it, at least."""
+        """How often loops outside of a slot deliver anew what stays in place in it, at least."""
         axes = self.sub.space.tensors[place].axes
         moved = math.prod(bound for axis, bound, _ in node.loops if axis in axes)
         ends = loops[:, list(axes)].any(axis=1)
@@ -310,8 +308,7 @@ class Branching:
             child = Node(
                 level=level,
                 tile=tile,
-                energy=node.energy,
-                loads=node.loads,
+                spent=node.spent,
                 slots=(*node.slots, slot),
                 loops=loops,
                 repeats=repeats,
@@ -323,35 +320,35 @@ class Branching:
             yield self._value(child, place), child
 
     def _is_held(self, level: int, tile: Vector, slots: Sequence[Sequence[tuple[int, int]]]) -> bool:
-        """Whether the formats of what comes to a level have ranks for all loops outside, as far as is known."""
-        for tensor in self.sub.space.tensors:
-            chain = self.sub.mask.chains[tensor.space.name]
-            outer = max((keeper for keeper in chain if keeper < level), default=None)
-            if outer is None or (level < self.depth and level not in chain):
-                continue
-            representation = self.shares.representation(outer, tensor.space.name)
-            if representation is None or not representation.compressed:
-                continue
-            dims = self._moving_dims(tensor, outer, level, slots)
-            copied = self._copied_ranks(tensor, level, tile)
-            if dims is not None and not has_ranks_for(representation, dims, copied):
-                return False
-        return True
+        """Whether formats have ranks for all loops outside of what comes to a level, as far as is known."""
+        return all(self._has_ranks(tensor, level, tile, slots) for tensor in self.sub.space.tensors)
+
+    def _has_ranks(
+        self, tensor: TensorGrid, level: int, tile: Vector, slots: Sequence[Sequence[tuple[int, int]]]
+    ) -> bool:
+        chain = self.sub.mask.chains[tensor.space.name]
+        outer = max((keeper for keeper in chain if keeper < level), default=None)
+        if outer is None or (level < self.depth and level not in chain):
+            return True
+        representation = self.shares.representation(outer, tensor.space.name)
+        if representation is None or not representation.compressed:
+            return True
+        dims = self._moving_dims(tensor, outer, level, slots)
+        return dims is None or has_ranks_for(representation, dims, self._copied_ranks(tensor, level, tile))
 
     def _moving_dims(
         self, tensor: TensorGrid, outer: int, inner: int, slots: Sequence[Sequence[tuple[int, int]]]
     ) -> list[str] | None:
         """Dimensions of the loops between two levels that move a dataspace, outermost first; None if open."""
-        found: list[str] = []
+        found: list[int] = []
         for level in range(outer, inner):
-            found += [self.grid.dims[axis] for axis, _ in reversed(slots[level]) if axis in tensor.axes]
-            for fanout in self.sub.space.stages[level]:
-                factors = self.sub.unrolled.fanouts[fanout]
-                live = [axis for axis in tensor.axes if factors[axis] > 1]
-                if len(live) > 1:
-                    return None
-                found += [self.grid.dims[axis] for axis in live]
-        return found
+            found += [axis for axis, _ in reversed(slots[level]) if axis in tensor.axes]
+            unrolled = (self.sub.unrolled.fanouts[fanout] for fanout in self.sub.space.stages[level])
+            live = [[axis for axis in tensor.axes if factors[axis] > 1] for factors in unrolled]
+            if any(len(axes) > 1 for axes in live):
+                return None
+            found += chain.from_iterable(live)
+        return [self.grid.dims[axis] for axis in found]
 
     def _copied_ranks(self, tensor: TensorGrid, level: int, tile: Vector) -> int:
         """Ranks that a compressed level has in common with the next inner one, which has a tile."""
@@ -360,57 +357,60 @@ class Branching:
         inner = self.shares.representation(level, tensor.space.name)
         return 1 if inner is None else len(inner.ranks)
 
-    def _outer_loops(
-        self, node: Node, tile: Vector, slot: Sequence[tuple[int, int]]
-    ) -> Iterator[OuterLoop]:
+    def _outer_loops(self, node: Node, tile: Vector, slot: Sequence[tuple[int, int]]) -> Iterator[OuterLoop]:
         factors = self.sub.factors[node.level]
         for axis, bound in slot:
             yield axis, bound, tile[axis] * factors[axis]
 
     def _repeats(self, place: int, slot: Sequence[tuple[int, int]], before: int, iterations: int) -> int:
         axes = self.sub.space.tensors[place].axes
-        run = 1
-        for n, (axis, bound) in enumerate(slot):
-            if axis in axes:
-                return iterations * math.prod(own for _, own in slot[n:])
-            run *= bound
-        return before
+        first = next((n for n, (axis, _) in enumerate(slot) if axis in axes), None)
+        return before if first is None else iterations * math.prod(bound for _, bound in slot[first:])
 
     def _known(self, useless: Useless, level: int, place: int) -> Useless:
         """What is known once the tile of a level is."""
-        found = []
-        for name, known in useless:
-            chain = self.sub.mask.chains[name]
-            own = self.shares.innermost(self.sub.mask)[name]
-            child = next((k for k in chain if k > own[0].place), None)
-            if child == level:
-                known = min(known, max(float(self.shares.useless(saver, chain)[place]) for saver in own))
-            found.append((name, known))
-        return tuple(found)
+        innermost = self.shares.innermost(self.sub.mask)
+        return tuple(
+            (name, min(known, self._seen(name, innermost[name], level, place))) for name, known in useless
+        )
+
+    def _seen(self, name: str, savers: Sequence[Saver], level: int, place: int) -> float:
+        """What units save at most if they are right outside of a level, whose tile is known."""
+        own = self.sub.mask.chains[name]
+        child = next((keeper for keeper in own if keeper > savers[0].place), None)
+        if child != level or len({saver.place for saver in savers}) > 1:
+            return 1.0
+        return max(float(self.shares.useless(saver, own)[place]) for saver in savers)
 
     def _charged(self, node: Node, place: int, tiles: IntArray) -> Node:
         """Add what the boundary of the node's own level costs."""
         delivered: dict[int, float] = {}
-        energy, loads = node.energy, list(node.loads)
-        for cost in (None, *self.resources):
-            total = 0.0
-            for number, weight in self.sub.weights(cost)[node.level]:
-                if weight.place == self.depth:
-                    total += float(self.sub.served(number, weight, tiles)[0])
-                    continue
-                if number not in delivered:
-                    delivered[number] = float(self._delivered(node, number, place))
-                total += self._cost(node, number, weight, delivered[number], place)
-            if cost is None:
-                energy += total
-            else:
-                loads[cost] += total
-        return node._replace(energy=energy, loads=tuple(loads))
+        weights = (self.sub.weights(cost)[node.level] for cost in self.costs)
+        spent = tuple(
+            before + sum(self._cost(node, *pair, delivered, place, tiles) for pair in pairs)
+            for before, pairs in zip(node.spent, weights, strict=True)
+        )
+        return node._replace(spent=spent)
 
-    def _cost(self, node: Node, number: int, weight: Weight, words: float, place: int) -> float:
+    def _cost(
+        self,
+        node: Node,
+        number: int,
+        weight: Weight,
+        delivered: dict[int, float],
+        place: int,
+        tiles: IntArray,
+    ) -> float:
+        if weight.place == self.depth:
+            return float(self.sub.served(number, weight, tiles)[0])
+        if number not in delivered:
+            delivered[number] = self._delivered(node, number, place)
+        words = delivered[number]
         if weight.per_child:
             words *= math.prod(node.children[number][weight.outer : node.level])
-        return max(0.0, max(words - weight.free, 0.0) * float(weight.table[place]) * weight.scale - weight.slack)
+        return max(
+            0.0, max(words - weight.free, 0.0) * float(weight.table[place]) * weight.scale - weight.slack
+        )
 
     def _delivered(self, node: Node, number: int, place: int) -> float:
         """Words that one instance of the node's level receives of a dataspace."""
@@ -469,11 +469,11 @@ class Branching:
         for tensor in self.sub.space.tensors:
             name, chain = tensor.space.name, self.sub.mask.chains[tensor.space.name]
             run, mover = _run(order, tensor.axes)
-            if any(keeper > level for keeper in chain):
-                if tensor.simple:
-                    runs.append(run)
-                else:
-                    kind.append(_gaps(order, tensor.axes))
+            goes_on = any(keeper > level for keeper in chain)
+            if goes_on and tensor.simple:
+                runs.append(run)
+            elif goes_on:
+                kind.append(_gaps(order, tensor.axes))
             if self._shapes_ranks(name, level):
                 kind.append(tuple(axis for axis in order if axis in tensor.axes))
             if self._is_seen(name, level):
@@ -498,7 +498,10 @@ class Branching:
         if representation is None:
             return False
         own = {self.grid.dims[axis] for axis in self.shares.tensors[name].axes}
-        joined = all(own <= {dim for group in rank.flattened for dim in group} and len(rank.flattened) == 1 for rank in representation.ranks)
+        joined = all(
+            own <= {dim for group in rank.flattened for dim in group} and len(rank.flattened) == 1
+            for rank in representation.ranks
+        )
         return representation.inner_to_outer or not joined
 
     def _is_seen(self, name: str, level: int) -> bool:
@@ -540,22 +543,22 @@ class Branching:
 
     def _is_crossed(self, fanout: int) -> bool:
         """Whether formats or units see the order of a fanout's loops."""
-        for name, chain in self.sub.mask.chains.items():
-            units = {saver.place for saver in self.shares.savers(name, chain)}
-            for keeper, child in zip(chain, (*chain[1:], self.depth), strict=True):
-                sees = keeper in units or self.shares.representation(keeper, name) is not None
-                if sees and fanout in self.shares.fanouts_between(keeper, child):
-                    return True
-        return False
+        return any(self._crosses(name, own, fanout) for name, own in self.sub.mask.chains.items())
+
+    def _crosses(self, name: str, own: Chain, fanout: int) -> bool:
+        units = {saver.place for saver in self.shares.savers(name, own)}
+        return any(
+            fanout in self.shares.fanouts_between(keeper, child)
+            for keeper, child in zip(own, (*own[1:], self.depth), strict=True)
+            if keeper in units or self.shares.representation(keeper, name) is not None
+        )
 
     def _mapping(
         self, slots: Sequence[Sequence[tuple[int, int]]], fanouts: Sequence[FanoutMapping]
     ) -> Mapping:
         architecture, dims = self.shares.mapspace.architecture, self.grid.dims
         nodes: list[NodeMapping] = [FanoutMapping()] * len(architecture.nodes)
-        for position, slot, kept in zip(
-            architecture.storage_indices, slots, self.sub.mask.kept, strict=True
-        ):
+        for position, slot, kept in zip(architecture.storage_indices, slots, self.sub.mask.kept, strict=True):
             nodes[position] = StorageMapping(tuple(Loop(dims[axis], bound) for axis, bound in slot), kept)
         for position, fanout in zip(architecture.fanout_indices, fanouts, strict=True):
             nodes[position] = fanout

@@ -153,7 +153,13 @@ def arrangements(
         Whether there may be more children than hardware has.
     """
     factors = {dim: factor for dim, factor in zip(grid.dims, vector, strict=True) if factor > 1}
-    found: dict[FanoutMapping, None] = {}
+    found = dict.fromkeys(_arranged(fanout, rules, grid, factors, skips))
+    return list(found) if all_of_them else list(found)[:1]
+
+
+def _arranged(
+    fanout: Fanout, rules: SpatialRules, grid: TileGrid, factors: dict[str, int], skips: bool
+) -> Iterator[FanoutMapping]:
     for along_x in SideOrder.of(rules, grid.problem.dims).sets_along_x(factors):
         along_y = [dim for dim in factors if dim not in along_x]
         width, height = (math.prod(factors[dim] for dim in dims) for dims in (along_x, along_y))
@@ -161,10 +167,7 @@ def arrangements(
             continue
         for x, y in product(_orders(rules, along_x), _orders(rules, along_y)):
             loops = [SpatialLoop(dim, factors[dim], "x") for dim in x]
-            found[FanoutMapping((*loops, *(SpatialLoop(dim, factors[dim], "y") for dim in y)))] = None
-            if not all_of_them:
-                return list(found)
-    return list(found)
+            yield FanoutMapping((*loops, *(SpatialLoop(dim, factors[dim], "y") for dim in y)))
 
 
 def _orders(rules: SpatialRules, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:

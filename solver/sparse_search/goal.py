@@ -42,6 +42,11 @@ class SparseGoal:
         """Whether cycles matter."""
         return any(name != ENERGY for name in (self.objective, *(name for name, _ in self.limits)))
 
+    @property
+    def counts_energy(self) -> bool:
+        """Whether energy matters."""
+        return any(name != LATENCY for name in (self.objective, *(name for name, _ in self.limits)))
+
     def values(self, energies: FloatArray, cycles: FloatArray) -> FloatArray:
         """Bounds on the objective from those on energy units and cycles; infinite beyond a limit."""
         values = objective_value(self.objective, energies, cycles) * _scale(self.objective)

@@ -86,16 +86,12 @@ class TileGrid:
         """Factors that rules leave to each active dimension."""
         return tuple(
             frozenset(
-                factor
-                for factor in own
-                if all(rule.allows(factor) for rule in rules if rule.dim == dim)
+                factor for factor in own if all(rule.allows(factor) for rule in rules if rule.dim == dim)
             )
             for dim, own in zip(self.dims, self.divisors, strict=True)
         )
 
-    def outwards(
-        self, values: FloatArray, unrolled: Vector, allowed: Sequence[frozenset[int]]
-    ) -> FloatArray:
+    def outwards(self, values: FloatArray, unrolled: Vector, allowed: Sequence[frozenset[int]]) -> FloatArray:
         """Least value inside of each tile: over the tiles that spatial and temporal loops make it of.
 
         Parameters
@@ -141,10 +137,10 @@ class TileGrid:
                 continue
             moved = np.moveaxis(table, axis, 0)
             found = np.zeros(moved.shape, dtype=np.bool_)
-            for outer, row in enumerate(self._steps(axis, factor, temporal)):
-                for inner in row:
-                    source, target = (inner, outer) if outwards else (outer, inner)
-                    found[target] |= moved[source]
+            steps = enumerate(self._steps(axis, factor, temporal))
+            for outer, inner in ((outer, inner) for outer, row in steps for inner in row):
+                source, target = (inner, outer) if outwards else (outer, inner)
+                found[target] |= moved[source]
             table = np.moveaxis(found, 0, axis)
         return np.ascontiguousarray(table).reshape(-1)
 
@@ -175,6 +171,11 @@ class TileGrid:
             along = np.array(own, dtype=np.int64) * self.strides[axis]
             places = (places[:, None] + along[None, :]).ravel()
         return places
+
+
+def _products(rows: IntArray) -> FloatArray:
+    products: FloatArray = rows.astype(np.float64).prod(axis=1)
+    return products
 
 
 def _live(finite: BoolArray) -> list[list[int]]:
@@ -238,17 +239,17 @@ class TensorGrid:
     @cached_property
     def moving(self) -> FloatArray:
         """Iterations of every tile over the dimensions that index the dataspace."""
-        return self.grid.extents[:, list(self.axes)].astype(np.float64).prod(axis=1)
+        return _products(self.grid.extents[:, list(self.axes)])
 
     @cached_property
     def still(self) -> FloatArray:
         """Iterations of every tile over the others."""
-        return self.grid.extents[:, list(self.others)].astype(np.float64).prod(axis=1)
+        return _products(self.grid.extents[:, list(self.others)])
 
     @cached_property
     def words(self) -> FloatArray:
         """Words of every tile."""
-        return self.ranks.astype(np.float64).prod(axis=1)
+        return _products(self.ranks)
 
     @cached_property
     def _different(self) -> tuple[IntArray, IntArray]:

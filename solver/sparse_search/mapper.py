@@ -143,7 +143,7 @@ def map_sparse(
     return replace(result, dense=of_dense, dense_best=known)
 
 
-class _Stopped(Exception):
+class _StoppedError(Exception):
     """The search was stopped."""
 
 
@@ -184,7 +184,8 @@ class _Search:
 
     def minimise(self, objectives: Sequence[str], known: Priced | None) -> SparseResult:
         """The lexicographically best mapping, from a known one on."""
-        best, limits = known, ()
+        best = known
+        limits: tuple[tuple[str, int], ...] = ()
         bounds: list[int | None] = []
         for objective in objectives:
             goal = SparseGoal(objective, limits)
@@ -235,11 +236,11 @@ class _Search:
         shares = self.shares
         kept = list(masks(self.mapspace, shares.sparsity))
         self.statistics.masks = len(kept)
-        for unrolled in unrollings(self.mapspace, shares.grid, shares.skips_instances):
-            for mask in kept:
-                if self.clock.stop():
-                    raise _Stopped
-                yield Subproblem(self.space, mask, unrolled)
+        choices = unrollings(self.mapspace, shares.grid, shares.skips_instances)
+        for unrolled, mask in ((unrolled, mask) for unrolled in choices for mask in kept):
+            if self.clock.stop():
+                raise _StoppedError
+            yield Subproblem(self.space, mask, unrolled)
 
     def report(self, goal: SparseGoal, bound: float | None) -> None:
         """Tell the caller how far the search is."""
@@ -251,9 +252,7 @@ class _Search:
         floor = None if bound is None or not math.isfinite(bound) else int(bound) // scale
         if floor is not None and incumbent is not None:
             floor = min(floor, incumbent)
-        self._on_progress(
-            Progress(Phase.BRANCHING, self.clock.seconds, goal.objective, incumbent, floor)
-        )
+        self._on_progress(Progress(Phase.BRANCHING, self.clock.seconds, goal.objective, incumbent, floor))
 
 
 class _Run:
@@ -270,13 +269,11 @@ class _Run:
         try:
             for sub in self.search.subproblems():
                 self._push(0.0, sub)
-            while self._queue:
+            while self._queue and self.goal.improves(self._queue[0][0]):
                 least, _, item = heapq.heappop(self._queue)
-                if not self.goal.improves(least):
-                    break
                 self._check(least)
                 self._take(least, item)
-        except _Stopped:
+        except _StoppedError:
             return self.best, self._bound(least)
         return self.best, self.goal.incumbent
 
@@ -291,7 +288,7 @@ class _Run:
 
     def _check(self, least: float) -> None:
         if self.search.clock.stop():
-            raise _Stopped
+            raise _StoppedError
         self.search.report(self.goal, least)
 
     def _take(self, value: float, item: Subproblem | Branching | _Open) -> None:

@@ -7,7 +7,7 @@ so that bounds leave rounding out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,11 +46,14 @@ class Saver:
         Target and conditions.
     skips
         Whether useless accesses take no time.
+    certain
+        Whether the unit has no other target that it may serve instead.
     """
 
     place: int
     option: Conditional
     skips: bool
+    certain: bool
 
 
 @dataclass(frozen=True)
@@ -183,22 +186,20 @@ class LeastShares:
         """Units that may save accesses to a dataspace that the levels of `chain` keep."""
         key = name, chain
         if key not in self._savers:
-            self._savers[key] = self._found_savers(name, chain)
+            self._savers[key] = tuple(self._found_savers(name, chain))
         return self._savers[key]
 
-    def _found_savers(self, name: str, chain: Chain) -> tuple[Saver, ...]:
-        found: list[Saver] = []
+    def _found_savers(self, name: str, chain: Chain) -> Iterator[Saver]:
         for level, sparse in enumerate(self.sparsity.levels):
-            place = max((keeper for keeper in chain if keeper <= level), default=None)
-            for unit in sparse.optimizations:
-                if place is None or unit.kind == "skipping_spatial":
-                    continue
-                own = (option for option in unit.options if option.target == name)
-                found += [Saver(place, option, unit.kind == "skipping") for option in own]
-        return tuple(found)
+            places = [keeper for keeper in chain if keeper <= level]
+            units = (unit for unit in sparse.optimizations if unit.kind != "skipping_spatial")
+            pairs = ((unit, option) for unit in units for option in unit.options if option.target == name)
+            for unit, option in pairs if places else ():
+                certain = all(other.target == name for other in unit.options)
+                yield Saver(places[-1], option, unit.kind == "skipping", certain)
 
     def useless(self, saver: Saver, chain: Chain) -> FloatArray:
-        """Chance of an access to be useless, at most, by the tile of the next inner level or one inside it."""
+        """Chance of an access to be useless, at most, by a tile of the next inner level or inside it."""
         alike = self._may_split(saver, chain)
         effectual = np.ones(self.grid.size)
         for condition in saver.option.conditions:
@@ -260,9 +261,7 @@ class LeastShares:
         whole = _bits(representation.ranks[0], density * filled, filled, arriving)
         return np.where(self.tensors[name].words > 1, whole, least)
 
-    def _copies_tile(
-        self, representation: Representation, name: str, access: Access, chain: Chain
-    ) -> bool:
+    def _copies_tile(self, representation: Representation, name: str, access: Access, chain: Chain) -> bool:
         """Whether the lowest rank of a level has the whole tile of the next inner one as its fiber."""
         child = next((level for level in chain if level > access.level), None)
         if child is None or access.boundary != child or not representation.compressed:
@@ -310,9 +309,7 @@ class LeastShares:
             energy=per_word * self._confidence(access.level, name) * lasting,
             slack=float(price) if rounds and read_write else 0.0,
             loads=tuple(
-                self._loads(
-                    name, access, stored * (1 - outer) * lasting, bits * (1 - outer) * lasting
-                )
+                self._loads(name, access, stored * (1 - outer) * lasting, bits * (1 - outer) * lasting)
             ),
         )
 
@@ -367,13 +364,17 @@ class LeastShares:
     # ----------------------------------------------------------------------------------- computations
 
     def innermost(self, mask: Mask) -> dict[str, tuple[Saver, ...]]:
-        """By operand, the units of the innermost level that has any."""
-        found: dict[str, tuple[Saver, ...]] = {}
-        for space in self.mapspace.problem.dataspaces:
-            savers = () if space.read_write else self.savers(space.name, mask.chains[space.name])
-            place = max((saver.place for saver in savers), default=None)
-            found[space.name] = tuple(saver for saver in savers if saver.place == place)
-        return found
+        """By operand, the units that may be the innermost ones that save accesses to it."""
+        return {
+            space.name: self._innermost(space.name, mask.chains[space.name])
+            for space in self.mapspace.problem.dataspaces
+            if not space.read_write
+        }
+
+    def _innermost(self, name: str, chain: Chain) -> tuple[Saver, ...]:
+        savers = self.savers(name, chain)
+        surely = max((saver.place for saver in savers if saver.certain), default=0)
+        return tuple(saver for saver in savers if saver.place >= surely)
 
     def computes(self, mask: Mask, useless: dict[str, float]) -> Computes:
         """Computations, at least, if the innermost units save no more than some shares, by operand."""
