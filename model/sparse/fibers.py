@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from model.sparse.density import Distribution, Extents, Within
@@ -277,8 +278,9 @@ def _fiber(nest: FullNest, dataspace: str, group: Sequence[_Shaping]) -> Fiber:
     return Fiber(nest.words(dataspace, bounds), group[0].tile)
 
 
+@lru_cache(maxsize=4096)
 def expected_metadata(
-    tree: FiberTree, tile: Extents, distribution: Distribution, chances: Iterable[tuple[int, float]]
+    tree: FiberTree, tile: Extents, distribution: Distribution, chances: tuple[tuple[int, float], ...]
 ) -> tuple[Units, ...]:
     """Return the expected words of metadata per rank over the numbers of nonzeros of a tile."""
     totals = [[0.0, 0.0] for _ in tree.fibers]

@@ -249,8 +249,9 @@ class LeastShares:
             return np.zeros(self.grid.size)
         density, arriving = self._density(name), self.arriving(name, level, chain)
         single = len(representation.ranks) == 1
-        # Fibers of a rank with others above it count by chances that seem independent.
-        nonzeros = density if single else density * density
+        whole = self.tensors[name].simple and all(rank.format != "UOP" for rank in representation.ranks)
+        # Fibers of a rank with others above it count by chances that seem independent: docs/sparse.md.
+        nonzeros = density if single or whole else density * density
         masked = 1 - self.empty(name) if single else np.full(self.grid.size, density)
         full = np.full(self.grid.size, nonzeros)
         bits = [_bits(rank, full, masked, arriving) for rank in representation.ranks]
@@ -258,8 +259,8 @@ class LeastShares:
         if single or not self._copies_tile(representation, name, access, chain):
             return least
         filled = self._filled(name)
-        whole = _bits(representation.ranks[0], density * filled, filled, arriving)
-        return np.where(self.tensors[name].words > 1, whole, least)
+        lowest = _bits(representation.ranks[0], density * filled, filled, arriving)
+        return np.where(self.tensors[name].words > 1, np.maximum(lowest, least), least)
 
     def _copies_tile(self, representation: Representation, name: str, access: Access, chain: Chain) -> bool:
         """Whether the lowest rank of a level has the whole tile of the next inner one as its fiber."""

@@ -1,0 +1,59 @@
+"""Time to proof on sparse data: an array after Eyeriss that gates, by layer, density and objective."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from model.formats.timeloop import LoadOptions, load_timeloop
+from model.objective import EDP, ENERGY
+from solver.result import Options, Status
+from solver.sparse_search import map_sparse
+
+SPECS = Path(__file__).resolve().parent.parent / "specs"
+LAYERS = ("resnet18", "gpt3_6.7b")
+DENSITIES = ("0.1", "0.5", "0.9")
+TEXT = """problem:
+  instance:
+    densities:
+      Weights: {{distribution: hypergeometric, density: {0}}}
+      Inputs: {{distribution: hypergeometric, density: {0}}}
+"""
+
+
+def main() -> None:
+    """Map the layers, and print a line for each and the geometric mean."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--architecture", type=Path, default=SPECS / "sparse" / "eyeriss_gating.yaml")
+    parser.add_argument("--only", default="", help="part of the name of the layers")
+    parser.add_argument("--densities", nargs="+", default=DENSITIES)
+    parser.add_argument("--objectives", nargs="+", default=(ENERGY, EDP))
+    parser.add_argument("--time-limit", type=float, default=20.0)
+    arguments = parser.parse_args()
+    seconds = []
+    proven = 0
+    layers = [path for folder in LAYERS for path in sorted((SPECS / "layers" / folder).glob("*.yaml"))]
+    for layer in (path for path in layers if arguments.only in f"{path.parent.name}/{path.name}"):
+        for density, objective in ((d, o) for d in arguments.densities for o in arguments.objectives):
+            with tempfile.TemporaryDirectory() as folder:
+                densities = Path(folder) / "densities.yaml"
+                densities.write_text(TEXT.format(density), encoding="utf-8")
+                options = LoadOptions(skip_mapping=True, model_sparse=True)
+                mapspace = load_timeloop([arguments.architecture, layer, densities], options=options).mapspace
+            start = time.monotonic()
+            result = map_sparse(mapspace, Options((objective,), time_limit_s=arguments.time_limit))
+            seconds.append(time.monotonic() - start)
+            proven += result.status is Status.OPTIMAL
+            gap = "" if not result.gap else f"  gap {100 * result.gap:.2f} %"
+            print(
+                f"{layer.stem:28} {density:>5} {objective:8} {result.status.name:9} {seconds[-1]:7.2f} s{gap}"
+            )
+    mean = statistics.geometric_mean(seconds) if seconds else 0.0
+    print(f"{proven} of {len(seconds)} proven, geometric mean {mean:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
