@@ -6,9 +6,11 @@ import argparse
 import statistics
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 from model.formats.timeloop import LoadOptions, load_timeloop
+from model.mapspace import Mapspace
 from model.objective import EDP, ENERGY
 from solver.result import Options, Status
 from solver.sparse_search import map_sparse
@@ -33,26 +35,29 @@ def main() -> None:
     parser.add_argument("--objectives", nargs="+", default=(ENERGY, EDP))
     parser.add_argument("--time-limit", type=float, default=20.0)
     arguments = parser.parse_args()
+    layers = [path for folder in LAYERS for path in sorted((SPECS / "layers" / folder).glob("*.yaml"))]
+    layers = [path for path in layers if arguments.only in f"{path.parent.name}/{path.name}"]
     seconds = []
     proven = 0
-    layers = [path for folder in LAYERS for path in sorted((SPECS / "layers" / folder).glob("*.yaml"))]
-    for layer in (path for path in layers if arguments.only in f"{path.parent.name}/{path.name}"):
-        for density, objective in ((d, o) for d in arguments.densities for o in arguments.objectives):
-            with tempfile.TemporaryDirectory() as folder:
-                densities = Path(folder) / "densities.yaml"
-                densities.write_text(TEXT.format(density), encoding="utf-8")
-                options = LoadOptions(skip_mapping=True, model_sparse=True)
-                mapspace = load_timeloop([arguments.architecture, layer, densities], options=options).mapspace
-            start = time.monotonic()
-            result = map_sparse(mapspace, Options((objective,), time_limit_s=arguments.time_limit))
-            seconds.append(time.monotonic() - start)
-            proven += result.status is Status.OPTIMAL
-            gap = "" if not result.gap else f"  gap {100 * result.gap:.2f} %"
-            print(
-                f"{layer.stem:28} {density:>5} {objective:8} {result.status.name:9} {seconds[-1]:7.2f} s{gap}"
-            )
+    for layer, density, objective in product(layers, arguments.densities, arguments.objectives):
+        mapspace = sparse_layer(arguments.architecture, layer, density)
+        start = time.monotonic()
+        result = map_sparse(mapspace, Options((objective,), time_limit_s=arguments.time_limit))
+        seconds.append(time.monotonic() - start)
+        proven += result.status is Status.OPTIMAL
+        gap = "" if not result.gap else f"  gap {100 * result.gap:.2f} %"
+        print(f"{layer.stem:28} {density:>5} {objective:8} {result.status.name:9} {seconds[-1]:7.2f} s{gap}")
     mean = statistics.geometric_mean(seconds) if seconds else 0.0
     print(f"{proven} of {len(seconds)} proven, geometric mean {mean:.2f} s")
+
+
+def sparse_layer(architecture: Path, layer: Path, density: str) -> Mapspace:
+    """Return a layer whose weights and inputs have one density."""
+    with tempfile.TemporaryDirectory() as folder:
+        densities = Path(folder) / "densities.yaml"
+        densities.write_text(TEXT.format(density), encoding="utf-8")
+        options = LoadOptions(skip_mapping=True, model_sparse=True)
+        return load_timeloop([architecture, layer, densities], options=options).mapspace
 
 
 if __name__ == "__main__":

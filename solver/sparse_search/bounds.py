@@ -136,6 +136,32 @@ class Space:
             self._within[level, kept] = self.shares.within(level, kept)
         return self._within[level, kept]
 
+    def made_up(
+        self, level: int, factors: tuple[Vector, ...], kept: tuple[frozenset[str], ...]
+    ) -> FloatArray:
+        """0 for the tiles of a level that fit and that loops make up, infinite for others.
+
+        Parameters
+        ----------
+        factors, kept
+            Of the level and those inside.
+        """
+        key = level, factors, kept
+        if key not in self._made_up:
+            grid = self.shares.grid
+            if level + 1 < self.depth:
+                inner = self.made_up(level + 1, factors[1:], kept[1:])
+            else:
+                inner = np.full(grid.size, np.inf)
+                inner[grid.place((1,) * len(grid.dims))] = 0.0
+            own = grid.outwards(inner, factors[0], self.slots[level])
+            self._made_up[key] = np.where(self.fits(level, kept[0]), own, np.inf)
+        return self._made_up[key]
+
+    @cached_property
+    def _made_up(self) -> dict[tuple[int, tuple[Vector, ...], tuple[frozenset[str], ...]], FloatArray]:
+        return {}
+
     @cached_property
     def _within(self) -> dict[tuple[int, frozenset[str]], BoolArray]:
         return {}
@@ -342,19 +368,15 @@ class Subproblem:
     def tiles(self) -> tuple[IntArray, ...]:
         """Per level, places of the tiles that fit, and that loops make up inside and complete outside."""
         depth, grid, slots = self.space.depth, self.grid, self.space.slots
-        fits = [self.space.fits(level, self.mask.kept[level]) for level in range(depth)]
-        inside: list[BoolArray] = []
-        known = np.zeros(grid.size, dtype=np.bool_)
-        known[grid.place((1,) * len(grid.dims))] = True
-        for level in reversed(range(depth)):
-            known = fits[level] & grid.reached(known, self.factors[level], slots[level], outwards=True)
-            inside.append(known)
-        found = [np.zeros(grid.size, dtype=np.bool_)]
-        found[0][grid.place(grid.bounds)] = True
-        for level, own in enumerate(reversed(inside)):
-            found[-1] &= own
-            found.append(grid.reached(found[-1], self.factors[level], slots[level], outwards=False))
-        return tuple(np.flatnonzero(own) for own in found[:depth])
+        inside = [
+            self.space.made_up(level, self.factors[level:], self.mask.kept[level:]) for level in range(depth)
+        ]
+        found = [np.full(grid.size, np.inf)]
+        found[0][grid.place(grid.bounds)] = 0.0
+        for level in range(depth):
+            found[-1] = found[-1] + inside[level]
+            found.append(grid.inwards(found[-1], self.factors[level], slots[level]))
+        return tuple(np.flatnonzero(np.isfinite(own)) for own in found[:depth])
 
     @cached_property
     def is_tile(self) -> tuple[BoolArray, ...]:
@@ -422,10 +444,11 @@ class Subproblem:
         if not np.isfinite(inner).any():
             return
         factors, allowed = self.factors[slot], self.space.led_slots[slot][number]
-        closed = self.grid.outwards(inner, factors, allowed)
+        tiles = self.tiles[slot]
+        closed = self.grid.outwards(inner, factors, allowed)[tiles]
         for place, innermost in ends.items():
-            closed = closed + self.due_at(place, slot, innermost, resource)
-        found[None] = np.minimum(found[None], closed)
+            closed += self.due_at(place, slot, innermost, resource)
+        found[None][tiles] = np.minimum(found[None][tiles], closed)
         for going in ends.items() if slot else ():
             on = self.grid.outwards(inner, factors, self._still(allowed, going[0]))
             found[going] = np.minimum(found[going], on) if going in found else on
@@ -456,7 +479,7 @@ class Subproblem:
         return tuple(own & ONE if axis in axes else own for axis, own in enumerate(allowed))
 
     def due_at(self, place: int, slot: int, innermost: int, resource: int | None) -> FloatArray:
-        """What is due if a dataspace stays in place up to the tile of level `slot`, by tile.
+        """What is due if a dataspace stays in place up to the tile of level `slot`, by its `tiles`.
 
         It is due at the levels inside, up to `innermost`.
         """
@@ -464,7 +487,7 @@ class Subproblem:
         key = place, slot, innermost, resource
         if key not in self._dues:
             outside = [self.grid.bounds[axis] // self.above[slot][axis] for axis in tensor.others]
-            repeated = math.prod(outside) / tensor.still
+            repeated = math.prod(outside) / tensor.still[self.tiles[slot]]
             self._dues[key] = self.due(place, slot, innermost, repeated, resource)
         return self._dues[key]
 

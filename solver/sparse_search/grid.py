@@ -103,6 +103,20 @@ class TileGrid:
         allowed
             Temporal factors, by dimension.
         """
+        return self._moved(values, unrolled, allowed, self._steps)
+
+    def inwards(self, values: FloatArray, unrolled: Vector, allowed: Sequence[frozenset[int]]) -> FloatArray:
+        """Least value outside of each tile: over the tiles that loops make of it; parameters as above."""
+        return self._moved(values, unrolled, allowed, self._steps_back)
+
+    def _moved(
+        self,
+        values: FloatArray,
+        unrolled: Vector,
+        allowed: Sequence[frozenset[int]],
+        steps: Callable[[int, int, frozenset[int]], tuple[list[int], ...]],
+    ) -> FloatArray:
+        """Least value over the places that each one is reached from, axis by axis."""
         table = values.reshape(self.shape)
         kept = _live(np.isfinite(table))
         if not all(kept):
@@ -113,36 +127,33 @@ class TileGrid:
                 continue
             places = {place: n for n, place in enumerate(kept[axis])}
             rows = [
-                [places[place] for place in row if place in places]
-                for row in self._steps(axis, factor, temporal)
+                [places[place] for place in row if place in places] for row in steps(axis, factor, temporal)
             ]
-            outer = [place for place, row in enumerate(rows) if row]
+            reached = [place for place, row in enumerate(rows) if row]
             moved = np.moveaxis(table, axis, 0)
-            stacked = np.full((len(outer), *moved.shape[1:]), np.inf)
-            for n, place in enumerate(outer):
+            stacked = np.full((len(reached), *moved.shape[1:]), np.inf)
+            for n, place in enumerate(reached):
                 row = rows[place]
                 stacked[n] = moved[row[0]] if len(row) == 1 else moved[row].min(axis=0)
-            table, kept[axis] = np.moveaxis(stacked, 0, axis), outer
+            table, kept[axis] = np.moveaxis(stacked, 0, axis), reached
         found = np.full(self.shape, np.inf)
         found[np.ix_(*kept)] = table
         return found.reshape(-1)
 
-    def reached(
-        self, tiles: BoolArray, unrolled: Vector, allowed: Sequence[frozenset[int]], outwards: bool
-    ) -> BoolArray:
-        """Which tiles loops lead to from some tiles inside, or from some outside; parameters as above."""
-        table = tiles.reshape(self.shape)
-        for axis, (factor, temporal) in enumerate(zip(unrolled, allowed, strict=True)):
-            if factor == 1 and temporal == ONE:
-                continue
-            moved = np.moveaxis(table, axis, 0)
-            found = np.zeros(moved.shape, dtype=np.bool_)
-            steps = enumerate(self._steps(axis, factor, temporal))
+    def _steps_back(self, axis: int, unrolled: int, allowed: frozenset[int]) -> tuple[list[int], ...]:
+        """Per extent along an axis, places of those that loops make of it."""
+        key = axis, unrolled, allowed
+        if key not in self._known_steps_back:
+            back: tuple[list[int], ...] = tuple([] for _ in self.divisors[axis])
+            steps = enumerate(self._steps(axis, unrolled, allowed))
             for outer, inner in ((outer, inner) for outer, row in steps for inner in row):
-                source, target = (inner, outer) if outwards else (outer, inner)
-                found[target] |= moved[source]
-            table = np.moveaxis(found, 0, axis)
-        return np.ascontiguousarray(table).reshape(-1)
+                back[inner].append(outer)
+            self._known_steps_back[key] = back
+        return self._known_steps_back[key]
+
+    @cached_property
+    def _known_steps_back(self) -> dict[tuple[int, int, frozenset[int]], tuple[list[int], ...]]:
+        return {}
 
     def _steps(self, axis: int, unrolled: int, allowed: frozenset[int]) -> tuple[list[int], ...]:
         """Per extent along an axis, places of those that loops make it of."""
