@@ -1,15 +1,24 @@
-"""``map`` on sparse data: what it cannot do, the search, its report and its files."""
+"""``map`` and ``sweep`` on sparse data: what they cannot do, the searches, reports and files."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from solver.cli.arguments import CP_SAT
-from solver.cli.output import OutputError, deliver, document_steps, plot_steps, report_steps
+from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
 from solver.cli.progress import watched
-from solver.cli.running import EXIT_OF_STATUS, mapped_spec_text, mapping_steps, search_options
+from solver.cli.running import (
+    EXIT_OF_STATUS,
+    load_unmapped,
+    mapped_spec_text,
+    mapping_steps,
+    search_options,
+)
+from solver.report.pictures import check_plot
+from solver.result import Status
 
 if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
@@ -58,3 +67,47 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
             raise OutputError(f"--{name.replace('_', '-')}: {reason}{hint}")
     if arguments.engine == CP_SAT:
         raise OutputError(f"--engine {CP_SAT} knows dense data only{hint}")
+
+
+def sweep_densities(arguments: argparse.Namespace) -> int:
+    """Search the best mapping for every combination of densities; print, write and draw the results."""
+    for name in ("workloads", "architectures", "settings", "csv", "report", "cluster"):
+        if getattr(arguments, name):
+            raise OutputError(f"--density sweeps one layer: it does not go with {name}")
+    check_outputs((arguments.json, arguments.plot), arguments.specs)
+    check_plot(arguments.plot)
+    loaded = load_unmapped(arguments, sparse=True)
+    mapspace = loaded.mapspace
+    if mapspace.sparsity is None or not mapspace.sparsity.optimized:
+        raise OutputError(
+            "--density: the specs have no sparse optimizations, without which densities do nothing"
+        )
+    from solver.report.sparse import density_sweep_document, draw_density_sweep, print_density_sweep
+    from solver.sparse_search import density_sweep
+
+    densities = dict(map(_densities, arguments.densities))
+    try:
+        with watched(mapspace, arguments.quiet) as callbacks:
+            points = list(density_sweep(mapspace, densities, search_options(arguments), *callbacks))
+    except KeyError as error:
+        raise OutputError(f"--density: the problem has no dataspace {error}") from error
+    report = report_steps(lambda console: print_density_sweep(console, mapspace, points), arguments)
+    document = document_steps(lambda: density_sweep_document(mapspace, points), arguments)
+    lack = "" if all(point.result.best is not None for point in points) else "mapping of every point"
+    plot = plot_steps(arguments.plot, lambda: draw_density_sweep(points, arguments.plot), lack)
+    deliver([*report, *document, *plot])
+    statuses = {point.result.status for point in points}
+    order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
+    return EXIT_OF_STATUS[next((status for status in order if status in statuses), Status.OPTIMAL)]
+
+
+def _densities(text: str) -> tuple[str, list[Fraction]]:
+    """Return the dataspace and the shares of an option such as ``Weights=0.1,0.5``."""
+    name, _, values = text.partition("=")
+    try:
+        shares = [Fraction(value) for value in values.split(",")]
+    except (ValueError, ZeroDivisionError) as error:
+        raise OutputError(f"--density {text}: NAME=SHARE,... is expected, such as Weights=0.1,0.5") from error
+    if not name or not all(0 <= share <= 1 for share in shares):
+        raise OutputError(f"--density {text}: shares of nonzeros are between 0 and 1")
+    return name, shares

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
+from pathlib import Path
 
 from rich.console import Console
 
@@ -23,6 +24,7 @@ from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLev
 from model.sparsity import Density, Sparsity
 from solver.report.document import FIGURES, Document, background, picked, tile_shapes, violation_document
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, significant
+from solver.report.pictures import blank_figure, save_figure, verbatim
 from solver.report.tables import RULES, ReportTable, plain_grid, plain_table
 from solver.report.text import (
     ENDINGS,
@@ -36,7 +38,7 @@ from solver.report.text import (
 )
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Reason, Status
-from solver.sparse_search import SparseResult
+from solver.sparse_search import DensityPoint, SparseResult
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -378,3 +380,56 @@ def _metadata(metadata: MetadataAccesses) -> Document:
 def _ranks(ranks: tuple[RankWords, ...]) -> list[Document]:
     """Return the words of each rank, the top one first."""
     return [{"metadata": metadata, "payload": payload} for metadata, payload in reversed(ranks)]
+
+
+def print_density_sweep(console: Console, mapspace: Mapspace, points: Sequence[DensityPoint]) -> None:
+    """Print a row per combination of densities: the best mapping, and that of dense data."""
+    names = [name for name, _ in points[0].densities] if points else []
+    columns = (">Energy", ">Cycles", ">EDP", ">Mapping of dense data")
+    table = plain_table(*(f">{name}" for name in names), "Status", *columns)
+    for point in points:
+        best, dense = point.result.best, point.result.dense_best
+        costs = (NOTHING,) * 3 if best is None else _costs(best.evaluation)
+        more = NOTHING
+        if best is not None and dense is not None:
+            objective = point.result.objective
+            value, least = dense.evaluation.value(objective), best.evaluation.value(objective)
+            more = f"{percent(value / least - 1)} more {objective}" if value > least else "no worse"
+        shares = (f"{float(share):g}" for _, share in point.densities)
+        table.add_row(*shares, point.result.status.value, *costs, more)
+    console.print(table)
+    print_notes(console, mapspace.notes)
+
+
+def density_sweep_document(mapspace: Mapspace, points: Sequence[DensityPoint]) -> Document:
+    """Return the document of a sweep over densities: that of `map` for every point."""
+    assert mapspace.sparsity is not None
+    found = []
+    for point in points:
+        own = {name: replace(mapspace.sparsity.density(name), share=share) for name, share in point.densities}
+        sparsity = replace(mapspace.sparsity, densities={**mapspace.sparsity.densities, **own})
+        document = sparse_result_document(replace(mapspace, sparsity=sparsity), point.result, ())
+        shares = {name: float(share) for name, share in point.densities}
+        found.append({"shares": shares, **document})
+    return {"kind": "sweep-sparse", "problem": mapspace.problem.name, "points": found}
+
+
+def draw_density_sweep(points: Sequence[DensityPoint], path: Path) -> None:
+    """Draw the objective against the first density: of the best mappings, and of those of dense data."""
+    figure, [[axes]] = blank_figure()
+    name, objective = points[0].densities[0][0], points[0].result.objective
+    lines = {"best mapping": [(point, point.result.best) for point in points]}
+    lines["best mapping of dense data"] = [(point, point.result.dense_best) for point in points]
+    for (label, line), style in zip(lines.items(), ("o-", "s--"), strict=True):
+        found = [(point, priced.evaluation) for point, priced in line if priced is not None]
+        across = [float(point.densities[0][1]) for point, _ in found]
+        values = [
+            in_reported_unit(objective, evaluation.value(objective), point.result.units_per_pj)
+            for point, evaluation in found
+        ]
+        axes.plot(across, values, style, label=label)
+    axes.set_xlabel(f"density of {verbatim(name)}")
+    axes.set_ylabel(f"{objective} ({UNITS[objective]})")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    save_figure(figure, path)

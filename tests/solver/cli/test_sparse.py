@@ -126,3 +126,20 @@ def test_too_little_room_for_metadata(tmp_path, capsys):
     path.write_text(TEXT.replace("metadata_storage_depth: 16", "metadata_storage_depth: 0"))
     assert main(["evaluate", str(path)]) == EXIT_INFEASIBLE
     assert "buffer: metadata takes 8 bits of 0" in capsys.readouterr().out
+
+
+def test_a_sweep_over_densities(tmp_path, capsys):
+    out, plot = tmp_path / "out.json", tmp_path / "out.svg"
+    options = ["--density", "A=0.25,1", "--objective", "energy", "--json", str(out), "--plot", str(plot)]
+    assert main(["sweep", str(SPEC), *options]) == EXIT_OPTIMAL
+    assert capsys.readouterr().out.count("OPTIMAL") == 2
+    points = json.loads(out.read_text())["points"]
+    assert [point["shares"] for point in points] == [{"A": 0.25}, {"A": 1.0}]
+    assert points[0]["value"] < points[1]["value"]
+    assert "density of A" in plot.read_text()
+
+
+@pytest.mark.parametrize("density", ["A=2", "A", "X=0.5", "A=x"])
+def test_densities_that_are_none(density, capsys):
+    assert main(["sweep", str(SPEC), "--density", density]) == 2
+    assert "--density" in capsys.readouterr().err
