@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from model.extents import PERFECT
+from model.note import Note
 from solver.cli.arguments import CP_SAT
 from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
 from solver.cli.progress import watched
@@ -42,6 +45,7 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     from solver.report.sparse import print_sparse_result, sparse_result_document
     from solver.sparse_search import map_sparse
 
+    loaded = _without_remainders(loaded)
     mapspace = loaded.mapspace
     spec_text = mapped_spec_text(loaded, arguments)
     with watched(mapspace, arguments.quiet) as callbacks:
@@ -60,6 +64,14 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     return EXIT_OF_STATUS[result.status]
 
 
+def _without_remainders(loaded: LoadedSpec) -> LoadedSpec:
+    """Return a spec with perfect factors, and a note if it asks for others."""
+    if loaded.mapspace.factors == PERFECT:
+        return loaded
+    noted = loaded.noted([Note("loops over sparse data have no remainders: all factors are perfect")])
+    return replace(noted, mapspace=replace(noted.mapspace, factors=PERFECT))
+
+
 def _refuse_options(arguments: argparse.Namespace) -> None:
     hint = "; --ignore-sparse takes the data as dense"
     for name, reason in DENSE_ONLY.items():
@@ -76,7 +88,7 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
             raise OutputError(f"--density sweeps one layer: it does not go with {name}")
     check_outputs((arguments.json, arguments.plot), arguments.specs)
     check_plot(arguments.plot)
-    loaded = load_unmapped(arguments, sparse=True)
+    loaded = _without_remainders(load_unmapped(arguments, sparse=True))
     mapspace = loaded.mapspace
     if mapspace.sparsity is None or not mapspace.sparsity.optimized:
         raise OutputError(

@@ -143,3 +143,11 @@ def test_a_sweep_over_densities(tmp_path, capsys):
 def test_densities_that_are_none(density, capsys):
     assert main(["sweep", str(SPEC), "--density", density]) == 2
     assert "--density" in capsys.readouterr().err
+
+
+def test_sparse_data_have_perfect_factors(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    command = ["map", str(SPEC), "--factors", "any", "--objective", "energy", "--json", str(out)]
+    assert main(command) == EXIT_OPTIMAL
+    assert "loops over sparse data have no remainders" in capsys.readouterr().out
+    assert json.loads(out.read_text())["factors"] == "perfect"
