@@ -16,6 +16,7 @@ from model.cost import evaluate_in
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem
+from model.sparse import MappingError, evaluate_sparse_in
 
 Factors = dict[str, int]
 Orders = list[tuple[Loop, ...]]
@@ -100,6 +101,65 @@ def count_mappings(mapspace: Mapspace, limit: int, *, innermost_orders: bool = T
         if count > limit:
             return limit + 1
     return count
+
+
+def enumerate_sparse(mapspace: Mapspace) -> Iterator[Mapping]:
+    """Yield every mapping of sparse data that the constraints of `mapspace` allow, in all orders.
+
+    Formats and units see the order of spatial loops and the axes, too. Fanouts may have more children than
+    there are: those that are skipped need no hardware. The cost model judges that.
+    """
+    masks = list(_keep_masks(mapspace))
+    fanouts = mapspace.architecture.fanout_indices
+    for factors in _factorizations(mapspace):
+        if not _parallel_enough(mapspace, factors, fanouts):
+            continue
+        orders: list[list[tuple[Loop, ...]]] = [
+            list(temporal_orders(rules, factors[node]))
+            for node, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
+        ]
+        arranged = [
+            list(dict.fromkeys(_arrangements(rules, factors[node])))
+            for node, rules in zip(fanouts, mapspace.spatial, strict=True)
+        ]
+        for spatial in product(*arranged):
+            for loops, mask in product(product(*orders), masks):
+                yield _assemble(mapspace, loops, mask, spatial)
+
+
+def _arrangements(rules: SpatialRules, factors: Factors) -> Iterator[FanoutMapping]:
+    """Yield the loops of a fanout in every order, on every axis."""
+    counted = [dim for dim in factors if dim not in rules.uncounted]
+    free = [dim for dim in counted if dim not in (*rules.inner, *rules.outer)]
+    for middle in permutations(free):
+        order = (*rules.inner, *middle, *rules.outer)
+        for split in range(len(order) + 1) if rules.split is None else (rules.split,):
+            yield FanoutMapping(
+                tuple(
+                    SpatialLoop(dim, factors[dim], axis)
+                    for axis, dims in (("x", order[:split]), ("y", order[split:]))
+                    for dim in dims
+                    if factors[dim] > 1
+                )
+            )
+
+
+def sparse_optima(mapspace: Mapspace, objectives: Sequence[Objective]) -> list[Optimum]:
+    """Return the optimum of each objective on sparse data, as `optima` does; energies in parts of a unit."""
+    best: list[Optimum] = [None] * len(objectives)
+    for mapping in enumerate_sparse(mapspace):
+        try:
+            evaluation = evaluate_sparse_in(mapspace, mapping)
+        except MappingError:
+            continue
+        if not evaluation.valid:
+            continue
+        for i, objective in enumerate(objectives):
+            value = objective_value(objective, evaluation.fixed_energy, evaluation.cycles)
+            incumbent = best[i]
+            if incumbent is None or value < incumbent[0]:
+                best[i] = (value, mapping)
+    return best
 
 
 def optimum(mapspace: Mapspace, objective: Objective) -> Optimum:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -34,7 +34,7 @@ class Within(NamedTuple):
     nonzeros: int
 
 
-class Distribution(Protocol):
+class Distribution(Hashable, Protocol):
     """How the nonzeros of one tensor are distributed. Tiles are anywhere on a regular grid of tiles."""
 
     @property
@@ -305,7 +305,8 @@ class Banded:
         raise ValueError(f"no tile of {rows} x {columns} has {within.nonzeros} nonzeros")
 
     def _counted(self, tile: Extents) -> tuple[Chance, ...]:
-        return _counted_band(self, tile)
+        # What a whole block of words meets may reach beyond the matrix.
+        return _counted_band(self, tuple(min(extent, self.size) for extent in tile))
 
 
 @lru_cache(maxsize=4096)

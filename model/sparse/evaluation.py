@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.limits import mesh_violations
@@ -15,7 +17,7 @@ from model.cost.prices import network_latency
 from model.cost.report import Evaluation, Violation, ViolationKind
 from model.cost.rules import rule_of
 from model.mapping import Mapping as LoopMapping
-from model.mapspace import COUNTINGS, EXACT, Counting
+from model.mapspace import COUNTINGS, EXACT, Counting, Mapspace
 from model.problem import Problem
 from model.sparse.arithmetic import Computes, Operand, computes
 from model.sparse.counting import (
@@ -36,7 +38,7 @@ from model.sparse.nest import FullNest, MappingError, full_nest
 from model.sparse.occupancy import Holding, holdings
 from model.sparse.report import SparseEvaluation
 from model.sparse.saving import Saved, chosen, empty_conditions, stronger, useless
-from model.sparsity import Conditional, Optimization, Representation, Sparsity
+from model.sparsity import Conditional, Optimization, Representation, SparseLevel, Sparsity
 
 
 def evaluate_sparse(
@@ -73,6 +75,65 @@ def evaluate_sparse(
     nest = full_nest(problem, architecture, mapping)
     analysis = _Analysis(problem, architecture, sparsity, nest, dense, timeloop_defects)
     return _priced(analysis, mapping, counting)
+
+
+def evaluate_sparse_in(mapspace: Mapspace, mapping: LoopMapping) -> SparseEvaluation:
+    """Price a mapping of a mapspace of sparse data, counted as it says; see `evaluate_sparse`.
+
+    Raises
+    ------
+    ValueError
+        The data are dense.
+    """
+    if mapspace.sparsity is None:
+        raise ValueError("the data are dense")
+    parts = mapspace.problem, mapspace.architecture, mapspace.sparsity
+    return evaluate_sparse(*parts, mapping, mapspace.counting)
+
+
+class LackOfPacking(NamedTuple):
+    """Two levels, by position, that do not fit: the inner one cannot unpack or pack what they exchange."""
+
+    outer: int
+    inner: int
+    cause: str
+
+    def text(self, dataspace: str, outer: str) -> str:
+        """Return it for people, given the names of the dataspace and of the outer level."""
+        return self.cause.format(dataspace=dataspace, outer=outer)
+
+
+def lack_of_packing(
+    kept: Sequence[int], compressed: frozenset[int], support: Mapping[int, SparseLevel], read_write: bool
+) -> LackOfPacking | None:
+    """Return where a dataspace is to be unpacked or packed by a level that cannot; None if nowhere.
+
+    Parameters
+    ----------
+    kept
+        Positions of the levels that keep it, outermost first.
+    compressed
+        Those that keep it compressed.
+    support
+        By position, what levels have.
+    read_write
+        Whether it is an output.
+    """
+    for outer, inner in pairwise(kept):
+        packed, level = inner in compressed, support[inner]
+        if packed == (outer in compressed):
+            continue
+        if packed:
+            return LackOfPacking(
+                outer, inner, "`{dataspace}` is compressed, but not at {outer}, from which it comes"
+            )
+        if not level.decompresses:
+            cause = "`{dataspace}` comes compressed from {outer}: `decompression_supported` is not set"
+            return LackOfPacking(outer, inner, cause)
+        if read_write and not level.compresses:
+            cause = "`{dataspace}` goes compressed to {outer}: `compression_supported` is not set"
+            return LackOfPacking(outer, inner, cause)
+    return None
 
 
 @dataclass(frozen=True)
@@ -114,32 +175,14 @@ class _Analysis:
             for position, level in zip(self.positions, self.sparsity.levels, strict=True)
             if name in level.representations and position in self.nest.kept[name]
         }
-        self._check_packing(name, names, formats)
+        kept = self.nest.kept[name]
+        compressed = frozenset(position for position, own in formats.items() if own.compressed)
+        support = dict(zip(self.positions, self.sparsity.levels, strict=True))
+        lack = lack_of_packing(kept, compressed, support, self.problem.dataspace(name).read_write)
+        if lack is not None:
+            raise MappingError(names[lack.inner], lack.text(name, names[lack.outer]))
         trees = fiber_trees(self.nest, name, dict(names), formats) if formats else {}
         return {position: trees[position] for position in formats}
-
-    def _check_packing(
-        self, name: str, names: Mapping[int, str], formats: Mapping[int, Representation]
-    ) -> None:
-        """Raise a MappingError where data is to be unpacked or packed by a level that cannot."""
-        read_write = self.problem.dataspace(name).read_write
-        support = dict(zip(self.positions, self.sparsity.levels, strict=True))
-        packed = {place: place in formats and formats[place].compressed for place in self.nest.kept[name]}
-        for position in self.nest.kept[name]:
-            parent = self.nest.parent(name, position)
-            if parent is None or packed[parent] == packed[position]:
-                continue
-            if packed[position]:
-                message = f"`{name}` is compressed, but not at {names[parent]}, from which it comes"
-                raise MappingError(names[position], message)
-            if not support[position].decompresses:
-                message = (
-                    f"`{name}` comes compressed from {names[parent]}: `decompression_supported` is not set"
-                )
-                raise MappingError(names[position], message)
-            if read_write and not support[position].compresses:
-                message = f"`{name}` goes compressed to {names[parent]}: `compression_supported` is not set"
-                raise MappingError(names[position], message)
 
     @cached_property
     def holdings(self) -> dict[str, dict[int, Holding]]:

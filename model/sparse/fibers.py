@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from model.sparse.density import Distribution, Extents, Within
@@ -224,23 +225,49 @@ def _assigned(
 def _grouped(
     representation: Representation, loops: Sequence[_Shaping], places: Iterable[int]
 ) -> tuple[list[list[_Shaping]], Sequence[_Shaping]]:
-    """Group loops by rank, in the order in which ranks take them; return those left over, too.
+    """Group loops by rank, in the order in which ranks take them; return those left over, too."""
+    groups: list[list[_Shaping]] = []
+    left = loops
+    for size in _sizes(representation, [shape.loop.dim for shape in loops], places):
+        groups.append(list(left[:size]))
+        left = left[size:]
+    return groups, left
+
+
+def _sizes(representation: Representation, dims: Sequence[str], places: Iterable[int]) -> Iterator[int]:
+    """Yield how many loops over some dimensions each rank takes, as long as there are any.
 
     A rank that flattens other dimensions than the next loop's takes none.
     """
-    groups: list[list[_Shaping]] = []
-    left = loops
+    taken = 0
     for place in places:
-        if not left:
-            break
+        if taken == len(dims):
+            return
         rank = representation.ranks[place]
-        together = rank.group_of(left[0].loop.dim)
+        together = rank.group_of(dims[taken])
         count = 0 if rank.flattened and not together else 1
-        while 0 < count < len(left) and left[count].loop.dim in together:
+        while 0 < count < len(dims) - taken and dims[taken + count] in together:
             count += 1
-        groups.append(list(left[:count]))
-        left = left[count:]
-    return groups, left
+        yield count
+        taken += count
+
+
+def has_ranks_for(representation: Representation, dims: Sequence[str], copied: int) -> bool:
+    """Whether a format has ranks for some loops.
+
+    Parameters
+    ----------
+    representation
+        The format.
+    dims
+        Dimensions of the loops, the outermost loop first.
+    copied
+        Its lowest ranks that are those of the next inner level.
+    """
+    places = range(copied, len(representation.ranks))
+    if representation.inner_to_outer:
+        return sum(_sizes(representation, dims[::-1], places)) == len(dims)
+    return sum(_sizes(representation, dims, reversed(places))) == len(dims)
 
 
 def _fiber(nest: FullNest, dataspace: str, group: Sequence[_Shaping]) -> Fiber:
@@ -251,8 +278,9 @@ def _fiber(nest: FullNest, dataspace: str, group: Sequence[_Shaping]) -> Fiber:
     return Fiber(nest.words(dataspace, bounds), group[0].tile)
 
 
+@lru_cache(maxsize=4096)
 def expected_metadata(
-    tree: FiberTree, tile: Extents, distribution: Distribution, chances: Iterable[tuple[int, float]]
+    tree: FiberTree, tile: Extents, distribution: Distribution, chances: tuple[tuple[int, float], ...]
 ) -> tuple[Units, ...]:
     """Return the expected words of metadata per rank over the numbers of nonzeros of a tile."""
     totals = [[0.0, 0.0] for _ in tree.fibers]

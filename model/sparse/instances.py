@@ -169,8 +169,8 @@ class _Analysis:
             passed = passed and inner - 1 not in stops
             if passed:
                 expansions[inner].share *= own.share
-            expansions[inner].x = int(expansions[inner].x * (own.x / full.x))
-            expansions[inner].y = int(expansions[inner].y * (own.y / full.y))
+            expansions[inner].x = expansions[inner].x * own.x // full.x
+            expansions[inner].y = expansions[inner].y * own.y // full.y
 
     def _knows(self, name: str, position: int) -> bool:
         keeper = self.nest.keeper(name, position)
@@ -207,9 +207,9 @@ class _Analysis:
         nest, loop, distribution = self.nest, self.nest.loops[index], self.distributions[name]
         fiber = {**box, loop.dim: box[loop.dim] * loop.bound}
         element = nest.tile(name, box)
-        ratio = distribution.most_pieces(nest.tile(name, fiber), element) / loop.bound
+        pieces = distribution.most_pieces(nest.tile(name, fiber), element)
         if loop.axis == "x":
-            below.x = int(below.x * ratio)
+            below.x = below.x * pieces // loop.bound
         else:
-            below.y = int(below.y * ratio)
+            below.y = below.y * pieces // loop.bound
         return 1 - distribution.empty(element)

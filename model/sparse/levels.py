@@ -177,7 +177,7 @@ class LevelRow:
         parts = (moved.metadata, moved.gated_metadata)
         bits = sum(self._bits(stored, part, access) for part in parts for access in accesses)
         words += bits // int(self.level.word_bits)
-        if not stored.used:
+        if not stored.used or not stored.most_instances:
             return 0
         return math.ceil(words / (stored.most_instances / stored.used))
 

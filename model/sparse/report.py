@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from model.cost.report import Violation
+from model.objective import objective_value
 from model.sparse.arithmetic import Computes
 from model.sparse.counting import Accesses, Moved, RankWords
+
+FIXED_POINT = 1 << 20
+"""Parts of an energy unit that values of objectives are whole numbers of."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,31 @@ class SparseEvaluation:
     def energy(self) -> Fraction:
         """Total energy in the architecture's unit: accesses, leakage and arithmetic."""
         return self.compute_energy + sum((level.energy for level in self.levels), Fraction(0))
+
+    @property
+    def fixed_energy(self) -> int:
+        """Total energy in parts of a unit (`FIXED_POINT`), rounded to the nearest, halves to even."""
+        return round(self.energy * FIXED_POINT)
+
+    def value(self, objective: str) -> int:
+        """Return the value of an objective as searches compare it.
+
+        Parameters
+        ----------
+        objective
+            Out of `model.objective.OBJECTIVES`.
+
+        Returns
+        -------
+        int
+            `fixed_energy`, cycles, or their product.
+
+        Raises
+        ------
+        KeyError
+            There is no such objective.
+        """
+        return objective_value(objective, self.fixed_energy, self.cycles)
 
     @property
     def energy_pj(self) -> float:

@@ -928,6 +928,14 @@ that several combinations need run once. --time-limit applies to each search."""
         "values of an attribute of a component or container, such as buffer.depth=1024,2048, or "
         "PE.meshX=8,16 for its fanout; may be repeated, for all combinations",
     )
+    _add_repeatable(
+        parser,
+        "--density",
+        "densities",
+        "DATASPACE=SHARE,...",
+        "instead: map one layer of sparse data for each density, such as Weights=0.1,0.5; may be repeated, "
+        "for all combinations",
+    )
     for option, what in (("architectures", "architectures"), ("workloads", "workloads or networks")):
         parser.add_argument(
             f"--{option}",

@@ -110,11 +110,17 @@ def map_command(arguments: argparse.Namespace) -> int:
             arguments,
             refuse_infeasible=not (arguments.certificate or arguments.check),
             all_rules=arguments.engine != BOUNDS and not _needs_evidence(arguments),
+            sparse=True,
         )
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_map(arguments), arguments)
         plot = plot_steps(arguments.plot, lambda: None, "mapping")
         return refuse(conflict, [*document, *mapping_steps(arguments), *plot])
+    if loaded.mapspace.sparsity is not None and loaded.mapspace.sparsity.optimized:
+        from solver.cli.sparse import map_sparse_data
+
+        return map_sparse_data(loaded, arguments)
+    loaded = replace(loaded, mapspace=replace(loaded.mapspace, sparsity=None))  # densities change no count
     if arguments.certificate is not None or arguments.check:
         check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
@@ -234,7 +240,7 @@ def _checked(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) 
 def _refused_map(arguments: argparse.Namespace) -> Document:
     from solver.report.document import result_document
 
-    return result_document(*refused_result(arguments), () if arguments.sensitivity else None)
+    return result_document(*refused_result(arguments, sparse=True), () if arguments.sensitivity else None)
 
 
 def _pareto(arguments: argparse.Namespace) -> int:

@@ -193,6 +193,10 @@ def file_names(names: Iterable[str]) -> Iterator[str]:
 
 def sweep_command(arguments: argparse.Namespace) -> int:
     """Map every point of a sweep, write and print the results."""
+    if arguments.densities:
+        from solver.cli.sparse import sweep_densities
+
+        return sweep_densities(arguments)
     inputs = (*arguments.specs, *arguments.workloads, *arguments.architectures)
     check_outputs((arguments.json, arguments.csv, arguments.plot, arguments.report), inputs)
     check_plot(arguments.plot)

@@ -68,15 +68,18 @@ def _objectives(arguments: argparse.Namespace) -> tuple[str, ...] | None:
 
 
 def load_unmapped(
-    arguments: argparse.Namespace, refuse_infeasible: bool = True, all_rules: bool = False
+    arguments: argparse.Namespace,
+    refuse_infeasible: bool = True,
+    all_rules: bool = False,
+    sparse: bool = False,
 ) -> LoadedSpec:
     """Load a spec for a command that ignores the spec's own mapping; a note says so.
 
-    Rules that bounds do not know are refused unless the command searches under `all_rules`.
+    Rules that bounds do not know are refused unless the command searches under `all_rules`. Without `sparse`,
+    what specs say about sparse data is refused.
     """
-    return _noted(
-        _load(arguments, skip_mapping=True, refuse_infeasible=refuse_infeasible, all_rules=all_rules)
-    )
+    changes = {"refuse_infeasible": refuse_infeasible, "all_rules": all_rules, "model_sparse": sparse}
+    return _noted(_load(arguments, skip_mapping=True, **changes))
 
 
 def load_checked(arguments: argparse.Namespace) -> Mapspace:
@@ -150,9 +153,13 @@ def refuse(conflict: ConflictError, steps: Iterable[Step]) -> int:
     return EXIT_INFEASIBLE
 
 
-def refused_result(arguments: argparse.Namespace) -> tuple[Mapspace, Result]:
-    """Return the empty mapspace of refused specs, and a result with the reasons."""
-    mapspace = load_empty(arguments)
+def refused_result(arguments: argparse.Namespace, sparse: bool = False) -> tuple[Mapspace, Result]:
+    """Return the empty mapspace of refused specs, and a result with the reasons.
+
+    What specs say about `sparse` data has no part in them.
+    """
+    options = {"skip_mapping": True, "refuse_infeasible": False, "model_sparse": sparse}
+    mapspace = replace(_noted(_load(arguments, **options)).mapspace, sparsity=None)
     objectives = arguments.objective or mapspace.objectives
     units = mapspace.architecture.units_per_pj
     reasons = refused_reasons(mapspace, arguments.time_limit)

@@ -69,7 +69,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Conflict:
-    """ConstraintSet that cannot hold together."""
+    """Constraints that cannot hold together."""
 
     constraints: tuple[Constraint, ...]
     irreducible: bool  # whether each was found to be necessary: a search that was stopped may not know

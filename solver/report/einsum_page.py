@@ -472,37 +472,74 @@ def _work_text(name: str, value: Value) -> str:
 
 
 def sparse_page(document: Value) -> Page:
-    """Return the report of a priced mapping of sparse data: what is made, gated and skipped."""
+    """Return the report of ``map`` or ``evaluate`` on sparse data: what is made, gated and skipped."""
     status, verdict = _verdict(document)
-    dense = document["dense"]
-    names = [space["name"].text() for space in document["einsum"]["dataspaces"].entries()]
-    inks = {name: series_ink(number) for number, name in enumerate(names)}
-    computes = document["computes"]
-    made: list[Sequence[Cell]] = [
-        (name, _figure(computes[name].count())) for name in ("dense", "actual", "gated", "skipped")
-    ]
-    saved = f"{energy_text(dense['energy_pj'].number())}, {count_text(dense['cycles'].count())} cycles"
-    headings = ("Level", "Dataspace", "Format", *(f">{kind}" for kind in SPARSE_KINDS), ">Energy")
+    found = list(_sparse_sections(document)) if document.get("mapping") else []
     return Page(
         document["problem"].text() or "Einsum",
         status,
         verdict,
-        (*cost_facts(document), ("For dense data", saved), ("Counting rule", document["counting"].text())),
+        (*cost_facts(document), *_sparse_facts(document), ("Counting rule", document["counting"].text())),
         (
-            *violation_sections(document),
-            Section("Energy", figures=[Figure(partial(_sparse_energy_scene, document, inks))]),
-            Section(
-                "Accesses",
-                "Expected words of one instance: reads, fills and updates together.",
-                tables=[Table("Accesses", headings, list(_sparse_rows(document)))],
-            ),
-            Section("Computations", tables=[Table("Computations", ("Kind", ">Number"), made)]),
+            *reason_sections(document["reasons"].entries()),
+            *(violation_sections(document) if document.get("violations") else ()),
+            *found,
             notes_section(document),
             sources_section(document),
+            work_section(document),
             run_section(document),
         ),
         document["einsum"]["text"].text(),
     )
+
+
+def _sparse_facts(document: Value) -> Iterator[tuple[str, str]]:
+    """Yield densities, and what the mapping costs without zeros."""
+    for name, density in document["densities"].items():
+        banded = density["distribution"].text() == "banded"
+        figure = f"band of {density['band_width'].count()}" if banded else f"{density['share'].number():g}"
+        yield f"Density of {name}", f"{figure} ({density['distribution'].text()})"
+    if document.get("dense"):
+        dense = document["dense"]
+        costs = f"{energy_text(dense['energy_pj'].number())}, {count_text(dense['cycles'].count())} cycles"
+        yield "The mapping without zeros", costs
+
+
+def _sparse_sections(document: Value) -> Iterator[Section]:
+    shown = shown_mapping(document)
+    assert shown is not None  # it has a mapping
+    yield Section("Mapping", figures=[Figure(partial(nest_scene, shown))])
+    names = [space["name"].text() for space in document["einsum"]["dataspaces"].entries()]
+    inks = {name: series_ink(number) for number, name in enumerate(names)}
+    yield Section("Energy", figures=[Figure(partial(_sparse_energy_scene, document, inks))])
+    headings = ("Level", "Dataspace", "Format", *(f">{kind}" for kind in SPARSE_KINDS), ">Energy")
+    text = "Expected words of one instance: reads, fills and updates together."
+    yield Section("Accesses", text, tables=[Table("Accesses", headings, list(_sparse_rows(document)))])
+    computes = document["computes"]
+    made: list[Sequence[Cell]] = [
+        (name, _figure(computes[name].count())) for name in ("dense", "actual", "gated", "skipped")
+    ]
+    yield Section("Computations", tables=[Table("Computations", ("Kind", ">Number"), made)])
+    if document.get("dense_optimum"):
+        yield _dense_section(document)
+
+
+def _dense_section(document: Value) -> Section:
+    """Return what the best mapping of dense data costs without zeros, and with them."""
+    dense = document["dense_optimum"]
+    known = "Best" if dense["status"].text() == "OPTIMAL" else "Best known"
+    rows: list[Sequence[Cell]] = [(f"{known} for dense data", "dense", *_sparse_costs(dense))]
+    if dense.get("on_sparse_data"):
+        rows.append(("The same", "sparse", *_sparse_costs(dense["on_sparse_data"])))
+    rows.append(("This mapping", "sparse", *_sparse_costs(document)))
+    headings = ("Mapping", "Data", ">Energy", ">Cycles", ">EDP")
+    return Section("The best mapping of dense data", tables=[Table("", headings, rows)])
+
+
+def _sparse_costs(costs: Value) -> tuple[Cell, ...]:
+    energy = costs["energy_pj"].number()
+    edp = costs["edp_pj_cycles"].number()
+    return (energy_text(energy), energy), _figure(costs["cycles"].count()), (significant(edp), edp)
 
 
 SPARSE_KINDS = ("Dense", "Actual", "Gated", "Skipped")

@@ -662,6 +662,7 @@ PAGES: Mapping[str, Callable[[Value], Page]] = {
     "map": mapping_page,
     "evaluate": mapping_page,
     "evaluate-sparse": sparse_page,
+    "map-sparse": sparse_page,
     "evaluate-fused": fused_page,
     "pareto": front_page,
     "explain": explanation_page,

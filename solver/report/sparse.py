@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from fractions import Fraction
+from pathlib import Path
 
 from rich.console import Console
 
 from model.architecture import Architecture
+from model.cost.counting import Vector
+from model.cost.report import Evaluation
+from model.extents import PERFECT
 from model.mapping import Mapping as LoopMapping
 from model.mapping import NodeMapping, StorageMapping
 from model.mapspace import Mapspace
-from model.objective import EDP, UNITS
+from model.objective import EDP, UNITS, in_reported_unit
+from model.sparse import FIXED_POINT
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
 from model.sparsity import Density, Sparsity
-from solver.report.document import Document, background, picked, violation_document
-from solver.report.figures import NOTHING, count_text, energy_text, percent, significant
+from solver.report.document import FIGURES, Document, background, picked, tile_shapes, violation_document
+from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, significant
+from solver.report.pictures import blank_figure, save_figure, verbatim
 from solver.report.tables import RULES, ReportTable, plain_grid, plain_table
-from solver.report.text import heading, loop_nest, print_notes, print_verdict, title
+from solver.report.text import (
+    ENDINGS,
+    heading,
+    loop_nest,
+    print_notes,
+    print_verdict,
+    status_line,
+    title,
+    work_text,
+)
 from solver.report.timeloop_mapping import mapping_targets
+from solver.result import Reason, Status
+from solver.sparse_search import DensityPoint, SparseResult
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -28,9 +47,66 @@ def print_sparse_evaluation(
     console: Console, mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation
 ) -> None:
     """Print a priced mapping of sparse data, and the limits of the hardware that it breaks."""
+    print_verdict(console, evaluation.violations)
+    _print_figures(console, mapspace, mapping, evaluation)
+    print_notes(console, mapspace.notes)
+
+
+def print_sparse_result(console: Console, mapspace: Mapspace, result: SparseResult) -> None:
+    """Print the result of a search on sparse data, and what the best mapping of dense data is worth."""
+    console.print(status_line(result.status, _status_parts(result)))
+    if result.best is not None:
+        _print_figures(console, mapspace, result.best.mapping, result.best.evaluation)
+        console.print(title("The best mapping of dense data"))
+        console.print(_dense_table(result))
+    print_notes(console, mapspace.notes)
+
+
+def _status_parts(result: SparseResult) -> tuple[str, ...]:
+    if result.value is None:
+        return ENDINGS[result.termination], work_text(result.statistics)
+    value, bound = (
+        objective_text(result.objective, quantity, result.units_per_pj)
+        for quantity in (result.value, result.bound)
+    )
+    gap = "" if result.gap is None or not result.gap else f"gap {percent(result.gap)}"
+    outcome = f"{result.objective} {value}" + (f", bound {bound}, {gap}" if gap else "")
+    return outcome, ENDINGS[result.termination], work_text(result.statistics)
+
+
+def _dense_table(result: SparseResult) -> ReportTable:
+    """Return what the best mapping of dense data costs without zeros, with them, and against the best one."""
+    table = plain_table("Mapping", "Data", ">Energy", ">Cycles", ">EDP", ">Against the best")
+    best, dense = result.best, result.dense
+    assert best is not None
+    if dense is not None and dense.evaluation is not None:
+        known = "best" if dense.status is Status.OPTIMAL else "best known"
+        own = dense.evaluation
+        table.add_row(f"{known} for dense data", "dense", *_costs(own), "")
+    if result.dense_best is not None:
+        value, least = (priced.evaluation.value(result.objective) for priced in (result.dense_best, best))
+        more = f"{percent(value / least - 1)} more {result.objective}" if value > least else "no worse"
+        table.add_row("the same", "sparse", *_costs(result.dense_best.evaluation), more)
+    elif dense is not None and dense.mapping is not None:
+        table.add_row("the same", "sparse", NOTHING, NOTHING, NOTHING, "not possible: formats or room")
+    table.add_row("best for sparse data", "sparse", *_costs(best.evaluation), "")
+    return table
+
+
+def _costs(evaluation: Evaluation | SparseEvaluation) -> tuple[str, str, str]:
+    return (
+        energy_text(evaluation.energy_pj),
+        count_text(evaluation.cycles),
+        significant(evaluation.edp_pj_cycles),
+    )
+
+
+def _print_figures(
+    console: Console, mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation
+) -> None:
+    """Print a mapping with its tiles, accesses and totals."""
     problem, architecture, sparsity = mapspace.problem, mapspace.architecture, mapspace.sparsity
     assert sparsity is not None
-    print_verdict(console, evaluation.violations)
     console.print(heading(problem, "\nMapping"))
     for line in loop_nest(problem, architecture, mapping):
         console.print(line)
@@ -42,7 +118,6 @@ def print_sparse_evaluation(
     console.print(accesses_table(evaluation))
     console.print(title("Totals"))
     console.print(sparse_totals_table(mapspace, evaluation))
-    print_notes(console, mapspace.notes)
 
 
 def density_text(density: Density) -> str:
@@ -155,9 +230,6 @@ def _share(part: Fraction, evaluation: SparseEvaluation) -> tuple[str, str]:
 
 def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation) -> Document:
     """Return the document of a priced mapping of sparse data."""
-    units = evaluation.units_per_pj
-    sparsity = mapspace.sparsity
-    assert sparsity is not None
     return {
         "kind": "evaluate-sparse",
         "problem": mapspace.problem.name,
@@ -165,7 +237,74 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
         "factors": mapspace.factors,
         "valid": evaluation.valid,
         "violations": list(map(violation_document, evaluation.violations)),
-        **picked(evaluation, "energy_pj", "cycles", "edp_pj_cycles", "utilization"),
+        "densities": _densities(mapspace),
+        **_cost(mapspace, mapping, evaluation),
+        **background(mapspace, ()),
+    }
+
+
+def sparse_result_document(mapspace: Mapspace, result: SparseResult, reasons: Sequence[Reason]) -> Document:
+    """Return the document of a search on sparse data; without a mapping its figures are None."""
+    best = result.best
+    if best is None:
+        cost = dict.fromkeys((*FIGURES, "levels", "mapping"))
+    else:
+        cost = _cost(mapspace, best.mapping, best.evaluation)
+    return {
+        "kind": "map-sparse",
+        "problem": mapspace.problem.name,
+        "counting": mapspace.counting,
+        "factors": PERFECT,
+        **picked(result, "status", "termination", "objective", "objectives"),
+        "units": UNITS[result.objective],
+        "value": _reported(result, result.objective, result.value),
+        "bound": _reported(result, result.objective, result.bound),
+        "gap": result.gap,
+        "later_bounds": [
+            _reported(result, objective, bound)
+            for objective, bound in zip(result.objectives[1:], result.later_bounds, strict=False)
+        ],
+        "unit_parts": FIXED_POINT,
+        "seconds": result.statistics.seconds,
+        "densities": _densities(mapspace),
+        **cost,
+        "dense_optimum": _dense_optimum(mapspace, result),
+        "statistics": asdict(result.statistics),
+        **background(mapspace, reasons),
+    }
+
+
+def _reported(result: SparseResult, objective: str, quantity: int | None) -> float | int | None:
+    return None if quantity is None else in_reported_unit(objective, quantity, result.units_per_pj)
+
+
+def _dense_optimum(mapspace: Mapspace, result: SparseResult) -> Document | None:
+    """Return the best mapping of the same problem without zeros, and what it costs with them."""
+    dense, sparse = result.dense, result.dense_best
+    if dense is None or dense.mapping is None or dense.evaluation is None:
+        return None
+    return {
+        **picked(dense, "status"),
+        **picked(dense.evaluation, *FIGURES),
+        "on_sparse_data": None if sparse is None else picked(sparse.evaluation, *FIGURES),
+        "mapping": mapping_targets(mapspace.problem, mapspace.architecture, dense.mapping),
+    }
+
+
+def _densities(mapspace: Mapspace) -> Document:
+    assert mapspace.sparsity is not None
+    return {
+        space.name: picked(mapspace.sparsity.density(space.name), "distribution", "share", "band_width")
+        for space in mapspace.problem.dataspaces
+    }
+
+
+def _cost(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation) -> Document:
+    """Return the figures of a mapping."""
+    units = evaluation.units_per_pj
+    shapes = tile_shapes(mapspace, mapping)
+    return {
+        **picked(evaluation, *FIGURES, "utilization"),
         "compute_energy_pj": float(evaluation.compute_energy / units),
         "leak_energy_pj": float(evaluation.leak_energy / units),
         "computes": {
@@ -173,14 +312,10 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
             **picked(evaluation.computes, "actual", "gated", "skipped"),
         },
         "compute_cycles": evaluation.compute_cycles,
-        "densities": {
-            space.name: picked(sparsity.density(space.name), "distribution", "share", "band_width")
-            for space in mapspace.problem.dataspaces
-        },
+        "compute_instances": math.ceil(evaluation.compute_instances),
         "dense": {"energy_pj": evaluation.dense_energy / units, "cycles": evaluation.dense_cycles},
-        "levels": [_level(level, units) for level in evaluation.levels],
+        "levels": [_level(level, own, units) for level, own in zip(evaluation.levels, shapes, strict=True)],
         "mapping": _ordered_targets(mapspace, mapping),
-        **background(mapspace, ()),
     }
 
 
@@ -203,12 +338,18 @@ def _order(mapspace: Mapspace, entry: NodeMapping) -> list[str]:
     return [*(dim for dim in mapspace.problem.dims if dim not in named), *named]
 
 
-def _level(level: SparseLevelCost, units: int) -> Document:
+def _level(level: SparseLevelCost, shapes: Mapping[str, Vector], units: int) -> Document:
     return {
         **picked(level, "name", "instances", "cycles"),
         "energy_pj": float(level.energy / units),
         "leak_energy_pj": float(level.leak_energy / units),
-        "dataspaces": {space.dataspace: _dataspace(space, units) for space in level.dataspaces},
+        "dataspaces": {
+            space.dataspace: {
+                "tile_shape": list(shapes[space.dataspace]),
+                **_dataspace(space, units),
+            }
+            for space in level.dataspaces
+        },
     }
 
 
@@ -239,3 +380,56 @@ def _metadata(metadata: MetadataAccesses) -> Document:
 def _ranks(ranks: tuple[RankWords, ...]) -> list[Document]:
     """Return the words of each rank, the top one first."""
     return [{"metadata": metadata, "payload": payload} for metadata, payload in reversed(ranks)]
+
+
+def print_density_sweep(console: Console, mapspace: Mapspace, points: Sequence[DensityPoint]) -> None:
+    """Print a row per combination of densities: the best mapping, and that of dense data."""
+    names = [name for name, _ in points[0].densities] if points else []
+    columns = (">Energy", ">Cycles", ">EDP", ">Mapping of dense data")
+    table = plain_table(*(f">{name}" for name in names), "Status", *columns)
+    for point in points:
+        best, dense = point.result.best, point.result.dense_best
+        costs = (NOTHING,) * 3 if best is None else _costs(best.evaluation)
+        more = NOTHING
+        if best is not None and dense is not None:
+            objective = point.result.objective
+            value, least = dense.evaluation.value(objective), best.evaluation.value(objective)
+            more = f"{percent(value / least - 1)} more {objective}" if value > least else "no worse"
+        shares = (f"{float(share):g}" for _, share in point.densities)
+        table.add_row(*shares, point.result.status.value, *costs, more)
+    console.print(table)
+    print_notes(console, mapspace.notes)
+
+
+def density_sweep_document(mapspace: Mapspace, points: Sequence[DensityPoint]) -> Document:
+    """Return the document of a sweep over densities: that of `map` for every point."""
+    assert mapspace.sparsity is not None
+    found = []
+    for point in points:
+        own = {name: replace(mapspace.sparsity.density(name), share=share) for name, share in point.densities}
+        sparsity = replace(mapspace.sparsity, densities={**mapspace.sparsity.densities, **own})
+        document = sparse_result_document(replace(mapspace, sparsity=sparsity), point.result, ())
+        shares = {name: float(share) for name, share in point.densities}
+        found.append({"shares": shares, **document})
+    return {"kind": "sweep-sparse", "problem": mapspace.problem.name, "points": found}
+
+
+def draw_density_sweep(points: Sequence[DensityPoint], path: Path) -> None:
+    """Draw the objective against the first density: of the best mappings, and of those of dense data."""
+    figure, [[axes]] = blank_figure()
+    name, objective = points[0].densities[0][0], points[0].result.objective
+    lines = {"best mapping": [(point, point.result.best) for point in points]}
+    lines["best mapping of dense data"] = [(point, point.result.dense_best) for point in points]
+    for (label, line), style in zip(lines.items(), ("o-", "s--"), strict=True):
+        found = [(point, priced.evaluation) for point, priced in line if priced is not None]
+        across = [float(point.densities[0][1]) for point, _ in found]
+        values = [
+            in_reported_unit(objective, evaluation.value(objective), point.result.units_per_pj)
+            for point, evaluation in found
+        ]
+        axes.plot(across, values, style, label=label)
+    axes.set_xlabel(f"density of {verbatim(name)}")
+    axes.set_ylabel(f"{objective} ({UNITS[objective]})")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    save_figure(figure, path)

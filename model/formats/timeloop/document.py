@@ -114,10 +114,8 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
             yield key, value
 
 
-UNSEARCHED = "sparse data is not searched yet"
-UNSEARCHED_HINT = (
-    "`evaluate` prices a given mapping of it; --ignore-sparse maps the problem as if all data were dense"
-)
+UNSEARCHED = "this command does not know sparse data"
+UNSEARCHED_HINT = "`map` and `evaluate` know it; --ignore-sparse takes all data as dense"
 
 
 def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:

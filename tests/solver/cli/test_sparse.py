@@ -1,6 +1,7 @@
-"""Commands on sparse data: `evaluate` and `check` read it, all others refuse it."""
+"""Commands on sparse data: `map`, `evaluate` and `check` read it, all others refuse it."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -56,13 +57,47 @@ def test_accelforges_rule_is_for_dense_data(capsys):
     assert "--counting accelforge is for dense data" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["map", "compare", "explain"])
-def test_commands_that_search_refuse(command, capsys):
+@pytest.mark.parametrize("command", ["compare", "explain"])
+def test_other_commands_refuse(command, capsys):
     assert main([command, str(SPEC)]) == 2
     message = capsys.readouterr().err
-    assert "sparse data is not searched yet" in message
+    assert "this command does not know sparse data" in message
     assert "densities:" in message
-    assert "`evaluate` prices a given mapping of it; --ignore-sparse maps" in message
+    assert "`map` and `evaluate` know it; --ignore-sparse takes all data as dense" in message
+
+
+def test_the_best_mapping_is_proven_and_priced_alike(tmp_path, capsys):
+    out, mapping = tmp_path / "out.json", tmp_path / "mapping.yaml"
+    page = tmp_path / "page.html"
+    command = ["map", str(SPEC), "--objective", "energy", "--json", str(out), "--mapping", str(mapping)]
+    assert main([*command, "--report", str(page)]) == EXIT_OPTIMAL
+    printed = capsys.readouterr().out
+    for words in ("OPTIMAL energy", "0.25 fixed_structured", "The best mapping of dense data"):
+        assert words in printed
+    document = json.loads(out.read_text())
+    assert document["kind"] == "map-sparse"
+    assert document["value"] == document["bound"] == pytest.approx(document["energy_pj"])
+    assert document["value"] <= evaluated(SPEC, tmp_path)["energy_pj"]
+    again = evaluated(SPEC, tmp_path, "--mapping", str(mapping))
+    assert again["energy_pj"] == document["energy_pj"]
+    dense = document["dense_optimum"]
+    assert dense["energy_pj"] > dense["on_sparse_data"]["energy_pj"] >= document["energy_pj"]
+    assert "The best mapping of dense data" in page.read_text()
+
+
+def test_densities_alone_are_mapped_as_dense_data(tmp_path, capsys):
+    out, path = tmp_path / "out.json", tmp_path / "spec.yaml"
+    path.write_text(re.sub(r" *sparse_optimizations:\n(      .*\n)+", "", TEXT))
+    assert main(["map", str(path), "--json", str(out)]) == EXIT_OPTIMAL
+    assert json.loads(out.read_text())["kind"] == "map"
+    assert "densities" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--certificate", "--sensitivity", "--check", "--engine=cp-sat"])
+def test_options_of_dense_searches_are_refused(option, tmp_path, capsys):
+    value = [str(tmp_path / "certificate.json")] if option == "--certificate" else []
+    assert main(["map", str(SPEC), option, *value]) == 2
+    assert "--ignore-sparse takes the data as dense" in capsys.readouterr().err
 
 
 def test_check_reads_sparse_specs(capsys):
@@ -91,3 +126,28 @@ def test_too_little_room_for_metadata(tmp_path, capsys):
     path.write_text(TEXT.replace("metadata_storage_depth: 16", "metadata_storage_depth: 0"))
     assert main(["evaluate", str(path)]) == EXIT_INFEASIBLE
     assert "buffer: metadata takes 8 bits of 0" in capsys.readouterr().out
+
+
+def test_a_sweep_over_densities(tmp_path, capsys):
+    out, plot = tmp_path / "out.json", tmp_path / "out.svg"
+    options = ["--density", "A=0.25,1", "--objective", "energy", "--json", str(out), "--plot", str(plot)]
+    assert main(["sweep", str(SPEC), *options]) == EXIT_OPTIMAL
+    assert capsys.readouterr().out.count("OPTIMAL") == 2
+    points = json.loads(out.read_text())["points"]
+    assert [point["shares"] for point in points] == [{"A": 0.25}, {"A": 1.0}]
+    assert points[0]["value"] < points[1]["value"]
+    assert "density of A" in plot.read_text()
+
+
+@pytest.mark.parametrize("density", ["A=2", "A", "X=0.5", "A=x"])
+def test_densities_that_are_none(density, capsys):
+    assert main(["sweep", str(SPEC), "--density", density]) == 2
+    assert "--density" in capsys.readouterr().err
+
+
+def test_sparse_data_have_perfect_factors(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    command = ["map", str(SPEC), "--factors", "any", "--objective", "energy", "--json", str(out)]
+    assert main(command) == EXIT_OPTIMAL
+    assert "loops over sparse data have no remainders" in capsys.readouterr().out
+    assert json.loads(out.read_text())["factors"] == "perfect"

@@ -1,0 +1,125 @@
+"""``map`` and ``sweep`` on sparse data: what they cannot do, the searches, reports and files."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from model.extents import PERFECT
+from model.note import Note
+from solver.cli.arguments import CP_SAT
+from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
+from solver.cli.progress import watched
+from solver.cli.running import (
+    EXIT_OF_STATUS,
+    load_unmapped,
+    mapped_spec_text,
+    mapping_steps,
+    search_options,
+)
+from solver.report.pictures import check_plot
+from solver.result import Status
+
+if TYPE_CHECKING:
+    from model.formats.timeloop import LoadedSpec
+    from solver.result import Reason
+
+DENSE_ONLY = {
+    "certificate": "certificates of sparse mappings are not written yet: the checker does not know them",
+    "check": "certificates of sparse mappings are not written yet: the checker does not know them",
+    "sensitivity": "limits are varied for dense data only",
+    "price_constraints": "constraints are priced for dense data only",
+    "export_model": "the formulation knows dense data only",
+}
+"""Options of `map` that need what the search for sparse data does not have."""
+
+
+def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
+    """Search the best mapping of sparse data; write and print it."""
+    _refuse_options(arguments)
+    from solver.report.mapping_picture import draw_mapping
+    from solver.report.reading import as_value
+    from solver.report.sparse import print_sparse_result, sparse_result_document
+    from solver.sparse_search import map_sparse
+
+    loaded = _without_remainders(loaded)
+    mapspace = loaded.mapspace
+    spec_text = mapped_spec_text(loaded, arguments)
+    with watched(mapspace, arguments.quiet) as callbacks:
+        result = map_sparse(mapspace, search_options(arguments), *callbacks)
+    reasons: Sequence[Reason] = ()
+    mapping = None if result.best is None else result.best.mapping
+    outputs = (arguments.mapping, arguments.mapped_spec)
+    report = report_steps(lambda console: print_sparse_result(console, mapspace, result), arguments, *outputs)
+    document = document_steps(lambda: sparse_result_document(mapspace, result, reasons), arguments)
+    plot = plot_steps(
+        arguments.plot,
+        lambda: draw_mapping(as_value(sparse_result_document(mapspace, result, reasons)), arguments.plot),
+        "" if mapping is not None else "mapping",
+    )
+    deliver([*report, *document, *mapping_steps(arguments, loaded, mapping, spec_text), *plot])
+    return EXIT_OF_STATUS[result.status]
+
+
+def _without_remainders(loaded: LoadedSpec) -> LoadedSpec:
+    """Return a spec with perfect factors, and a note if it asks for others."""
+    if loaded.mapspace.factors == PERFECT:
+        return loaded
+    noted = loaded.noted([Note("loops over sparse data have no remainders: all factors are perfect")])
+    return replace(noted, mapspace=replace(noted.mapspace, factors=PERFECT))
+
+
+def _refuse_options(arguments: argparse.Namespace) -> None:
+    hint = "; --ignore-sparse takes the data as dense"
+    for name, reason in DENSE_ONLY.items():
+        if getattr(arguments, name):
+            raise OutputError(f"--{name.replace('_', '-')}: {reason}{hint}")
+    if arguments.engine == CP_SAT:
+        raise OutputError(f"--engine {CP_SAT} knows dense data only{hint}")
+
+
+def sweep_densities(arguments: argparse.Namespace) -> int:
+    """Search the best mapping for every combination of densities; print, write and draw the results."""
+    for name in ("workloads", "architectures", "settings", "csv", "report", "cluster"):
+        if getattr(arguments, name):
+            raise OutputError(f"--density sweeps one layer: it does not go with {name}")
+    check_outputs((arguments.json, arguments.plot), arguments.specs)
+    check_plot(arguments.plot)
+    loaded = _without_remainders(load_unmapped(arguments, sparse=True))
+    mapspace = loaded.mapspace
+    if mapspace.sparsity is None or not mapspace.sparsity.optimized:
+        raise OutputError(
+            "--density: the specs have no sparse optimizations, without which densities do nothing"
+        )
+    from solver.report.sparse import density_sweep_document, draw_density_sweep, print_density_sweep
+    from solver.sparse_search import density_sweep
+
+    densities = dict(map(_densities, arguments.densities))
+    try:
+        with watched(mapspace, arguments.quiet) as callbacks:
+            points = list(density_sweep(mapspace, densities, search_options(arguments), *callbacks))
+    except KeyError as error:
+        raise OutputError(f"--density: the problem has no dataspace {error}") from error
+    report = report_steps(lambda console: print_density_sweep(console, mapspace, points), arguments)
+    document = document_steps(lambda: density_sweep_document(mapspace, points), arguments)
+    lack = "" if all(point.result.best is not None for point in points) else "mapping of every point"
+    plot = plot_steps(arguments.plot, lambda: draw_density_sweep(points, arguments.plot), lack)
+    deliver([*report, *document, *plot])
+    statuses = {point.result.status for point in points}
+    order = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE)
+    return EXIT_OF_STATUS[next((status for status in order if status in statuses), Status.OPTIMAL)]
+
+
+def _densities(text: str) -> tuple[str, list[Fraction]]:
+    """Return the dataspace and the shares of an option such as ``Weights=0.1,0.5``."""
+    name, _, values = text.partition("=")
+    try:
+        shares = [Fraction(value) for value in values.split(",")]
+    except (ValueError, ZeroDivisionError) as error:
+        raise OutputError(f"--density {text}: NAME=SHARE,... is expected, such as Weights=0.1,0.5") from error
+    if not name or not all(0 <= share <= 1 for share in shares):
+        raise OutputError(f"--density {text}: shares of nonzeros are between 0 and 1")
+    return name, shares

@@ -1,0 +1,319 @@
+"""The entry point: from a mapspace of sparse data to a proven result."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from model.extents import PERFECT
+from model.mapping import Mapping
+from model.mapspace import Mapspace
+from model.sparse import FIXED_POINT, MappingError, SparseEvaluation, evaluate_sparse_in
+from solver.result import (
+    Clock,
+    Options,
+    Phase,
+    Progress,
+    ProgressCallback,
+    Result,
+    Statistics,
+    Status,
+    StopCallback,
+    Termination,
+    relative_gap,
+)
+from solver.search.mapper import map_einsum
+from solver.sparse_search.bounds import Space, Subproblem
+from solver.sparse_search.branching import Branching
+from solver.sparse_search.choices import masks, unrollings
+from solver.sparse_search.goal import SparseGoal
+from solver.sparse_search.grid import TileGrid
+from solver.sparse_search.shares import LeastShares
+
+DENSE_SHARE = 0.25
+"""Share of the time in which the best mapping of dense data is searched, at most."""
+
+DENSE_S = 5.0
+"""Seconds that this may take."""
+
+PROGRESS_PERIOD_S = 0.1
+"""Progress is reported no more often."""
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A mapping with its expected costs."""
+
+    mapping: Mapping
+    evaluation: SparseEvaluation
+
+
+@dataclass(frozen=True)
+class SparseResult:
+    """The result of a search for the best mapping of sparse data.
+
+    Parameters
+    ----------
+    status, termination, objectives, bound, later_bounds, statistics
+        As of `solver.result.Result`.
+    units_per_pj
+        Parts of a picojoule that energies of `value` and `bound` are whole numbers of: those of
+        `model.sparse.FIXED_POINT` in each of the architecture's units.
+    value
+        Exact value of the mapping, as of `SparseEvaluation.value`.
+    best
+        The best mapping found, with its costs; None if there is none.
+    dense
+        What was found for the same data without zeros: the best mapping, if it was proven, is another
+        one in general.
+    dense_best
+        That mapping on sparse data; None if there is none, or formats cannot hold it.
+    """
+
+    status: Status
+    termination: Termination
+    objectives: tuple[str, ...]
+    units_per_pj: int
+    value: int | None = None
+    bound: int | None = None
+    later_bounds: tuple[int, ...] = ()
+    best: Priced | None = None
+    dense: Result | None = None
+    dense_best: Priced | None = None
+    statistics: Statistics = field(default_factory=Statistics)
+
+    @property
+    def objective(self) -> str:
+        """The first objective."""
+        return self.objectives[0]
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance between value and bound, None unless both are known."""
+        return relative_gap(self.value, self.bound)
+
+
+def map_sparse(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> SparseResult:
+    """Find the best mapping of sparse data under expected counts, with a bound that says how good it is.
+
+    Parameters
+    ----------
+    mapspace
+        Its data are sparse. Loops have no remainders, whatever it says of factors.
+    options
+        Objectives (default: those of the mapspace) and the time limit. The search is one process.
+    on_progress
+        Called from time to time with incumbent and bound.
+    should_stop
+        Asked often; once it answers True the incumbent is returned with its bound.
+
+    Returns
+    -------
+    SparseResult
+        OPTIMAL only if no bound is below the value of the mapping by the model of sparse data.
+
+    Raises
+    ------
+    ValueError
+        The data are dense, or the mapspace has what only the cost model knows.
+    """
+    if mapspace.sparsity is None:
+        raise ValueError("the data are dense")
+    mapspace = replace(mapspace, factors=PERFECT)
+    dense = replace(mapspace, sparsity=None)
+    dense.check_searchable()
+    clock = Clock(options.time_limit_s, should_stop)
+    objectives = options.objectives or mapspace.objectives
+    left_s = clock.left_s
+    limit_s = DENSE_S if left_s is None else min(DENSE_S, left_s * DENSE_SHARE)
+    of_dense = map_einsum(
+        dense, replace(options, objectives=objectives, time_limit_s=limit_s), None, clock.stop
+    )
+    search = _Search(mapspace, clock, on_progress)
+    known = None if of_dense.mapping is None else search.priced(of_dense.mapping)
+    result = search.minimise(objectives, known)
+    return replace(result, dense=of_dense, dense_best=known)
+
+
+class _StoppedError(Exception):
+    """The search was stopped."""
+
+
+@dataclass
+class _Open:
+    """A subproblem in the queue: its tiles below the outermost level that are left, best first."""
+
+    branching: Branching
+    places: Iterator[tuple[int, float]]
+    current: int
+
+
+class _Search:
+    """Searches of one mapspace, one objective after the other."""
+
+    def __init__(self, mapspace: Mapspace, clock: Clock, on_progress: ProgressCallback | None) -> None:
+        self.mapspace = mapspace
+        self.clock = clock
+        self.statistics = Statistics()
+        self._on_progress = on_progress
+        self._reported = -math.inf
+        assert mapspace.sparsity is not None
+        self.shares = LeastShares(mapspace, TileGrid(mapspace.problem))
+        self.space = Space(self.shares)
+        self._subproblems: list[Subproblem] | None = None
+
+    def priced(self, mapping: Mapping) -> Priced | None:
+        """A mapping with its costs; None if it is not allowed or formats cannot hold it."""
+        self.statistics.mappings_priced += 1
+        most = self.mapspace.max_temporal_loops
+        if most is not None and mapping.temporal_loops > most:
+            return None
+        try:
+            evaluation = evaluate_sparse_in(self.mapspace, mapping)
+        except MappingError:
+            return None
+        return Priced(mapping, evaluation) if evaluation.valid else None
+
+    def minimise(self, objectives: Sequence[str], known: Priced | None) -> SparseResult:
+        """The lexicographically best mapping, from a known one on."""
+        best = known
+        limits: tuple[tuple[str, int], ...] = ()
+        bounds: list[int | None] = []
+        for objective in objectives:
+            goal = SparseGoal(objective, limits)
+            if best is not None:
+                goal.incumbent = best.evaluation.value(objective)
+            best, bound = _Run(self, goal, best).run()
+            bounds.append(bound)
+            if best is None or bound != goal.incumbent:
+                break
+            limits = (*limits, (objective, best.evaluation.value(objective)))
+        return self._result(tuple(objectives), best, bounds)
+
+    def _result(
+        self, objectives: tuple[str, ...], best: Priced | None, bounds: list[int | None]
+    ) -> SparseResult:
+        self.statistics.seconds = self.clock.seconds
+        units = self.mapspace.architecture.units_per_pj * FIXED_POINT
+        ended = self.clock.termination
+        if best is None:
+            status = Status.UNKNOWN if ended else Status.INFEASIBLE
+            termination = ended or Termination.PROVEN
+            return SparseResult(
+                status, termination, objectives, units, bound=bounds[0], statistics=self.statistics
+            )
+        values = [best.evaluation.value(name) for name in objectives]
+        proven = len(bounds) == len(values) and bounds == values
+        return SparseResult(
+            Status.OPTIMAL if proven else Status.FEASIBLE,
+            Termination.PROVEN if proven else ended or Termination.TIME_LIMIT,
+            objectives,
+            units,
+            value=values[0],
+            bound=bounds[0],
+            later_bounds=tuple(bound for bound in bounds[1:] if bound is not None),
+            best=best,
+            statistics=self.statistics,
+        )
+
+    def subproblems(self) -> list[Subproblem]:
+        """All choices of who keeps what and of spatial factors."""
+        if self._subproblems is None:
+            self._subproblems = []
+            if self.space.possible:
+                self._subproblems += self._enumerated()
+        return self._subproblems
+
+    def _enumerated(self) -> Iterator[Subproblem]:
+        shares = self.shares
+        kept = list(masks(self.mapspace, shares.sparsity))
+        self.statistics.masks = len(kept)
+        choices = unrollings(self.mapspace, shares.grid, shares.skips_instances)
+        for unrolled, mask in ((unrolled, mask) for unrolled in choices for mask in kept):
+            if self.clock.stop():
+                raise _StoppedError
+            yield Subproblem(self.space, mask, unrolled)
+
+    def report(self, goal: SparseGoal, bound: float | None) -> None:
+        """Tell the caller how far the search is."""
+        if self._on_progress is None or self.clock.seconds - self._reported < PROGRESS_PERIOD_S:
+            return
+        self._reported = self.clock.seconds
+        scale = 1 if goal.objective == "latency" else FIXED_POINT
+        incumbent = None if goal.incumbent is None else goal.incumbent // scale
+        floor = None if bound is None or not math.isfinite(bound) else int(bound) // scale
+        if floor is not None and incumbent is not None:
+            floor = min(floor, incumbent)
+        self._on_progress(Progress(Phase.BRANCHING, self.clock.seconds, goal.objective, incumbent, floor))
+
+
+class _Run:
+    """The search for one objective."""
+
+    def __init__(self, search: _Search, goal: SparseGoal, best: Priced | None) -> None:
+        self.search, self.goal, self.best = search, goal, best
+        self._queue: list[tuple[float, int, Subproblem | Branching | _Open]] = []
+        self._ticket = count()
+
+    def run(self) -> tuple[Priced | None, int | None]:
+        """Search to the end; return the best mapping and the bound: None if there is no mapping."""
+        least = 0.0
+        try:
+            for sub in self.search.subproblems():
+                self._push(0.0, sub)
+            while self._queue and self.goal.improves(self._queue[0][0]):
+                least, _, item = heapq.heappop(self._queue)
+                self._check(least)
+                self._take(least, item)
+        except _StoppedError:
+            return self.best, self._bound(least)
+        return self.best, self.goal.incumbent
+
+    def _bound(self, least: float) -> int:
+        """What no mapping is below when the search is stopped."""
+        bound = math.floor(least)
+        return bound if self.goal.incumbent is None else min(bound, self.goal.incumbent)
+
+    def _push(self, value: float, item: Subproblem | Branching | _Open) -> None:
+        if self.goal.improves(value):
+            heapq.heappush(self._queue, (value, next(self._ticket), item))
+
+    def _check(self, least: float) -> None:
+        if self.search.clock.stop():
+            raise _StoppedError
+        self.search.report(self.goal, least)
+
+    def _take(self, value: float, item: Subproblem | Branching | _Open) -> None:
+        if isinstance(item, Subproblem):
+            branching = Branching(item, self.goal, lambda: self._check(value))
+            self._push(branching.rough, branching)
+        elif isinstance(item, Branching) and not item.is_bounded:
+            self.search.statistics.subproblems += 1
+            self._push(item.bound, item)
+        elif isinstance(item, Branching):
+            places, values = item.candidates(item.root)
+            self._next(_Open(item, iter(zip(places.tolist(), values.tolist(), strict=True)), -1))
+        else:
+            for mapping in item.branching.through(item.branching.root, item.current):
+                self._consider(mapping)
+            self._next(item)
+
+    def _next(self, item: _Open) -> None:
+        following = next(item.places, None)
+        if following is not None:
+            item.current, value = following
+            self._push(value, item)
+
+    def _consider(self, mapping: Mapping) -> None:
+        priced = self.search.priced(mapping)
+        if priced is not None and self.goal.allows(priced.evaluation):
+            self.goal.incumbent = priced.evaluation.value(self.goal.objective)
+            self.best = priced

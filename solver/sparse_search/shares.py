@@ -1,0 +1,412 @@
+"""The least shares of dense accesses that sparse data leave, tile by tile, and the room that tiles take.
+
+Every figure is a lower bound on what the model of sparse data counts: it rounds the words that are left up,
+so that bounds leave rounding out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from model.mapspace import Mapspace
+from model.sparse.arithmetic import Computes, Operand, computes
+from model.sparse.counting import Unit
+from model.sparse.density import Banded, Distribution, FixedStructured, distribution_of
+from model.sparse.saving import Saved
+from model.sparsity import (
+    METADATA_FILL,
+    METADATA_READ,
+    METADATA_UPDATE,
+    Conditional,
+    Rank,
+    Representation,
+    Sparsity,
+)
+from solver.search.space.prices import Access, Resource, accesses, resources
+from solver.sparse_search.choices import Chain, Mask
+from solver.sparse_search.grid import BoolArray, FloatArray, TensorGrid, TileGrid, Vector
+
+METADATA = {"read": METADATA_READ, "fill": METADATA_FILL, "update": METADATA_UPDATE}
+
+
+@dataclass(frozen=True)
+class Saver:
+    """A unit that may gate or skip accesses to one dataspace.
+
+    Parameters
+    ----------
+    place
+        Level that keeps the dataspace.
+    option
+        Target and conditions.
+    skips
+        Whether useless accesses take no time.
+    certain
+        Whether the unit has no other target that it may serve instead.
+    """
+
+    place: int
+    option: Conditional
+    skips: bool
+    certain: bool
+
+
+@dataclass(frozen=True)
+class Term:
+    """What the words that cross a boundary cost at one level, at least, by the tile inside the boundary.
+
+    Parameters
+    ----------
+    access
+        The action, and the boundary.
+    energy
+        Units per word of dense data of one instance, shape (size,).
+    slack
+        Units that rounding may leave out, at most.
+    loads
+        Per resource, cycles per word of dense data, shape (size,), and cycles that rounding may leave out.
+    """
+
+    access: Access
+    energy: FloatArray
+    slack: float
+    loads: tuple[tuple[int, FloatArray, float], ...]
+
+
+class LeastShares:
+    """Figures of all tiles of a mapspace of sparse data.
+
+    Parameters
+    ----------
+    mapspace
+        Its data are sparse.
+    grid
+        Its tiles.
+    """
+
+    def __init__(self, mapspace: Mapspace, grid: TileGrid) -> None:
+        assert mapspace.sparsity is not None
+        self.mapspace = mapspace
+        self.sparsity: Sparsity = mapspace.sparsity
+        self.grid = grid
+        self._architecture = mapspace.architecture
+        self.levels = mapspace.architecture.levels
+        self.tensors = {space.name: TensorGrid(grid, space) for space in mapspace.problem.dataspaces}
+        whole = mapspace.problem.bound
+        self.distributions: dict[str, Distribution] = {
+            name: distribution_of(self.sparsity.density(name), _extents(tensor, whole))
+            for name, tensor in self.tensors.items()
+        }
+        self._empty: dict[str, FloatArray] = {}
+        self._sizes: dict[tuple[int, str], FloatArray] = {}
+        self._savers: dict[tuple[str, Chain], tuple[Saver, ...]] = {}
+        self._terms: dict[tuple[str, Chain], tuple[Term, ...]] = {}
+
+    @cached_property
+    def resources(self) -> tuple[Resource, ...]:
+        """All limited bandwidths."""
+        return resources(self._architecture)
+
+    @cached_property
+    def skips_instances(self) -> bool:
+        """Whether any unit saves instances."""
+        kinds = (unit.kind for level in self.sparsity.levels for unit in level.optimizations)
+        return any(kind == "skipping_spatial" for kind in kinds)
+
+    def empty(self, name: str) -> FloatArray:
+        """Chance of each tile of a dataspace to be empty, at most what that of any larger one is."""
+        if name not in self._empty:
+            distribution = self.distributions[name]
+            if isinstance(distribution, Banded):
+                # Tiles of a band are counted on grids, so that larger ones may seem to be empty more often.
+                self._empty[name] = np.ones(self.grid.size)
+            else:
+                self._empty[name] = self.tensors[name].table(distribution.empty)
+        return self._empty[name]
+
+    def one_empty(self, name: str) -> float:
+        """Chance of a single word to be zero, at least what that of any tile is."""
+        distribution = self.distributions[name]
+        if isinstance(distribution, Banded):
+            return 1.0
+        return distribution.empty((1,) * len(self.tensors[name].space.ranks))
+
+    def representation(self, level: int, name: str) -> Representation | None:
+        """How a level stores a dataspace, if it has metadata."""
+        return self.sparsity.levels[level].representations.get(name)
+
+    # ------------------------------------------------------------------------------------------ room
+
+    def within(self, level: int, kept: Iterable[str]) -> BoolArray:
+        """Which tiles a level can hold, and fill enough, as far as their data go."""
+        usable = self.levels[level].usable_words
+        if usable is None:
+            return np.ones(self.grid.size, dtype=np.bool_)
+        names = sorted(kept)
+        words = sum((self._size(level, name) for name in names), np.zeros(self.grid.size))
+        fits: BoolArray = words <= usable
+        least = usable * self.levels[level].min_utilization
+        if least > 0 and not any(self._overbooks(level, name) for name in names):
+            fits &= words >= math.ceil(least)
+        return fits
+
+    def _size(self, level: int, name: str) -> FloatArray:
+        """Words of a level that each tile takes at least."""
+        key = level, name
+        if key not in self._sizes:
+            per_value = self.levels[level].packing_of(name).size_per_value
+            self._sizes[key] = self._values(level, name) * per_value
+        return self._sizes[key]
+
+    def _values(self, level: int, name: str) -> FloatArray:
+        representation = self.representation(level, name)
+        if representation is None or not representation.compressed:
+            return self.tensors[name].words
+        confidence = self._confidence(level, name)
+        distribution = self.distributions[name]
+        return self.tensors[name].table(lambda tile: distribution.most(tile, confidence))
+
+    def _overbooks(self, level: int, name: str) -> bool:
+        sparse, representation = self.sparsity.levels[level], self.representation(level, name)
+        limited = self.levels[level].usable_words is not None
+        packed = representation is not None and representation.compressed
+        return sparse.allow_overbooking and limited and packed
+
+    def _confidence(self, level: int, name: str) -> float:
+        """Share of cases in which a tile fits, at least."""
+        return self.sparsity.levels[level].confidence if self._overbooks(level, name) else 1.0
+
+    # ---------------------------------------------------------------------------------------- shares
+
+    def savers(self, name: str, chain: Chain) -> tuple[Saver, ...]:
+        """Units that may save accesses to a dataspace that the levels of `chain` keep."""
+        key = name, chain
+        if key not in self._savers:
+            self._savers[key] = tuple(self._found_savers(name, chain))
+        return self._savers[key]
+
+    def _found_savers(self, name: str, chain: Chain) -> Iterator[Saver]:
+        for level, sparse in enumerate(self.sparsity.levels):
+            places = [keeper for keeper in chain if keeper <= level]
+            units = (unit for unit in sparse.optimizations if unit.kind != "skipping_spatial")
+            pairs = ((unit, option) for unit in units for option in unit.options if option.target == name)
+            for unit, option in pairs if places else ():
+                certain = all(other.target == name for other in unit.options)
+                yield Saver(places[-1], option, unit.kind == "skipping", certain)
+
+    def useless(self, saver: Saver, chain: Chain) -> FloatArray:
+        """Chance of an access to be useless, at most, by a tile of the next inner level or inside it."""
+        alike = self._may_split(saver, chain)
+        effectual = np.ones(self.grid.size)
+        for condition in saver.option.conditions:
+            effectual = effectual * (1 - (self.one_empty(condition) if alike else self.empty(condition)))
+        most: FloatArray = 1 - effectual
+        return most
+
+    def word_useless(self, saver: Saver) -> float:
+        """The same for an access that serves one computation."""
+        return 1 - math.prod(1 - self.one_empty(condition) for condition in saver.option.conditions)
+
+    def _may_split(self, saver: Saver, chain: Chain) -> bool:
+        """Whether less than a tile may meet an access: with several dimensions in common in space."""
+        child = next((level for level in chain if level > saver.place), len(self.levels))
+        if not self.fanouts_between(saver.place, child):
+            return False
+        own = set(self.tensors[saver.option.target].axes)
+        return any(len(own & set(self.tensors[c].axes)) > 1 for c in saver.option.conditions)
+
+    def fanouts_between(self, outer: int, inner: int) -> list[int]:
+        """Numbers of the fanouts between two levels; the level after the last one is the arithmetic."""
+        architecture = self.mapspace.architecture
+        places = (*architecture.storage_indices, len(architecture.nodes))
+        return [
+            number
+            for number, place in enumerate(architecture.fanout_indices)
+            if places[outer] < place < places[inner]
+        ]
+
+    def arriving(self, name: str, level: int, chain: Chain) -> FloatArray:
+        """Share of tiles that come to a level, at least, by the tile there or one inside it."""
+        parent = max((keeper for keeper in chain if keeper < level), default=None)
+        if parent is None or self.representation(parent, name) is None:
+            return np.ones(self.grid.size)
+        return 1 - self.empty(name)
+
+    def _density(self, name: str) -> float:
+        """Share of nonzeros in the tiles of all instances, empty ones included, at least."""
+        distribution = self.distributions[name]
+        return 0.0 if isinstance(distribution, Banded) else distribution.mean
+
+    def _metadata_bits(self, name: str, access: Access, chain: Chain) -> FloatArray:
+        """Bits of metadata per word of a dense tile, at least, empty tiles included."""
+        level = access.level
+        representation = self.representation(level, name)
+        if representation is None:
+            return np.zeros(self.grid.size)
+        density, arriving = self._density(name), self.arriving(name, level, chain)
+        single = len(representation.ranks) == 1
+        whole = self.tensors[name].simple and all(rank.format != "UOP" for rank in representation.ranks)
+        # Fibers of a rank with others above it count by chances that seem independent: docs/sparse.md.
+        nonzeros = density if single or whole else density * density
+        masked = 1 - self.empty(name) if single else np.full(self.grid.size, density)
+        full = np.full(self.grid.size, nonzeros)
+        bits = [_bits(rank, full, masked, arriving) for rank in representation.ranks]
+        least: FloatArray = np.minimum.reduce(bits)
+        if single or not self._copies_tile(representation, name, access, chain):
+            return least
+        filled = self._filled(name)
+        lowest = _bits(representation.ranks[0], density * filled, filled, arriving)
+        return np.where(self.tensors[name].words > 1, np.maximum(lowest, least), least)
+
+    def _copies_tile(self, representation: Representation, name: str, access: Access, chain: Chain) -> bool:
+        """Whether the lowest rank of a level has the whole tile of the next inner one as its fiber."""
+        child = next((level for level in chain if level > access.level), None)
+        if child is None or access.boundary != child or not representation.compressed:
+            return False
+        return self.representation(child, name) is None
+
+    def _filled(self, name: str) -> FloatArray:
+        """Chance of each tile not to be empty, given the nonzeros of any tile around, at least."""
+        if not isinstance(self.distributions[name], FixedStructured):
+            return 1 - self.empty(name)
+        nonzeros = self.tensors[name].words * self._density(name)
+        return np.clip(nonzeros - 1, 0.0, 1.0)
+
+    # ----------------------------------------------------------------------------------------- terms
+
+    def terms(self, name: str, chain: Chain) -> tuple[Term, ...]:
+        """What all accesses to a dataspace cost at least, by the levels that keep it."""
+        key = name, chain
+        if key not in self._terms:
+            read_write = self.tensors[name].space.read_write
+            self._terms[key] = tuple(
+                self._term(name, chain, access) for access in accesses(self.levels, name, read_write, chain)
+            )
+        return self._terms[key]
+
+    def _term(self, name: str, chain: Chain, access: Access) -> Term:
+        level, sparse = self.levels[access.level], self.sparsity.levels[access.level]
+        packing = level.packing_of(name)
+        outer, own = self._useless(name, chain, access)
+        stored = self._stored(name, chain, access)
+        spread = self.arriving(name, access.level, chain) if packing.block_size > 1 else 1.0
+        price = getattr(level.energy, access.name) * packing.accesses_per_block / packing.block_size
+        idle = self._idle_price(name, chain, access) * packing.accesses_per_block / packing.block_size
+        saved = np.maximum(outer, own)
+        per_word = stored * spread * np.minimum(price, (1 - saved) * price + saved * idle)
+        metadata_price = sparse.energy.get(METADATA[access.name], 0)
+        bits = self._metadata_bits(name, access, chain)
+        if metadata_price and sparse.metadata_width_bits:
+            per_word = per_word + bits * (1 - saved) * metadata_price / sparse.metadata_width_bits
+        lasting = self._lasting(name, access.level)
+        rounds = access.name == "read" and bool(own.any())
+        read_write = self.tensors[name].space.read_write
+        return Term(
+            access=access,
+            energy=per_word * self._confidence(access.level, name) * lasting,
+            slack=float(price) if rounds and read_write else 0.0,
+            loads=tuple(
+                self._loads(name, access, stored * (1 - outer) * lasting, bits * (1 - outer) * lasting)
+            ),
+        )
+
+    def _stored(self, name: str, chain: Chain, access: Access) -> FloatArray:
+        """Share of the dense words that are there at a level, of all instances."""
+        if self.representation(access.level, name) is not None:
+            return np.full(self.grid.size, self._density(name))
+        return self.arriving(name, access.level, chain)
+
+    def _useless(self, name: str, chain: Chain, access: Access) -> tuple[FloatArray, FloatArray]:
+        """Shares that units farther out cut off, and that the level's own ones save, at most."""
+        outer, own = np.zeros(self.grid.size), np.zeros(self.grid.size)
+        serves_compute = access.boundary == len(self.levels)
+        for saver in self.savers(name, chain):
+            if saver.place < access.level:
+                outer = np.maximum(outer, self.useless(saver, chain))
+            elif saver.place == access.level and access.name != "fill":
+                scalar = self.word_useless(saver)
+                chance = np.full(self.grid.size, scalar) if serves_compute else self.useless(saver, chain)
+                own = np.maximum(own, chance)
+                outer = np.maximum(outer, chance) if saver.skips else outer
+        return outer, own
+
+    def _idle_price(self, name: str, chain: Chain, access: Access) -> int:
+        """Energy of an access that is saved, at least."""
+        savers = [saver for saver in self.savers(name, chain) if saver.place <= access.level]
+        if any(saver.place < access.level for saver in savers):
+            return 0
+        further = self.sparsity.levels[access.level].energy
+        kinds = {"skipped" if saver.skips else "gated" for saver in savers}
+        return min((further.get(f"{kind}_{access.name}", 0) for kind in kinds), default=0)
+
+    def _lasting(self, name: str, level: int) -> float:
+        """Whether instances of a level are surely all in use: skipping in space saves some farther in."""
+        if not self.skips_instances:
+            return 1.0
+        return 0.0 if self.fanouts_between(0, level) else 1.0
+
+    def _loads(
+        self, name: str, access: Access, words: FloatArray, bits: FloatArray
+    ) -> Iterable[tuple[int, FloatArray, float]]:
+        """Cycles of every bandwidth of the level, per word of dense data that comes with words and bits."""
+        reads, level = access.name == "read", self.levels[access.level]
+        scale = float(level.scale(name))
+        whole = words + bits / int(level.word_bits)
+        for number, resource in enumerate(self.resources):
+            cycles = resource.read_cycles if reads else resource.write_cycles
+            if access.level in resource.levels and cycles and scale:
+                each = scale * float(cycles)
+                yield number, whole * each, each if bits.any() else 0.0
+
+    # ----------------------------------------------------------------------------------- computations
+
+    def innermost(self, mask: Mask) -> dict[str, tuple[Saver, ...]]:
+        """By operand, the units that may be the innermost ones that save accesses to it."""
+        return {
+            space.name: self._innermost(space.name, mask.chains[space.name])
+            for space in self.mapspace.problem.dataspaces
+            if not space.read_write
+        }
+
+    def _innermost(self, name: str, chain: Chain) -> tuple[Saver, ...]:
+        savers = self.savers(name, chain)
+        surely = max((saver.place for saver in savers if saver.certain), default=0)
+        return tuple(saver for saver in savers if saver.place >= surely)
+
+    def computes(self, mask: Mask, useless: dict[str, float]) -> Computes:
+        """Computations, at least, if the innermost units save no more than some shares, by operand."""
+        if self.skips_instances:
+            return Computes(0, 0, 0)
+        savers = self.innermost(mask)
+        operands = [
+            self._operand(space.name, mask, savers[space.name], useless.get(space.name, 0.0))
+            for space in self.mapspace.problem.dataspaces
+            if not space.read_write
+        ]
+        made = computes(self.mapspace.problem.computes, operands, self.sparsity.compute)
+        # Three kinds are rounded apart.
+        return Computes(max(0, made.actual - 3), max(0, made.gated - 3), 0)
+
+    def _operand(self, name: str, mask: Mask, savers: Sequence[Saver], useless: float) -> Operand:
+        conditions = {c for saver in savers for c in saver.option.conditions}
+        empty = tuple((condition, self.one_empty(condition)) for condition in sorted(conditions))
+        unit = Unit(Saved(useless, any(s.skips for s in savers), empty)) if savers else None
+        announced = self.representation(mask.chains[name][-1], name) is not None
+        return Operand(name, self.distributions[name].mean, announced, unit)
+
+
+def _bits(rank: Rank, nonzeros: FloatArray, masked: FloatArray, arriving: FloatArray) -> FloatArray:
+    """Bits of a rank per word that its fibers cover together, if it is the lowest one with any."""
+    words = {"UOP": 0 * masked, "CP": nonzeros, "RLE": nonzeros, "B": masked, "UB": arriving}
+    return rank.metadata_bits * words[rank.format]
+
+
+def _extents(tensor: TensorGrid, bound: dict[str, int]) -> Vector:
+    return tuple(
+        1 + sum(abs(term.coefficient) * (bound[term.dim] - 1) for term in rank) for rank in tensor.space.ranks
+    )

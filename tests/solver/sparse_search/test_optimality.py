@@ -1,0 +1,103 @@
+"""The search for sparse data against complete enumeration of small mapspaces.
+
+``SPARSE_PROBLEMS=150`` tries as many random problems.
+"""
+
+import os
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from model.architecture import Fanout, StorageLevel
+from model.mapspace import Mapspace
+from model.sparse import FIXED_POINT, evaluate_sparse_in
+from model.sparsity import Density, Sparsity
+from solver.result import Options, Status, Termination
+from solver.sparse_search import map_sparse
+from tests.bruteforce import sparse_optima
+from tests.mapspaces import free_mapspace
+from tests.model.sparse.nests import ENERGY, gemm, level, ranks, saves, uniform
+from tests.random_sparsity import random_sparse_mapspace
+
+OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
+PROBLEMS = int(os.environ.get("SPARSE_PROBLEMS", "12"))
+
+
+def assert_optimal(mapspace: Mapspace) -> int:
+    """Compare the optimum of every objective with brute force; return how many there are."""
+    found = 0
+    for objective, best in zip(OBJECTIVES, sparse_optima(mapspace, OBJECTIVES), strict=True):
+        names = (objective,) if isinstance(objective, str) else objective
+        result = map_sparse(mapspace, Options(objectives=names))
+        if best is None:
+            assert result.status is Status.INFEASIBLE
+            continue
+        least = best[0] if isinstance(best[0], tuple) else (best[0],)
+        assert result.status is Status.OPTIMAL
+        assert (result.value, *result.later_bounds) == least
+        assert result.best is not None
+        assert evaluate_sparse_in(mapspace, result.best.mapping).value(names[0]) == result.value
+        found += 1
+    return found
+
+
+@pytest.mark.parametrize("seed", range(PROBLEMS))
+def test_random_problems(seed):
+    assert_optimal(random_sparse_mapspace(seed, 200))
+
+
+@pytest.mark.parametrize("seed", range(100, 100 + PROBLEMS // 4))
+def test_random_problems_that_skip_instances(seed):
+    assert_optimal(random_sparse_mapspace(seed, 150, in_space=True))
+
+
+def sparse_gemm(sparsity: Sparsity, words: int | None = 12, children: int = 2) -> Mapspace:
+    """A product of small matrices on two levels."""
+    nodes = [StorageLevel("outer", energy=ENERGY), Fanout("array", children)]
+    nodes.append(StorageLevel("inner", size_words=words, energy=replace(ENERGY, read=1, fill=1, update=1)))
+    return replace(free_mapspace(gemm(2, 4, 2), *nodes), sparsity=sparsity)
+
+
+def test_compressed_tiles_leave_room_for_larger_ones():
+    formats = {"A": ranks("B", "B", "B", "B"), "B": ranks("B", "B", "B", "B")}
+    densities = {"A": uniform("0.25"), "B": uniform("0.25")}
+    packed = Sparsity(
+        densities,
+        (
+            level(formats=formats),
+            replace(level(formats={"A": ranks("B", "B"), "B": ranks("B", "B")}), metadata_size_bits=1000),
+        ),
+    )
+    mapspace = sparse_gemm(packed, words=10, children=1)
+    assert assert_optimal(mapspace) == len(OBJECTIVES)
+    best = map_sparse(mapspace, Options(objectives=("energy",))).best
+    assert best is not None
+    inner = best.evaluation.level("inner")
+    assert sum(space.tile_words for space in inner.dataspaces) > 10
+
+
+def test_the_best_dense_mapping_need_not_be_the_best_sparse_one():
+    units = saves("skipping", "B", "A")
+    sparsity = Sparsity({"A": Density(share=Fraction(1, 8))}, (level(units), level()))
+    mapspace = sparse_gemm(sparsity)
+    assert assert_optimal(mapspace) == len(OBJECTIVES)
+    result = map_sparse(mapspace, Options(objectives=("energy",)))
+    assert result.dense_best is not None and result.value is not None
+    assert result.value < result.dense_best.evaluation.fixed_energy
+
+
+def test_a_search_that_is_stopped_keeps_its_bound():
+    mapspace = sparse_gemm(Sparsity({"A": uniform("0.25")}, (level(saves("gating", "B", "A")), level())))
+    optimum = map_sparse(mapspace, Options(objectives=("energy",)))
+    stopped = map_sparse(mapspace, Options(objectives=("energy",), time_limit_s=0))
+    assert stopped.status in (Status.UNKNOWN, Status.FEASIBLE)
+    assert stopped.termination is Termination.TIME_LIMIT
+    assert stopped.bound is not None and optimum.value is not None
+    assert stopped.bound <= optimum.value
+    assert optimum.units_per_pj == mapspace.architecture.units_per_pj * FIXED_POINT
+
+
+def test_dense_data_are_refused():
+    with pytest.raises(ValueError, match="the data are dense"):
+        map_sparse(replace(sparse_gemm(Sparsity({}, (level(), level()))), sparsity=None))
