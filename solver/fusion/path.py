@@ -1,0 +1,385 @@
+"""The shortest path over the cuts of a cascade, whose edges are Einsums: A* over labels."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count, product
+from typing import NamedTuple
+
+from model.objective import objective_value
+from solver.fusion.edges import EdgeKind, Shift
+from solver.fusion.pricing import Choice, EdgePricer, Exchange
+from solver.fusion.space import Frames, FusionSpace, Tile, Trips
+
+UNLIMITED_WORDS = 1 << 200
+"""Room of a memory without a limit."""
+
+
+class StoredTile(NamedTuple):
+    """A tensor that waits on chip, below the first `depth` segments of its path's loops."""
+
+    tensor: str
+    depth: int
+    words: int
+    last: int  # Einsum that reads it
+
+
+class Step(NamedTuple):
+    """What is decided about one Einsum; `held` has pairs of a dataspace and the segments above its tile."""
+
+    place: int
+    frames: Frames
+    kind: EdgeKind | None  # None for a copy
+    choice: Choice | None
+    stores: tuple[StoredTile, ...]
+    held: tuple[tuple[str, int], ...]
+
+
+class Room(NamedTuple):
+    """Room of the outermost on-chip memory at a cut, in words.
+
+    Parameters
+    ----------
+    held
+        Per open segment, what is held right above it.
+    peaks
+        Per number of open segments that they share, the most that Einsums before the cut took, by all that
+        is known.
+    """
+
+    held: tuple[int, ...] = ()
+    peaks: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A path up to a cut.
+
+    Parameters
+    ----------
+    at
+        The next Einsum.
+    opening
+        Whether further bodies may begin with it.
+    """
+
+    at: int
+    opening: bool
+    frames: Frames
+    stored: tuple[StoredTile, ...]
+    room: Room
+    energy: int
+    cycles: int
+    parent: Label | None = None
+    step: Step | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What labels have in common that can be compared."""
+        return self.at, self.opening, self.frames, self.stored
+
+    def steps(self) -> list[Step]:
+        """All that is decided, from the first Einsum on."""
+        found: list[Step] = []
+        label: Label | None = self
+        while label is not None:
+            found += [label.step] if label.step is not None else []
+            label = label.parent
+        return found[::-1]
+
+
+@dataclass
+class Counts:
+    """Work of all searches for a path."""
+
+    expanded: int = 0
+    dominated: int = 0
+    settled: int = 0  # the farthest cut
+    open: int = 0
+
+
+@dataclass
+class PathSearch:
+    """Searches for the shortest path by what is known of the edges.
+
+    Parameters
+    ----------
+    limit
+        Value that a path has to stay below.
+    """
+
+    space: FusionSpace
+    pricer: EdgePricer
+    counts: Counts = field(default_factory=Counts)
+
+    @cached_property
+    def usable(self) -> int:
+        """Words of the outermost on-chip memory."""
+        words = self.space.memory.usable_words
+        return UNLIMITED_WORDS if words is None else words
+
+    # Bounds on the rest of a path
+
+    @cached_property
+    def _rests(self) -> dict[tuple[Frames, int], tuple[int, int]]:
+        total, found = (0, 0), {}
+        found[(), len(self.space.einsums)] = total
+        for place in reversed(range(len(self.space.einsums))):
+            total = _plus(total, self.lower((), place))
+            found[(), place] = total
+        return found
+
+    @cached_property
+    def _lowers(self) -> dict[tuple[Frames, int], tuple[int, int]]:
+        return {}
+
+    def rest(self, frames: Frames, at: int) -> tuple[int, int]:
+        """Least energy and cycles from an Einsum to the end, with bodies that are open."""
+        key = frames, at
+        if key not in self._rests:
+            end = frames[-1].end
+            total = self.rest(frames[:-1], end)
+            for place in range(at, end):
+                total = _plus(total, self.lower(frames, place))
+            self._rests[key] = total
+        return self._rests[key]
+
+    def lower(self, frames: Frames, place: int) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum under open bodies, all of its instances."""
+        key = frames, place
+        if key not in self._lowers:
+            einsum = self.space.einsums[place]
+            if einsum.is_copy:
+                self._lowers[key] = 0, 0
+                return 0, 0
+            cuts = self.space.cuts(frames, place)
+            moves = [self._least_exchange(tile, cuts) for tile in self.space.tiles[place]]
+            energy, cycles = self.pricer.together(place, cuts[-1], moves)
+            self._lowers[key] = energy * einsum.n_instances, cycles * einsum.n_instances
+        return self._lowers[key]
+
+    def _least_exchange(self, tile: Tile, cuts: Sequence[Trips]) -> Exchange:
+        if tile.tensor in self.space.storable:
+            return Exchange(0, 0.0, 0.0)
+        options = [self.pricer.exchange(tile, cuts[-1])]
+        if not tile.bypassed:
+            options += [self.pricer.exchange(tile, cuts[-1], self.shift(tile, cut)) for cut in cuts[:-1]]
+        return Exchange(*map(min, zip(*options, strict=True)))
+
+    def shift(self, tile: Tile, cut: Trips) -> Shift:
+        """What a tile that is held below some loops exchanges with the outermost memory."""
+        first = self.space.tile_words(tile, {}) if tile.space.read_write else 0
+        return Shift(tile.space.name, self.space.moved_words(tile, cut), first)
+
+    # The search
+
+    def shortest(self, limit: int | None) -> tuple[Label | None, int | None]:
+        """The best path below a limit by the costs and bounds that are known, and its value.
+
+        Returns
+        -------
+        tuple
+            No label if no path is below the limit. If the search was stopped, no label, and a bound on all
+            paths that are left.
+        """
+        start = Label(0, True, (), (), Room(), 0, 0)
+        best: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
+        ticket = count()
+        heap = [(self.value(start), 0, next(ticket), start)]
+        while heap:
+            value, _, _, label = heapq.heappop(heap)
+            if label.at == len(self.space.einsums):
+                self.counts.open = len(heap)
+                return label, value
+            if self.counts.expanded % 64 == 0 and self.pricer.clock.stop():
+                return None, value
+            self.counts.expanded += 1
+            self.counts.settled = max(self.counts.settled, label.at)
+            self.counts.open = len(heap)
+            if self._is_worse(best.get(label.key, ()), label):
+                continue
+            for following in self._following(label):
+                worth = self.value(following)
+                if (limit is None or worth < limit) and self._enter(best, following):
+                    heapq.heappush(heap, (worth, -following.at, next(ticket), following))
+        return None, None
+
+    def value(self, label: Label) -> int:
+        """Least value of the objective of all paths that go on from a label."""
+        energy, cycles = _plus((label.energy, label.cycles), self.rest(label.frames, label.at))
+        return objective_value(self.pricer.objective, energy, cycles)
+
+    def _costs(self, label: Label) -> tuple[int, ...]:
+        objective = self.pricer.objective
+        energy = (label.energy,) if objective != "latency" else ()
+        cycles = (label.cycles,) if objective != "energy" else ()
+        return (*energy, *cycles, *label.room.held, *label.room.peaks)
+
+    def _is_worse(self, known: Sequence[tuple[int, ...]], label: Label) -> bool:
+        costs = self._costs(label)
+        return any(own != costs and _covers(own, costs) for own in known)
+
+    def _enter(self, best: dict[tuple[object, ...], list[tuple[int, ...]]], label: Label) -> bool:
+        """Remember a label unless another one is as good."""
+        costs, known = self._costs(label), best.setdefault(label.key, [])
+        if any(_covers(own, costs) for own in known):
+            self.counts.dominated += 1
+            return False
+        known[:] = [own for own in known if not _covers(costs, own)]
+        known.append(costs)
+        return True
+
+    def _following(self, label: Label) -> Iterator[Label]:
+        if label.opening:
+            yield replace(label, opening=False, parent=label, step=None)
+            yield from self._opened(label)
+            return
+        yield from self._processed(label)
+
+    def _opened(self, label: Label) -> Iterator[Label]:
+        """Yield the label with one more body that begins here."""
+        frames, at = label.frames, label.at
+        most = frames[-1].end if frames else len(self.space.einsums)
+        most -= bool(frames) and frames[-1].start == at  # a body whose only child is a body is one body
+        for end in range(at + 2, most + 1):
+            for frame in self.space.bodies(frames, at, end):
+                more = (0,) * len(frame.segments)
+                room = Room(label.room.held + more, label.room.peaks + more)
+                yield replace(label, frames=(*frames, frame), room=room, parent=label, step=None)
+
+    def _processed(self, label: Label) -> Iterator[Label]:
+        """Yield the label with the next Einsum mapped in each way."""
+        place = label.at
+        einsum = self.space.einsums[place]
+        if einsum.is_copy:
+            yield self._closed(label, label.room, Step(place, label.frames, None, None, (), ()))
+            return
+        written = [t.tensor for t in self.space.tiles[place] if t.space.read_write]
+        for stored in product(*((False, True) if t in self.space.storable else (False,) for t in written)):
+            tensors = [tensor for tensor, on_chip in zip(written, stored, strict=True) if on_chip]
+            yield from self._mapped(label, tuple(self._stored(label.frames, place, t) for t in tensors))
+
+    def _stored(self, frames: Frames, place: int, tensor: str) -> StoredTile:
+        """A tensor at its place, below the loops that its writer shares with all readers."""
+        last = self.space.cascade.users[tensor][-1]
+        depth = sum(len(frame.segments) for frame in frames if frame.end > last)
+        trips = self.space.cuts(frames, place)[depth]
+        return StoredTile(tensor, depth, self.space.stored_words(tensor, trips), last)
+
+    def _mapped(self, label: Label, stores: tuple[StoredTile, ...]) -> Iterator[Label]:
+        place, frames = label.at, label.frames
+        cuts = self.space.cuts(frames, place)
+        at_home = {tile.tensor for tile in (*label.stored, *stores)}
+        tiles = [tile for tile in self.space.tiles[place] if tile.tensor not in at_home]
+        above = {t.space.name for t in self.space.tiles[place] if t.tensor in at_home}
+        for depths in product(*(self._depths(frames, tile) for tile in tiles)):
+            held = [(tile, depth) for tile, depth in zip(tiles, depths, strict=True) if depth is not None]
+            room = self._room(label, stores, held, cuts)
+            if room is None:
+                continue
+            kind = EdgeKind(
+                place,
+                tuple(sorted(pair for pair in cuts[-1].items())),
+                frozenset(above | {tile.space.name for tile, _ in held}),
+                tuple(self.shift(tile, cuts[depth]) for tile, depth in held),
+            )
+            step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
+            yield from self._chosen(label, room, step)
+
+    def _depths(self, frames: Frames, tile: Tile) -> Iterator[int | None]:
+        """Yield the places above shared loops at which a tile is held with profit; None is below all."""
+        yield None
+        if tile.bypassed:
+            return
+        least, depth = self._least_depth(frames, tile), 0
+        for frame in frames:
+            moving, again = self.space.kind_of(tile, frame.start, frame.end)
+            for number, segment in enumerate(frame.segments):
+                below = {loop for loop, _ in segment}
+                above = {loop for loop, _ in frame.segments[number - 1]} if number else moving
+                if depth >= least and below & again and (number == 0 or above & moving):
+                    yield depth
+                depth += 1
+
+    def _least_depth(self, frames: Frames, tile: Tile) -> int:
+        """Segments that a tile lies below if its tensor goes through the outermost memory."""
+        cascade = self.space.cascade
+        writer = cascade.writers.get(tile.tensor)
+        if writer is None:
+            return 0
+        readers = cascade.readers(tile.tensor)
+        if writer != tile.place:
+            return sum(len(frame.segments) for frame in frames if frame.start <= writer)
+        return sum(len(frame.segments) for frame in frames if readers and frame.end > readers[0])
+
+    def _room(
+        self,
+        label: Label,
+        stores: Sequence[StoredTile],
+        held: Sequence[tuple[Tile, int]],
+        cuts: Sequence[Trips],
+    ) -> Room | None:
+        """Room after an Einsum's stored and held tiles have got theirs; None if there is too little."""
+        amounts, peaks = list(label.room.held), list(label.room.peaks)
+        added = [(tile.depth, tile.words) for tile in stores]
+        for tile, depth in held:
+            words = self.space.tile_words(tile, cuts[depth]) * tile.size_per_value
+            amounts[depth] += words
+            added.append((depth, words))
+        for depth, words in added:
+            for shared in range(depth + 1, len(peaks)):
+                peaks[shared] += words if peaks[shared] else 0
+        taken = sum(tile.words for tile in (*label.stored, *stores)) + sum(amounts)
+        if max(taken, *peaks) > self.usable:
+            return None
+        peaks[-1] = max(peaks[-1], taken)
+        return Room(tuple(amounts), tuple(peaks))
+
+    def _chosen(self, label: Label, room: Room, step: Step) -> Iterator[Label]:
+        """Yield the label with each choice for the next edge that has room."""
+        assert step.kind is not None
+        taken = sum(tile.words for tile in (*label.stored, *step.stores)) + sum(room.held)
+        n_instances = self.space.einsums[step.place].n_instances
+        for choice in self.pricer.edge(step.kind).choices():
+            if choice.need_words > self.usable - taken:
+                continue
+            peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + choice.need_words))
+            energy = label.energy + choice.energy * n_instances
+            cycles = label.cycles + choice.cycles * n_instances
+            grown = replace(label, energy=energy, cycles=cycles)
+            yield self._closed(grown, Room(room.held, peaks), step._replace(choice=choice), label)
+
+    def _closed(self, label: Label, room: Room, step: Step, parent: Label | None = None) -> Label:
+        """The label at the next cut: bodies that end there are closed."""
+        after = step.place + 1
+        frames = tuple(frame for frame in label.frames if frame.end > after)
+        depth = sum(len(frame.segments) for frame in frames)
+        peaks = (*room.peaks[:depth], max(room.peaks[depth:]))
+        starts = [frame.start for frame in frames for _ in frame.segments]
+        stored = tuple(
+            tile
+            for tile in sorted((*label.stored, *step.stores))
+            if tile.last >= after or (tile.depth < depth and starts[tile.depth] <= tile.last)
+        )
+        return replace(
+            label,
+            at=after,
+            opening=True,
+            frames=frames,
+            stored=stored,
+            room=Room(room.held[:depth], peaks),
+            parent=parent or label,
+            step=step,
+        )
+
+
+def _plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _covers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(a <= b for a, b in zip(one, other, strict=True))
+

@@ -1,0 +1,365 @@
+"""What edges cost: bounds that take no search, and exact fronts by searches where a path needs them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from model.architecture import AccessEnergy, StorageLevel
+from model.cost.copying import transfer_of
+from model.cost.prices import network_latency
+from model.fused.mapping import PrivateNest
+from model.mapping import Mapping as LoopNest
+from model.mapspace import Mapspace, TemporalRules
+from solver.fusion.edges import EdgeKind, EdgeSpace, Shift
+from solver.fusion.space import FusionSpace, Tile, Trips
+from solver.network.tasks import Renaming, by_position
+from solver.result import Clock, Options, Result, Status
+from solver.search.goal import Caps
+from solver.search.mapper import SharedSearch
+from solver.search.space.search_space import SearchSpace
+from solver.search.survey.survey import Survey
+
+SHARE_KEPT = 1 - 1e-9
+"""Sums of floating-point bounds err by far less."""
+
+
+class Point(NamedTuple):
+    """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and the loop nest."""
+
+    energy: int
+    cycles: int
+    need_words: int
+    mapping: LoopNest
+
+
+class Choice(NamedTuple):
+    """What an edge costs, or at the least, where at least `need_words` are left for its own tiles.
+
+    `point` is the mapping that does so; without one, it is a bound.
+    """
+
+    energy: int
+    cycles: int
+    need_words: int
+    point: Point | None
+
+
+@dataclass
+class _Solved:
+    """The front at one room, as far as it is known, and a bound on what is not: None where it is complete."""
+
+    room_words: int | None
+    points: list[Point]
+    beyond: tuple[int, int] | None
+
+
+@dataclass
+class _Core:
+    """Searches of one mapspace, whose names say positions only, at several rooms."""
+
+    mapspace: Mapspace
+    solved: list[_Solved] = field(default_factory=list)  # by falling room
+
+    def at(self, room_words: int | None) -> Mapspace:
+        """The mapspace with so much room."""
+        architecture = self.mapspace.architecture
+        nodes, position = list(architecture.nodes), architecture.storage_indices[1]
+        level = nodes[position]
+        assert isinstance(level, StorageLevel)
+        nodes[position] = replace(level, size_words=room_words)
+        return replace(self.mapspace, architecture=replace(architecture, nodes=tuple(nodes)))
+
+
+@dataclass
+class Edge:
+    """An Einsum between two cuts, with all that is known of its costs, whatever its room."""
+
+    space: EdgeSpace
+    least: tuple[int, int]
+    core: _Core
+    renaming: Renaming
+
+    def choices(self) -> Iterator[Choice]:
+        """Yield what is known: mappings, and bounds where there may be others."""
+        solved = self.core.solved
+        most = solved[0].room_words if solved else -1
+        if most is not None:
+            yield Choice(*self.least, most + 1, None)
+        if not solved:
+            return
+        lower = [*(known.room_words for known in solved[1:]), -1]
+        for known, below in zip(solved, lower, strict=True):
+            assert below is not None
+            yield from self._known(known, below + 1)
+
+    def _known(self, known: _Solved, floor: int) -> Iterator[Choice]:
+        shift = self.space.shift_energy
+        for point in known.points:
+            yield Choice(point.energy + shift, point.cycles, point.need_words, point)
+            if point.need_words > floor:
+                energy, cycles = self.least
+                least = max(energy, point.energy + shift), max(cycles, point.cycles)
+                yield Choice(*least, floor, None)
+        if known.beyond is not None:
+            energy, cycles = known.beyond
+            yield Choice(max(energy + shift, self.least[0]), max(cycles, self.least[1]), floor, None)
+
+    def nest(self, point: Point) -> PrivateNest:
+        """The nest of one visit, in the Einsum's own names."""
+        return self.space.nest(self.renaming.inverse.mapping(point.mapping))
+
+
+def _scaled(energy: int, level: StorageLevel, name: str, words: int) -> int:
+    """Energy of some words, at the least: blocks are not rounded up."""
+    packing = level.packing_of(name)
+    return words * energy * packing.accesses_per_block // packing.block_size
+
+
+@dataclass
+class EdgePricer:
+    """Prices edges for one objective.
+
+    Parameters
+    ----------
+    objective
+        "energy", "latency" or "edp".
+    """
+
+    space: FusionSpace
+    objective: str
+    options: Options
+    clock: Clock
+    searches: int = 0
+    surveys: int = 0
+    edges: dict[EdgeKind, Edge] = field(default_factory=dict)
+    cores: dict[Mapspace, _Core] = field(default_factory=dict)
+    inner_bounds: dict[Mapspace, tuple[int, int]] = field(default_factory=dict)
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether cycles matter to the objective at all."""
+        levels = self.space.einsums[0].mapspace.architecture.levels
+        return self.objective != "energy" or any(level.energy.leak_per_cycle for level in levels)
+
+    def edge(self, kind: EdgeKind) -> Edge:
+        """The edge of a kind; those that differ only in names are one."""
+        if kind not in self.edges:
+            own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
+            mapspace = own.mapspace(None)
+            renaming = by_position(mapspace.problem)
+            renamed = renaming.mapspace(mapspace)
+            core = self.cores.setdefault(renamed, _Core(renamed))
+            self.edges[kind] = Edge(own, self.least(kind), core, renaming)
+        return self.edges[kind]
+
+    # Bounds in closed form
+
+    @cached_property
+    def _least(self) -> dict[EdgeKind, tuple[int, int]]:
+        return {}
+
+    def least(self, kind: EdgeKind) -> tuple[int, int]:
+        """Least energy and cycles of an edge, without any search."""
+        if kind not in self._least:
+            trips = dict(kind.trips)
+            shifts = {shift.dataspace: shift for shift in kind.shifts}
+            moves = [
+                self.exchange(tile, trips, shifts.get(tile.space.name))
+                for tile in self.space.tiles[kind.place]
+                if tile.space.name not in kind.above or tile.space.name in shifts
+            ]
+            self._least[kind] = self.together(kind.place, trips, moves)
+        return self._least[kind]
+
+    def together(self, place: int, trips: Trips, moves: list[Exchange]) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory."""
+        energy, cycles = self.inner(place)
+        level = self.space.einsums[place].mapspace.architecture.levels[0]
+        visits = math.prod(trips.values())
+        ported = [
+            sum(getattr(move, kind) for move in moves) / float(rate)
+            for kind, rate in (
+                ("reads", level.read_bandwidth),
+                ("writes", level.write_bandwidth),
+                ("words", level.shared_bandwidth),
+            )
+            if rate is not None
+        ]
+        latency = visits * network_latency(self.space.einsums[place].mapspace.architecture)
+        least_cycles = max(cycles, math.ceil(max(ported, default=0.0) * SHARE_KEPT)) + latency
+        return energy + sum(move.energy for move in moves), least_cycles
+
+    def exchange(self, tile: Tile, trips: Trips, shift: Shift | None = None) -> Exchange:
+        """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
+        architecture = self.space.einsums[tile.place].mapspace.architecture
+        outside, inside = architecture.levels[:2]
+        name, scale = tile.space.name, float(outside.scale(tile.space.name))
+        if shift is None:
+            moved = self.space.moved_words(tile, trips)
+            first = self._first_words(tile, trips) if tile.space.read_write else 0
+            shift = Shift(name, moved, first)
+        written = shift.moved if tile.space.read_write else 0
+
+        def energy(read: int, update: int) -> int:
+            own = _scaled(read, outside, name, shift.fetched)
+            return own + _scaled(update, outside, name, written)
+
+        energies = [energy(outside.energy.read, outside.energy.update)]
+        if not tile.bypassed:
+            energies[0] += _scaled(inside.energy.fill, inside, name, shift.fetched)
+        if tile.bypassable and not tile.bypassed:
+            cheaper = _cheaper(outside, inside)
+            energies.append(
+                energy(outside.energy.read - cheaper.read, outside.energy.update - cheaper.update)
+            )
+        return Exchange(max(0, min(energies)), shift.fetched * scale, written * scale)
+
+    def _first_words(self, tile: Tile, trips: Trips) -> int:
+        bounds = self.space.einsums[tile.place].problem.bound
+        if tile.windowed:
+            return self.space.moved_words(tile, trips)  # at most
+        return self.space.tile_words(tile, {}, bounds)
+
+    def inner(self, place: int) -> tuple[int, int]:
+        """Least energy and cycles of all but what the outermost memory exchanges with the on-chip one."""
+        mapspace = self._inner_mapspace(place)
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.inner_bounds:
+            self.inner_bounds[renamed] = self._survey(mapspace)
+        return self.inner_bounds[renamed]
+
+    def _inner_mapspace(self, place: int) -> Mapspace:
+        """All is stored on chip that may be, and the outermost memory costs nothing."""
+        tiles = self.space.tiles[place]
+        above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
+        own = EdgeSpace(self.space.einsums[place], EdgeKind(place, (), above), self.timed)
+        mapspace = own.mapspace(None)
+        nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
+        outside, inside = nodes[0], nodes[position]
+        assert isinstance(outside, StorageLevel)
+        assert isinstance(inside, StorageLevel)
+        if any(tile.bypassable and not tile.bypassed for tile in tiles):
+            nodes[position] = replace(_unlimited(inside), energy=_cheaper(outside, inside))
+        free = AccessEnergy(leak_per_cycle=outside.energy.leak_per_cycle)
+        nodes[0] = replace(_unlimited(outside), energy=free)
+        # Shared loops count as loops of the outermost memory here, which its rules do not bind.
+        temporal = (TemporalRules(), *mapspace.temporal[1:])
+        architecture = replace(mapspace.architecture, nodes=tuple(nodes))
+        return replace(mapspace, architecture=architecture, temporal=temporal)
+
+    def _survey(self, mapspace: Mapspace) -> tuple[int, int]:
+        """Least energy and cycles by the survey; 0 where it takes too much."""
+        self.surveys += 1
+        space = SearchSpace(mapspace, stop=self.clock.stop)
+        energies, cycles = Survey(space, self.clock.stop).overview
+        least = float(np.min(energies, initial=np.inf)), float(np.min(cycles, initial=np.inf))
+        if not all(map(math.isfinite, least)):
+            return 0, 0
+        return math.ceil(least[0] * SHARE_KEPT), math.ceil(least[1] * SHARE_KEPT)
+
+    # Exact costs
+
+    def refine(self, edge: Edge, room_words: int | None) -> None:
+        """Replace what is a bound by what is true: first with all of the room, then with what is left."""
+        solved = edge.core.solved
+        most = self.space.memory.usable_words
+        room = room_words if solved else most
+        at = next((known for known in solved if known.room_words == room), None)
+        self.searches += 1
+        if at is not None:
+            self._next_point(edge, at)
+            return
+        at = _Solved(room, [], None)
+        solved.append(at)
+        solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
+        self._first_points(edge, at)
+
+    def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
+        left_s = self.clock.left_s
+        options = replace(self.options, objectives=objectives, time_limit_s=left_s)
+        with SharedSearch(edge.core.at(room), options, None, self.clock.stop) as search:
+            return search.minimise(objectives, caps)
+
+    def _point(self, edge: Edge, result: Result) -> Point:
+        assert result.mapping is not None
+        assert result.evaluation is not None
+        own = edge.renaming.inverse.mapping(result.mapping)
+        cost = result.evaluation
+        return Point(cost.energy, cost.cycles, edge.space.own_words(own), result.mapping)
+
+    def _first_points(self, edge: Edge, at: _Solved) -> None:
+        objectives = {"energy": ("energy",), "latency": ("latency",), "edp": ("energy", "latency")}
+        result = self._search(edge, at.room_words, objectives[self.objective], Caps())
+        self._take(edge, at, result)
+        if self.objective != "edp" or not at.points:
+            return
+        fast = self._search(edge, at.room_words, ("latency",), Caps())
+        least_cycles = fast.bound or 0
+        if fast.status is Status.OPTIMAL and least_cycles >= at.points[0].cycles:
+            at.beyond = None
+            return
+        at.beyond = at.points[-1].energy, least_cycles
+
+    def _next_point(self, edge: Edge, at: _Solved) -> None:
+        """Extend the front by its next point, which takes fewer cycles than the last one."""
+        if at.beyond is None or not at.points:
+            return
+        least_cycles = at.beyond[1]
+        cap = Caps(cycles=at.points[-1].cycles - 1)
+        result = self._search(edge, at.room_words, ("energy", "latency"), cap)
+        self._take(edge, at, result)
+        if at.beyond is not None:
+            return
+        if result.status is Status.OPTIMAL and at.points[-1].cycles > least_cycles:
+            at.beyond = at.points[-1].energy, least_cycles
+
+    def _take(self, edge: Edge, at: _Solved, result: Result) -> None:
+        """Add what a search has found; what it has not settled remains a bound."""
+        at.beyond = None
+        if result.mapping is not None:
+            at.points.append(self._point(edge, result))
+        if result.status in (Status.OPTIMAL, Status.INFEASIBLE):
+            return
+        self.clock.stop()
+        bound = result.bound or 0
+        at.beyond = (bound, 0) if self.objective != "latency" else (0, bound)
+
+    def copy_cost(self, place: int, homes: dict[str, int]) -> tuple[int, int]:
+        """Energy and cycles of a copy between memories."""
+        transfer = transfer_of(self.space.einsums[place].mapspace, homes)
+        return (0, 0) if transfer is None else (transfer.energy, transfer.cycles)
+
+
+class Exchange(NamedTuple):
+    """Energy of the words that a tile exchanges with the outermost memory; these words, times their scales."""
+
+    energy: int
+    reads: float
+    writes: float
+
+    @property
+    def words(self) -> float:
+        """Both."""
+        return self.reads + self.writes
+
+
+def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
+    """The less of the energies of two levels, action by action; nothing where their rows differ."""
+    if (outside.block_size, outside.packing) != (inside.block_size, ()) or inside.cluster_size > 1:
+        rows = {p.dataspace: (p.block_size, p.accesses_per_block) for p in inside.packing}
+        if any(rows[name] != (outside.packing_of(name).block_size, outside.packing_of(name).accesses_per_block) for name in rows):
+            return AccessEnergy(leak_per_cycle=inside.energy.leak_per_cycle)
+    own, other = inside.energy, outside.energy
+    return replace(
+        own, read=min(own.read, other.read), fill=min(own.fill, other.fill), update=min(own.update, other.update)
+    )
+
+
+def _unlimited(level: StorageLevel) -> StorageLevel:
+    return replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)

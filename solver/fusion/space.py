@@ -1,0 +1,392 @@
+"""What may be fused: bodies over neighbouring Einsums, their shared loops, and the places of tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+from model.architecture import Fanout, StorageLevel
+from model.fused.cascade import Cascade, CascadeEinsum
+from model.fused.check import accesses_of, loop_choices
+from model.fused.mapping import SharedLoop
+from model.fused.visits import multi_term_dims
+from model.mapspace import EXACT
+from model.numbers import divisors
+from model.problem import Dataspace
+from solver.fusion.edges import box_words
+
+Trips = dict[str, int]
+"""By dimension of an Einsum, the product of the shared loops over it."""
+
+Segment = tuple[tuple[int, int], ...]
+"""Loops of a body with no place between them: classes of loops and trips, by class."""
+
+
+class NotSearchedError(ValueError):
+    """A cascade has what the search for fused mappings does not know."""
+
+
+@dataclass(frozen=True)
+class FusionLimits:
+    """What narrows the space.
+
+    Parameters
+    ----------
+    max_loops, max_loops_per_rank
+        Most shared loops above an Einsum, in all and over one of its ranks; None for no limit.
+    no_fuse
+        Tensors that go through the outermost memory.
+    """
+
+    max_loops: int | None = None
+    max_loops_per_rank: int | None = None
+    no_fuse: frozenset[str] = frozenset()
+
+
+class Tile(NamedTuple):
+    """A dataspace of an Einsum in the outermost on-chip memory.
+
+    Parameters
+    ----------
+    windowed
+        Dimensions that neighbouring tiles overlap along.
+    holdable, bypassed, bypassable
+        Whether the memory may keep it at all, must not keep it, and need not.
+    """
+
+    place: int
+    space: Dataspace
+    tensor: str
+    dims: frozenset[str]
+    windowed: frozenset[str]
+    bypassed: bool
+    bypassable: bool
+    size_per_value: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An open body: Einsums from `start` to before `end`, and its loops, outermost first."""
+
+    start: int
+    end: int
+    segments: tuple[Segment, ...]
+
+
+Frames = tuple[Frame, ...]
+"""Bodies in each other, the outermost first."""
+
+
+@dataclass(frozen=True)
+class FusionSpace:
+    """Bodies, loops and places of a cascade.
+
+    Raises
+    ------
+    NotSearchedError
+        If the search does not know something of the cascade.
+    """
+
+    cascade: Cascade
+    limits: FusionLimits = FusionLimits()
+
+    def __post_init__(self) -> None:
+        """Refuse what is not searched."""
+        for einsum in self.cascade.einsums:
+            _check_einsum(einsum)
+
+    @cached_property
+    def einsums(self) -> tuple[CascadeEinsum, ...]:
+        """In the order in which they run."""
+        return self.cascade.einsums
+
+    @cached_property
+    def memory(self) -> StorageLevel:
+        """The outermost on-chip memory."""
+        return self.einsums[0].mapspace.architecture.levels[1]
+
+    @cached_property
+    def tiles(self) -> tuple[tuple[Tile, ...], ...]:
+        """Per Einsum its dataspaces, in the problem's order."""
+        return tuple(
+            tuple(self._tile(place, space) for space in einsum.problem.dataspaces)
+            for place, einsum in enumerate(self.einsums)
+        )
+
+    def _tile(self, place: int, space: Dataspace) -> Tile:
+        einsum = self.einsums[place]
+        rules, level = einsum.mapspace.keep[1], einsum.mapspace.architecture.levels[1]
+        return Tile(
+            place,
+            space,
+            einsum.access(space.name).tensor,
+            space.dims,
+            multi_term_dims(einsum, space.name) | _strided(space),
+            space.name in rules.bypass,
+            space.name not in rules.keep,
+            level.packing_of(space.name).size_per_value,
+        )
+
+    @cached_property
+    def storable(self) -> frozenset[str]:
+        """Tensors between Einsums that may be stored in the outermost on-chip memory."""
+        return frozenset(t for t in self.cascade.intermediates if self._may_store(t))
+
+    def _may_store(self, tensor: str) -> bool:
+        accesses = list(accesses_of(self.cascade, tensor))
+        same_ranks = len({frozenset(access.ranks) for _, access in accesses}) == 1
+        kept = all(a.dataspace not in einsum.mapspace.keep[1].bypass for einsum, a in accesses)
+        copied = any(einsum.is_copy for einsum, _ in accesses)
+        free = tensor not in self.limits.no_fuse and tensor not in self.cascade.persistent
+        return same_ranks and kept and free and not copied
+
+    @cached_property
+    def scales(self) -> dict[str, object]:
+        """Multiples of their size that tensors take where they are stored."""
+        return dict(self.cascade.room_scale)
+
+    @cached_property
+    def _classes(self) -> dict[tuple[int, int], tuple[tuple[str, ...], ...]]:
+        return {}
+
+    def classes(self, start: int, end: int) -> tuple[tuple[str, ...], ...]:
+        """Classes of loops of a body: a dimension for each of its Einsums."""
+        key = start, end
+        if key not in self._classes:
+            self._classes[key] = tuple(self._loop_classes(start, end))
+        return self._classes[key]
+
+    def _loop_classes(self, start: int, end: int) -> Iterator[tuple[str, ...]]:
+        members = self.einsums[start:end]
+        if len({einsum.n_instances for einsum in members}) > 1 or any(e.is_copy for e in members):
+            return
+        for dims in loop_choices(self.cascade, range(start, end)):
+            chosen = tuple(dims[einsum.name] for einsum in members)
+            if self._is_plain(start, end, chosen):
+                yield chosen
+
+    def _is_plain(self, start: int, end: int, dims: Sequence[str]) -> bool:
+        """Whether a loop cuts what is handed over into equal parts without an overlap."""
+        members = self.einsums[start:end]
+        if len({e.problem.bound[dim] for e, dim in zip(members, dims, strict=True)}) > 1:
+            return False
+        offsets: dict[tuple[str, str], set[int]] = {}
+        for place, (einsum, dim) in enumerate(zip(members, dims, strict=True), start):
+            for access in einsum.accesses:
+                space = einsum.space(access.dataspace)
+                if space.read_write and dim in multi_term_dims(einsum, space.name):
+                    return False
+                if not self._is_handed(access.tensor, start, end):
+                    continue
+                for rank, terms, offset in zip(access.ranks, space.ranks, access.offsets, strict=True):
+                    if dim not in [term.dim for term in terms]:
+                        continue
+                    if len(terms) > 1 or terms[0].coefficient != 1:
+                        return False
+                    offsets.setdefault((access.tensor, rank), set()).add(offset)
+            del place
+        return all(len(starts) == 1 for starts in offsets.values())
+
+    def _is_handed(self, tensor: str, start: int, end: int) -> bool:
+        writer = self.cascade.writers.get(tensor)
+        if writer is None or not start <= writer < end:
+            return False
+        return any(start <= reader < end for reader in self.cascade.readers(tensor))
+
+    def skipped_windows(self) -> bool:
+        """Whether some pair of neighbours could share a loop that is not searched."""
+        for start in range(len(self.einsums) - 1):
+            found = list(loop_choices(self.cascade, range(start, start + 2)))
+            if len(found) > len(self.classes(start, start + 2)):
+                return True
+        return False
+
+    # Loops of a path
+
+    @cached_property
+    def _cuts(self) -> dict[tuple[Frames, int], tuple[Trips, ...]]:
+        return {}
+
+    def cuts(self, frames: Frames, place: int) -> tuple[Trips, ...]:
+        """Trips over each dimension of an Einsum above each place of its path, outermost first."""
+        key = frames, place
+        if key not in self._cuts:
+            self._cuts[key] = tuple(self._cut(frames, place))
+        return self._cuts[key]
+
+    def _cut(self, frames: Frames, place: int) -> Iterator[Trips]:
+        trips: Trips = {}
+        yield trips
+        for frame in frames:
+            classes = self.classes(frame.start, frame.end)
+            for segment in frame.segments:
+                trips = dict(trips)
+                for number, count in segment:
+                    dim = classes[number][place - frame.start]
+                    trips[dim] = trips.get(dim, 1) * count
+                yield trips
+
+    def loops(self, frame: Frame) -> tuple[SharedLoop, ...]:
+        """The loops of a body, outermost first."""
+        classes = self.classes(frame.start, frame.end)
+        names = [einsum.name for einsum in self.einsums[frame.start : frame.end]]
+        return tuple(
+            SharedLoop(count, tuple(zip(names, classes[number], strict=True)))
+            for segment in frame.segments
+            for number, count in segment
+        )
+
+    def bodies(self, frames: Frames, start: int, end: int) -> Iterator[Frame]:
+        """Every body over some Einsums inside of others that is of use (docs/fusion.md, "Few loop orders")."""
+        classes = self.classes(start, end)
+        if not classes or self.limits.max_loops == 0:
+            return
+        kinds = self._tile_kinds(start, end)
+        for last in self._products(frames, start, end):
+            for segments in _chains(last, kinds, len(classes)):
+                frame = Frame(start, end, segments)
+                if self._within_limits((*frames, frame)):
+                    yield frame
+
+    def _within_limits(self, frames: Frames) -> bool:
+        loops = [self.loops(frame) for frame in frames]
+        if self.limits.max_loops is not None and sum(map(len, loops)) > self.limits.max_loops:
+            return False
+        most = self.limits.max_loops_per_rank
+        if most is None:
+            return True
+        for place in range(frames[-1].start, frames[-1].end):
+            name = self.einsums[place].name
+            dims = [loop.dim(name) for own in loops for loop in own]
+            if any(dims.count(dim) > most for dim in dims):
+                return False
+        return True
+
+    def _products(self, frames: Frames, start: int, end: int) -> Iterator[tuple[int, ...]]:
+        """Yield trips for each class, all loops of the body together, not all 1."""
+        classes = self.classes(start, end)
+        left = [
+            {
+                dim: bound // self.cuts(frames, place)[-1].get(dim, 1)
+                for dim, bound in self.einsums[place].problem.bound.items()
+            }
+            for place in range(start, end)
+        ]
+        yield from self._choose(classes, left, ())
+
+    def _choose(
+        self, classes: Sequence[tuple[str, ...]], left: list[Trips], chosen: tuple[int, ...]
+    ) -> Iterator[tuple[int, ...]]:
+        if len(chosen) == len(classes):
+            if max(chosen) > 1:
+                yield chosen
+            return
+        dims = classes[len(chosen)]
+        most = math.gcd(*(own[dim] for own, dim in zip(left, dims, strict=True)))
+        for count in divisors(most):
+            below = [
+                {**own, dim: own[dim] // count} for own, dim in zip(left, dims, strict=True)
+            ] if count > 1 else left
+            yield from self._choose(classes, below, (*chosen, count))
+
+    def _tile_kinds(self, start: int, end: int) -> frozenset[tuple[frozenset[int], frozenset[int]]]:
+        """Of all tiles that may be held, the classes of loops that move them, and those that bring them anew."""
+        kinds = set[tuple[frozenset[int], frozenset[int]]]()
+        for place in range(start, end):
+            for tile in self.tiles[place]:
+                if not tile.bypassed:
+                    kinds.add(self.kind_of(tile, start, end))
+        return frozenset(kinds)
+
+    def kind_of(self, tile: Tile, start: int, end: int) -> tuple[frozenset[int], frozenset[int]]:
+        """Classes of a body's loops that move a tile, and those that bring words again."""
+        dims = [own[tile.place - start] for own in self.classes(start, end)]
+        moving = frozenset(n for n, dim in enumerate(dims) if dim in tile.dims)
+        again = frozenset(n for n, dim in enumerate(dims) if dim not in tile.dims or dim in tile.windowed)
+        return moving, again
+
+    def moved_words(self, tile: Tile, trips: Trips) -> int:
+        """Words of all tiles below shared loops with these trips, each once."""
+        bounds = self.einsums[tile.place].problem.bound
+        return math.prod(trips.values()) * self.tile_words(tile, trips, bounds)
+
+    def tile_words(self, tile: Tile, trips: Trips, bounds: Trips | None = None) -> int:
+        """Words of one of these tiles."""
+        bounds = bounds or self.einsums[tile.place].problem.bound
+        return box_words(tile.space, {d: bounds[d] // trips.get(d, 1) for d in tile.dims})
+
+    def stored_words(self, tensor: str, trips: Trips) -> int:
+        """Room of a stored tensor below shared loops with these trips over its writer's dimensions."""
+        spans: dict[str, tuple[int, int]] = {}
+        divided: dict[str, int] = {}
+        for einsum, access in accesses_of(self.cascade, tensor):
+            space = einsum.space(access.dataspace)
+            for rank, terms, offset in zip(access.ranks, space.ranks, access.offsets, strict=True):
+                reach = [t.coefficient * (einsum.problem.bound[t.dim] - 1) for t in terms]
+                low = offset + sum(min(0, each) for each in reach)
+                high = offset + sum(max(0, each) for each in reach) + 1
+                before = spans.get(rank, (low, high))
+                spans[rank] = min(low, before[0]), max(high, before[1])
+                if tensor in einsum.written:
+                    divided[rank] = math.prod(trips.get(t.dim, 1) for t in terms)
+        words = math.prod(-(-(high - low) // divided.get(rank, 1)) for rank, (low, high) in spans.items())
+        (access, *_) = self.einsums[self.cascade.writers[tensor]].accesses_of(tensor)
+        size = words * self.memory.packing_of(access.dataspace).size_per_value
+        return math.ceil(size * dict(self.cascade.room_scale).get(tensor, 1))
+
+
+def _strided(space: Dataspace) -> frozenset[str]:
+    """Dimensions that leave holes, or run backwards."""
+    return frozenset(t.dim for terms in space.ranks for t in terms if t.coefficient != 1)
+
+
+def _chains(
+    last: Sequence[int], kinds: frozenset[tuple[frozenset[int], frozenset[int]]], classes: int
+) -> Iterator[tuple[Segment, ...]]:
+    """Yield the ways to part loops by places that some tiles use."""
+    yield (_segment(last),)
+    for first in product(*(divisors(count) for count in last)):
+        rest = tuple(total // own for total, own in zip(last, first, strict=True))
+        if max(first) == 1 or max(rest) == 1:
+            continue
+        for below in _chains(rest, kinds, classes):
+            if _is_parted(_segment(first), below[0], kinds):
+                yield (_segment(first), *below)
+
+
+def _segment(counts: Sequence[int]) -> Segment:
+    return tuple((number, count) for number, count in enumerate(counts) if count > 1)
+
+
+def _is_parted(
+    above: Segment, below: Segment, kinds: frozenset[tuple[frozenset[int], frozenset[int]]]
+) -> bool:
+    """Whether tiles may be held between two segments so that no loop is better moved to the other one."""
+    outer, inner = {number for number, _ in above}, {number for number, _ in below}
+    using = [(moving, again) for moving, again in kinds if outer & moving and inner & again]
+    moving = frozenset[int]().union(*(kind[0] for kind in using))
+    again = frozenset[int]().union(*(kind[1] for kind in using))
+    return outer <= moving and inner <= again
+
+
+def _check_einsum(einsum: CascadeEinsum) -> None:
+    mapspace = einsum.mapspace
+    architecture = mapspace.architecture
+    if len(architecture.levels) < 2:
+        raise NotSearchedError("there is no on-chip memory to fuse into")
+    if any(isinstance(n, Fanout) and n.size > 1 for n in architecture.nodes[: architecture.storage_indices[1]]):
+        raise NotSearchedError(f"`{architecture.levels[1].name}` exists several times: that is not searched")
+    if mapspace.counting != EXACT:
+        raise NotSearchedError("fused mappings are counted as an execution moves words")
+    if architecture.levels[1].min_utilization:
+        name = architecture.levels[1].name
+        raise NotSearchedError(f"a least utilization of `{name}` is not searched with fusion")
+    if any(level.no_coalesce for level in architecture.levels):
+        raise NotSearchedError("`no_coalesce` is not modelled in fused mappings")
+    if mapspace.rules:
+        raise NotSearchedError("rules of your own are not searched with fusion")
+    mapspace.check_searchable()
