@@ -242,6 +242,7 @@ class _Search:
             self._report(best, bound)
             steps = label.steps()
             left = _rooms_left(search, steps)
+            steps = [self._mapped(step, room) for step, room in zip(steps, left, strict=True)]
             if not any(_is_open(step) for step in steps):
                 self._price(space, steps, [_point_of(step) for step in steps], best)
                 return _Outcome(best, best.value, proven=True)
@@ -249,6 +250,17 @@ class _Search:
             self._try(space, steps, left, best)
             if self.clock.stop():
                 return _Outcome(best, bound, proven=False)
+
+    def _mapped(self, step: Step, room: int | None) -> Step:
+        """The step with a mapping that has room and costs no more than its bound, if one is known."""
+        if step.kind is None or step.choice is None or not _is_open(step):
+            return step
+        for known in self.pricer.edge(step.kind).choices():
+            fits = room is None or known.need_words <= room
+            cheap = known.energy <= step.choice.energy and known.cycles <= step.choice.cycles
+            if known.point is not None and fits and cheap:
+                return step._replace(choice=known)
+        return step
 
     def _report(self, best: _Best, bound: int) -> None:
         if self.on_progress is None:

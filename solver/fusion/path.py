@@ -10,9 +10,9 @@ from itertools import count, product
 from typing import NamedTuple
 
 from model.objective import objective_value
-from solver.fusion.edges import EdgeKind, Shift
+from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import Choice, EdgePricer, Exchange
-from solver.fusion.space import Frames, FusionSpace, Tile, Trips
+from solver.fusion.space import Frame, Frames, FusionSpace, Tile, Trips
 
 UNLIMITED_WORDS = 1 << 200
 """Room of a memory without a limit."""
@@ -54,6 +54,21 @@ class Room(NamedTuple):
     peaks: tuple[int, ...] = (0,)
 
 
+class Draft(NamedTuple):
+    """A body that is about to be opened.
+
+    Parameters
+    ----------
+    frame
+        With the outermost of its segments.
+    left
+        Trips that its further segments have, by class of loops; None while nothing is decided.
+    """
+
+    frame: Frame
+    left: tuple[int, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Label:
     """A path up to a cut.
@@ -64,6 +79,8 @@ class Label:
         The next Einsum.
     opening
         Whether further bodies may begin with it.
+    draft
+        The one that does.
     """
 
     at: int
@@ -75,11 +92,12 @@ class Label:
     cycles: int
     parent: Label | None = None
     step: Step | None = None
+    draft: Draft | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
         """What labels have in common that can be compared."""
-        return self.at, self.opening, self.frames, self.stored
+        return self.at, self.opening, self.frames, self.draft, self.stored
 
     def steps(self) -> list[Step]:
         """All that is decided, from the first Einsum on."""
@@ -155,24 +173,52 @@ class PathSearch:
             if einsum.is_copy:
                 self._lowers[key] = 0, 0
                 return 0, 0
-            cuts = self.space.cuts(frames, place)
-            moves = [self._least_exchange(tile, cuts) for tile in self.space.tiles[place]]
-            energy, cycles = self.pricer.together(place, cuts[-1], moves)
-            self._lowers[key] = energy * einsum.n_instances, cycles * einsum.n_instances
+            self._lowers[key] = self._lower(place, self.space.cuts(frames, place))
         return self._lowers[key]
+
+    def _lower(self, place: int, cuts: Sequence[Trips]) -> tuple[int, int]:
+        """The same, given the trips above each place of a path."""
+        moves = [self._least_exchange(tile, cuts) for tile in self.space.tiles[place]]
+        energy, cycles = self.pricer.together(place, cuts[-1], moves)
+        times = self.space.einsums[place].n_instances
+        return energy * times, cycles * times
+
+    def rest_of(self, label: Label) -> tuple[int, int]:
+        """Least energy and cycles from a label to the end."""
+        if label.draft is None:
+            return self.rest(label.frames, label.at)
+        key = label.frames, label.draft
+        if key not in self._drafts:
+            total = self.rest(label.frames, label.draft.frame.end)
+            for place in range(label.at, label.draft.frame.end):
+                total = _plus(total, self._drafted(label.frames, label.draft, place))
+            self._drafts[key] = total
+        return self._drafts[key]
+
+    @cached_property
+    def _drafts(self) -> dict[tuple[Frames, Draft], tuple[int, int]]:
+        return {}
+
+    def _drafted(self, frames: Frames, draft: Draft, place: int) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum in a body whose inner loops are not ordered yet."""
+        frame = draft.frame
+        if draft.left is None:
+            return self.lower(frames, place)
+        cuts = self.space.cuts((*frames, frame), place)
+        last = dict(cuts[-1])
+        for number, count in enumerate(draft.left):
+            dim = self.space.classes(frame.start, frame.end)[number][place - frame.start]
+            last[dim] = last.get(dim, 1) * count
+        return self._lower(place, (*cuts, last))
 
     def _least_exchange(self, tile: Tile, cuts: Sequence[Trips]) -> Exchange:
         if tile.tensor in self.space.storable:
-            return Exchange(0, 0.0, 0.0)
+            return Exchange("", 0, 0.0, 0.0)
         options = [self.pricer.exchange(tile, cuts[-1])]
         if not tile.bypassed:
-            options += [self.pricer.exchange(tile, cuts[-1], self.shift(tile, cut)) for cut in cuts[:-1]]
-        return Exchange(*map(min, zip(*options, strict=True)))
-
-    def shift(self, tile: Tile, cut: Trips) -> Shift:
-        """What a tile that is held below some loops exchanges with the outermost memory."""
-        first = self.space.tile_words(tile, {}) if tile.space.read_write else 0
-        return Shift(tile.space.name, self.space.moved_words(tile, cut), first)
+            options += [self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut)) for cut in cuts[:-1]]
+        energy, reads, writes = (min(getattr(o, name) for o in options) for name in ("energy", "reads", "writes"))
+        return Exchange(tile.space.name, energy, reads, writes, tile.bypassed)
 
     # The search
 
@@ -209,7 +255,7 @@ class PathSearch:
 
     def value(self, label: Label) -> int:
         """Least value of the objective of all paths that go on from a label."""
-        energy, cycles = _plus((label.energy, label.cycles), self.rest(label.frames, label.at))
+        energy, cycles = _plus((label.energy, label.cycles), self.rest_of(label))
         return objective_value(self.pricer.objective, energy, cycles)
 
     def _costs(self, label: Label) -> tuple[int, ...]:
@@ -233,11 +279,13 @@ class PathSearch:
         return True
 
     def _following(self, label: Label) -> Iterator[Label]:
-        if label.opening:
+        if label.draft is not None:
+            yield from self._drawn(label, label.draft)
+        elif label.opening:
             yield replace(label, opening=False, parent=label, step=None)
             yield from self._opened(label)
-            return
-        yield from self._processed(label)
+        else:
+            yield from self._processed(label)
 
     def _opened(self, label: Label) -> Iterator[Label]:
         """Yield the label with one more body that begins here."""
@@ -245,10 +293,25 @@ class PathSearch:
         most = frames[-1].end if frames else len(self.space.einsums)
         most -= bool(frames) and frames[-1].start == at  # a body whose only child is a body is one body
         for end in range(at + 2, most + 1):
-            for frame in self.space.bodies(frames, at, end):
-                more = (0,) * len(frame.segments)
-                room = Room(label.room.held + more, label.room.peaks + more)
-                yield replace(label, frames=(*frames, frame), room=room, parent=label, step=None)
+            if self.space.may_fuse(at, end):
+                yield replace(label, draft=Draft(Frame(at, end, ())), parent=label, step=None)
+
+    def _drawn(self, label: Label, draft: Draft) -> Iterator[Label]:
+        """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
+        frame = draft.frame
+        if draft.left is None:
+            for left in self.space.products(label.frames, frame.start, frame.end):
+                yield replace(label, draft=Draft(frame, left))
+            return
+        for longer, left in self.space.longer(frame, draft.left):
+            if not self.space.within_limits((*label.frames, longer)):
+                continue
+            if max(left) > 1:
+                yield replace(label, draft=Draft(longer, left))
+                continue
+            more = (0,) * len(longer.segments)
+            room = Room(label.room.held + more, label.room.peaks + more)
+            yield replace(label, frames=(*label.frames, longer), room=room, draft=None)
 
     def _processed(self, label: Label) -> Iterator[Label]:
         """Yield the label with the next Einsum mapped in each way."""
@@ -284,7 +347,7 @@ class PathSearch:
                 place,
                 tuple(sorted(pair for pair in cuts[-1].items())),
                 frozenset(above | {tile.space.name for tile, _ in held}),
-                tuple(self.shift(tile, cuts[depth]) for tile, depth in held),
+                tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
             yield from self._chosen(label, room, step)

@@ -76,6 +76,42 @@ class _Core:
         return replace(self.mapspace, architecture=replace(architecture, nodes=tuple(nodes)))
 
 
+class _Settled(NamedTuple):
+    """Least energy and cycles of an edge with all of the room, without the energy of held tiles."""
+
+    trips: Trips
+    shifts: tuple[Shift, ...]
+    energy: int
+    cycles: int
+
+
+@dataclass
+class Coarser:
+    """Edges that are settled: with further shared loops, and no other tiles above, none costs less.
+
+    Such loops may be the outermost private loops instead, which keep what a visit would bring again.
+    """
+
+    settled: dict[tuple[int, frozenset[str]], list[_Settled]] = field(default_factory=dict)
+
+    def add(self, kind: EdgeKind, energy: int, cycles: int) -> None:
+        """Remember what an edge costs."""
+        own = _Settled(dict(kind.trips), kind.shifts, energy, cycles)
+        self.settled.setdefault((kind.place, kind.above), []).append(own)
+
+    def bound(self, kind: EdgeKind) -> tuple[int, int]:
+        """Least energy and cycles of another edge, without the energy of held tiles."""
+        trips, energy, cycles = dict(kind.trips), 0, 0
+        for known in self.settled.get((kind.place, kind.above), ()):
+            if len(known.shifts) != len(kind.shifts):
+                continue
+            moved = zip(known.shifts, kind.shifts, strict=True)
+            less = all(own.dataspace == other.dataspace and own.moved <= other.moved for own, other in moved)
+            if less and all(trips.get(dim, 1) % count == 0 for dim, count in known.trips.items()):
+                energy, cycles = max(energy, known.energy), max(cycles, known.cycles)
+        return energy, cycles
+
+
 @dataclass
 class Edge:
     """An Einsum between two cuts, with all that is known of its costs, whatever its room."""
@@ -84,12 +120,17 @@ class Edge:
     least: tuple[int, int]
     core: _Core
     renaming: Renaming
+    known: Coarser
 
     def choices(self) -> Iterator[Choice]:
         """Yield what is known: mappings, and bounds where there may be others."""
         solved = self.core.solved
         most = solved[0].room_words if solved else -1
-        if most is not None:
+        if not solved:
+            energy, cycles = self.known.bound(self.space.kind)
+            energy += self.space.shift_energy
+            yield Choice(max(self.least[0], energy), max(self.least[1], cycles), 0, None)
+        elif most is not None:
             yield Choice(*self.least, most + 1, None)
         if not solved:
             return
@@ -139,7 +180,8 @@ class EdgePricer:
     surveys: int = 0
     edges: dict[EdgeKind, Edge] = field(default_factory=dict)
     cores: dict[Mapspace, _Core] = field(default_factory=dict)
-    inner_bounds: dict[Mapspace, tuple[int, int]] = field(default_factory=dict)
+    coarser: Coarser = field(default_factory=Coarser)
+    inner_bounds: dict[Mapspace, Inner] = field(default_factory=dict)
 
     @cached_property
     def timed(self) -> bool:
@@ -155,7 +197,7 @@ class EdgePricer:
             renaming = by_position(mapspace.problem)
             renamed = renaming.mapspace(mapspace)
             core = self.cores.setdefault(renamed, _Core(renamed))
-            self.edges[kind] = Edge(own, self.least(kind), core, renaming)
+            self.edges[kind] = Edge(own, self.least(kind), core, renaming, self.coarser)
         return self.edges[kind]
 
     # Bounds in closed form
@@ -179,7 +221,7 @@ class EdgePricer:
 
     def together(self, place: int, trips: Trips, moves: list[Exchange]) -> tuple[int, int]:
         """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory."""
-        energy, cycles = self.inner(place)
+        inner = self.inner(place, frozenset(move.dataspace for move in moves if not move.bypassed))
         level = self.space.einsums[place].mapspace.architecture.levels[0]
         visits = math.prod(trips.values())
         ported = [
@@ -192,8 +234,10 @@ class EdgePricer:
             if rate is not None
         ]
         latency = visits * network_latency(self.space.einsums[place].mapspace.architecture)
-        least_cycles = max(cycles, math.ceil(max(ported, default=0.0) * SHARE_KEPT)) + latency
-        return energy + sum(move.energy for move in moves), least_cycles
+        least_cycles = max(inner.cycles, math.ceil(max(ported, default=0.0) * SHARE_KEPT)) + latency
+        passing = sum(move.energy for move in moves if not move.bypassed)
+        every = passing + sum(move.energy for move in moves if move.bypassed)
+        return max(inner.free + every, inner.paid + passing), least_cycles
 
     def exchange(self, tile: Tile, trips: Trips, shift: Shift | None = None) -> Exchange:
         """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
@@ -218,7 +262,7 @@ class EdgePricer:
             energies.append(
                 energy(outside.energy.read - cheaper.read, outside.energy.update - cheaper.update)
             )
-        return Exchange(max(0, min(energies)), shift.fetched * scale, written * scale)
+        return Exchange(name, max(0, min(energies)), shift.fetched * scale, written * scale, tile.bypassed)
 
     def _first_words(self, tile: Tile, trips: Trips) -> int:
         bounds = self.space.einsums[tile.place].problem.bound
@@ -226,19 +270,58 @@ class EdgePricer:
             return self.space.moved_words(tile, trips)  # at most
         return self.space.tile_words(tile, {}, bounds)
 
-    def inner(self, place: int) -> tuple[int, int]:
-        """Least energy and cycles of all but what the outermost memory exchanges with the on-chip one."""
-        mapspace = self._inner_mapspace(place)
-        renamed = by_position(mapspace.problem).mapspace(mapspace)
-        if renamed not in self.inner_bounds:
-            self.inner_bounds[renamed] = self._survey(mapspace)
-        return self.inner_bounds[renamed]
+    def inner(self, place: int, exchanging: frozenset[str]) -> Inner:
+        """Least costs of all but what the outermost memory exchanges with the on-chip one.
 
-    def _inner_mapspace(self, place: int) -> Mapspace:
-        """All is stored on chip that may be, and the outermost memory costs nothing."""
+        Parameters
+        ----------
+        exchanging
+            Dataspaces of which all words cross between the two at least once, and load their bandwidths.
+        """
+        key = place, exchanging - {""} if self.timed else frozenset()
+        if key not in self._inner:
+            mapspace = self._inner_mapspace(*key)
+            renamed = by_position(mapspace.problem).mapspace(mapspace)
+            if renamed not in self.inner_bounds:
+                self.inner_bounds[renamed] = self._least_of(renamed)
+            self._inner[key] = self.inner_bounds[renamed]
+        return self._inner[key]
+
+    @cached_property
+    def _inner(self) -> dict[tuple[int, frozenset[str]], Inner]:
+        return {}
+
+    def _least_of(self, mapspace: Mapspace) -> Inner:
+        """Least costs by searches where they matter, with and without energy of the outermost memory."""
+        paid, cycles = self._survey(mapspace)
+        free = paid
+        if self.objective != "latency":
+            paid = max(paid, self._bound(mapspace, "energy"))
+            nodes = list(mapspace.architecture.nodes)
+            outside = nodes[0]
+            assert isinstance(outside, StorageLevel)
+            nodes[0] = replace(outside, energy=AccessEnergy(leak_per_cycle=outside.energy.leak_per_cycle))
+            architecture = replace(mapspace.architecture, nodes=tuple(nodes))
+            free = paid if outside.energy == nodes[0].energy else 0
+            if mapspace.keep[0].bypass != {space.name for space in mapspace.problem.dataspaces}:
+                free = self._survey(replace(mapspace, architecture=architecture))[0]
+        if self.objective != "energy":
+            cycles = max(cycles, self._bound(mapspace, "latency"))
+        return Inner(free, paid, cycles)
+
+    def _bound(self, mapspace: Mapspace, objective: str) -> int:
+        self.searches += 1
+        options = replace(self.options, objectives=(objective,), time_limit_s=self.clock.left_s)
+        with SharedSearch(mapspace, options, None, self.clock.stop) as search:
+            result = search.minimise((objective,))
+        return result.bound or 0
+
+    def _inner_mapspace(self, place: int, exchanging: frozenset[str]) -> Mapspace:
+        """All is stored or held on chip that may be."""
         tiles = self.space.tiles[place]
         above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
-        own = EdgeSpace(self.space.einsums[place], EdgeKind(place, (), above), self.timed)
+        shifts = tuple(self.shift(tile, {}) for tile in tiles if tile.space.name in exchanging)
+        own = EdgeSpace(self.space.einsums[place], EdgeKind(place, (), above, shifts), self.timed)
         mapspace = own.mapspace(None)
         nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
         outside, inside = nodes[0], nodes[position]
@@ -246,8 +329,6 @@ class EdgePricer:
         assert isinstance(inside, StorageLevel)
         if any(tile.bypassable and not tile.bypassed for tile in tiles):
             nodes[position] = replace(_unlimited(inside), energy=_cheaper(outside, inside))
-        free = AccessEnergy(leak_per_cycle=outside.energy.leak_per_cycle)
-        nodes[0] = replace(_unlimited(outside), energy=free)
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
         temporal = (TemporalRules(), *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
@@ -262,6 +343,11 @@ class EdgePricer:
         if not all(map(math.isfinite, least)):
             return 0, 0
         return math.ceil(least[0] * SHARE_KEPT), math.ceil(least[1] * SHARE_KEPT)
+
+    def shift(self, tile: Tile, cut: Trips) -> Shift:
+        """What a tile that is held below some loops exchanges with the outermost memory."""
+        first = self.space.tile_words(tile, {}) if tile.space.read_write else 0
+        return Shift(tile.space.name, self.space.moved_words(tile, cut), first)
 
     # Exact costs
 
@@ -279,6 +365,19 @@ class EdgePricer:
         solved.append(at)
         solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
         self._first_points(edge, at)
+        rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
+        if len(solved) == 1 and at.points and not (rules.factors or rules.inner or rules.outer):
+            self.coarser.add(edge.space.kind, *self._least_at(at))
+
+    def _least_at(self, at: _Solved) -> tuple[int, int]:
+        """Least energy and cycles of a front; 0 for what is not known."""
+        if self.objective == "energy":
+            return (at.points[0].energy, 0) if at.beyond is None else (0, 0)
+        if self.objective == "latency":
+            return (0, at.points[0].cycles) if at.beyond is None else (0, 0)
+        if at.beyond is None:
+            return at.points[0].energy, at.points[-1].cycles
+        return at.beyond
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
         left_s = self.clock.left_s
@@ -336,12 +435,29 @@ class EdgePricer:
         return (0, 0) if transfer is None else (transfer.energy, transfer.cycles)
 
 
+class Inner(NamedTuple):
+    """Least costs where all is stored on chip that may be.
+
+    Parameters
+    ----------
+    free, paid
+        Energy, if what bypasses the on-chip memory comes for nothing; and if each word of it is paid, but no
+        visit brings it again.
+    """
+
+    free: int
+    paid: int
+    cycles: int
+
+
 class Exchange(NamedTuple):
     """Energy of the words that a tile exchanges with the outermost memory; these words, times their scales."""
 
+    dataspace: str  # empty for a tile that exchanges nothing
     energy: int
     reads: float
     writes: float
+    bypassed: bool = False
 
     @property
     def words(self) -> float:

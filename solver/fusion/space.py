@@ -22,6 +22,9 @@ from solver.fusion.edges import box_words
 Trips = dict[str, int]
 """By dimension of an Einsum, the product of the shared loops over it."""
 
+TileKind = tuple[frozenset[int], frozenset[int]]
+"""Classes of a body's loops that move a tile, and those that bring words of it again."""
+
 Segment = tuple[tuple[int, int], ...]
 """Loops of a body with no place between them: classes of loops and trips, by class."""
 
@@ -240,19 +243,24 @@ class FusionSpace:
             for number, count in segment
         )
 
-    def bodies(self, frames: Frames, start: int, end: int) -> Iterator[Frame]:
-        """Every body over some Einsums inside of others that is of use (docs/fusion.md, "Few loop orders")."""
-        classes = self.classes(start, end)
-        if not classes or self.limits.max_loops == 0:
-            return
-        kinds = self._tile_kinds(start, end)
-        for last in self._products(frames, start, end):
-            for segments in _chains(last, kinds, len(classes)):
-                frame = Frame(start, end, segments)
-                if self._within_limits((*frames, frame)):
-                    yield frame
+    def may_fuse(self, start: int, end: int) -> bool:
+        """Whether some Einsums may be a body."""
+        return self.limits.max_loops != 0 and bool(self.classes(start, end))
 
-    def _within_limits(self, frames: Frames) -> bool:
+    def longer(self, frame: Frame, left: Sequence[int]) -> Iterator[tuple[Frame, tuple[int, ...]]]:
+        """Yield a body with each further segment, and the trips that are left then; none of it if all 1.
+
+        Two segments follow each other only if tiles may be held between them so that no loop is better moved
+        to the other one (docs/fusion.md, "Few orders of loops").
+        """
+        kinds = self._tile_kinds(frame.start, frame.end)
+        for counts in product(*map(divisors, left)):
+            segment = _segment(counts)
+            if segment and (not frame.segments or _is_parted(frame.segments[-1], segment, kinds)):
+                rest = tuple(total // own for total, own in zip(left, counts, strict=True))
+                yield Frame(frame.start, frame.end, (*frame.segments, segment)), rest
+
+    def within_limits(self, frames: Frames) -> bool:
         loops = [self.loops(frame) for frame in frames]
         if self.limits.max_loops is not None and sum(map(len, loops)) > self.limits.max_loops:
             return False
@@ -266,7 +274,7 @@ class FusionSpace:
                 return False
         return True
 
-    def _products(self, frames: Frames, start: int, end: int) -> Iterator[tuple[int, ...]]:
+    def products(self, frames: Frames, start: int, end: int) -> Iterator[tuple[int, ...]]:
         """Yield trips for each class, all loops of the body together, not all 1."""
         classes = self.classes(start, end)
         left = [
@@ -293,17 +301,20 @@ class FusionSpace:
             ] if count > 1 else left
             yield from self._choose(classes, below, (*chosen, count))
 
-    def _tile_kinds(self, start: int, end: int) -> frozenset[tuple[frozenset[int], frozenset[int]]]:
-        """Of all tiles that may be held, the classes of loops that move them, and those that bring them anew."""
-        kinds = set[tuple[frozenset[int], frozenset[int]]]()
-        for place in range(start, end):
-            for tile in self.tiles[place]:
-                if not tile.bypassed:
-                    kinds.add(self.kind_of(tile, start, end))
-        return frozenset(kinds)
+    @cached_property
+    def _kinds(self) -> dict[tuple[int, int], frozenset[TileKind]]:
+        return {}
 
-    def kind_of(self, tile: Tile, start: int, end: int) -> tuple[frozenset[int], frozenset[int]]:
-        """Classes of a body's loops that move a tile, and those that bring words again."""
+    def _tile_kinds(self, start: int, end: int) -> frozenset[TileKind]:
+        """Of all tiles that may be held, the classes of loops that move them, and those that bring them anew."""
+        key = start, end
+        if key not in self._kinds:
+            tiles = (tile for place in range(start, end) for tile in self.tiles[place] if not tile.bypassed)
+            self._kinds[key] = frozenset(self.kind_of(tile, start, end) for tile in tiles)
+        return self._kinds[key]
+
+    def kind_of(self, tile: Tile, start: int, end: int) -> TileKind:
+        """Which loops of a body move a tile, and which bring words again."""
         dims = [own[tile.place - start] for own in self.classes(start, end)]
         moving = frozenset(n for n, dim in enumerate(dims) if dim in tile.dims)
         again = frozenset(n for n, dim in enumerate(dims) if dim not in tile.dims or dim in tile.windowed)
@@ -344,27 +355,11 @@ def _strided(space: Dataspace) -> frozenset[str]:
     return frozenset(t.dim for terms in space.ranks for t in terms if t.coefficient != 1)
 
 
-def _chains(
-    last: Sequence[int], kinds: frozenset[tuple[frozenset[int], frozenset[int]]], classes: int
-) -> Iterator[tuple[Segment, ...]]:
-    """Yield the ways to part loops by places that some tiles use."""
-    yield (_segment(last),)
-    for first in product(*(divisors(count) for count in last)):
-        rest = tuple(total // own for total, own in zip(last, first, strict=True))
-        if max(first) == 1 or max(rest) == 1:
-            continue
-        for below in _chains(rest, kinds, classes):
-            if _is_parted(_segment(first), below[0], kinds):
-                yield (_segment(first), *below)
-
-
 def _segment(counts: Sequence[int]) -> Segment:
     return tuple((number, count) for number, count in enumerate(counts) if count > 1)
 
 
-def _is_parted(
-    above: Segment, below: Segment, kinds: frozenset[tuple[frozenset[int], frozenset[int]]]
-) -> bool:
+def _is_parted(above: Segment, below: Segment, kinds: frozenset[TileKind]) -> bool:
     """Whether tiles may be held between two segments so that no loop is better moved to the other one."""
     outer, inner = {number for number, _ in above}, {number for number, _ in below}
     using = [(moving, again) for moving, again in kinds if outer & moving and inner & again]
