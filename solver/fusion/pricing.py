@@ -233,11 +233,11 @@ class EdgePricer:
             )
             if rate is not None
         ]
-        latency = visits * network_latency(self.space.einsums[place].mapspace.architecture)
-        least_cycles = max(inner.cycles, math.ceil(max(ported, default=0.0) * SHARE_KEPT)) + latency
+        latency = network_latency(self.space.einsums[place].mapspace.architecture)
+        busy = max(inner.cycles - latency, math.ceil(max(ported, default=0.0) * SHARE_KEPT))
         passing = sum(move.energy for move in moves if not move.bypassed)
         every = passing + sum(move.energy for move in moves if move.bypassed)
-        return max(inner.free + every, inner.paid + passing), least_cycles
+        return max(inner.free + every, inner.paid + passing), busy + visits * latency
 
     def exchange(self, tile: Tile, trips: Trips, shift: Shift | None = None) -> Exchange:
         """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
