@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.prices import access_energy
+from model.extents import PERFECT
 from model.fused.cascade import CascadeEinsum
 from model.fused.mapping import PrivateNest
+from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
-from model.mapping import StorageMapping
-from model.mapspace import EXACT, PERFECT, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import EXACT, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 
 VISIT = "visit"
@@ -241,5 +242,5 @@ class EdgeSpace:
         return total
 
 
-def _loops(node):  # type: ignore[no-untyped-def]
-    return node.temporal if isinstance(node, StorageMapping) else node.spatial
+def _loops(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:
+    return node.spatial if isinstance(node, FanoutMapping) else node.temporal

@@ -15,6 +15,12 @@ from solver.fusion.pricing import EdgePricer, Point
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
 from solver.result import Clock, ContradictionError, Options, Status, StopCallback, Termination, relative_gap
 
+WIDTHS = (3, 12)
+"""Labels of each shape that paths look at which are to give good mappings soon."""
+
+ROUNDS = 4
+"""Such paths of one width; edges are settled in between."""
+
 EVEN_NESTS = "below shared loops each memory has one place for the tiles that are neither stored nor held"
 PERFECT_LOOPS = "loops have no remainders"
 NO_WINDOWS = "no shared loops over ranks that a reader slides a window along"
@@ -228,9 +234,11 @@ class _Search:
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
         self.pricer.space = space
-        search = PathSearch(space, self.pricer, self.counts)
+        search = PathSearch(space, self.pricer, self.objective, self.counts)
         bound: int | None = None
+        self._dive(search, best)
         while True:
+            search.tighten()
             label, value = search.shortest(best.value)
             self.paths += 1
             if label is None:
@@ -251,6 +259,23 @@ class _Search:
             if self.clock.stop():
                 return _Outcome(best, bound, proven=False)
 
+    def _dive(self, search: PathSearch, best: _Best) -> None:
+        """Find good mappings first, by paths that look at a few labels of each shape."""
+        for width in WIDTHS:
+            for _ in range(ROUNDS):
+                label, _ = search.shortest(best.value, width=width)
+                if label is None or self.clock.stop():
+                    break
+                steps = label.steps()
+                left = _rooms_left(search, steps)
+                steps = [self._mapped(step, room) for step, room in zip(steps, left, strict=True)]
+                settled = not any(map(_is_open, steps))
+                self._refine(steps, left)
+                self._try(search.space, steps, left, best)
+                self._report(best, None)
+                if settled:
+                    break
+
     def _mapped(self, step: Step, room: int | None) -> Step:
         """The step with a mapping that has room and costs no more than its bound, if one is known."""
         if step.kind is None or step.choice is None or not _is_open(step):
@@ -262,7 +287,7 @@ class _Search:
                 return step._replace(choice=known)
         return step
 
-    def _report(self, best: _Best, bound: int) -> None:
+    def _report(self, best: _Best, bound: int | None) -> None:
         if self.on_progress is None:
             return
         cuts = len(self.cascade.einsums)
@@ -423,4 +448,3 @@ def _loops_above(space: FusionSpace, frames: Sequence[Frame], depth: int) -> int
     """Loops of the first `depth` segments."""
     segments = [segment for frame in frames for segment in frame.segments]
     return sum(len(segment) for segment in segments[:depth])
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -99,6 +100,12 @@ class Label:
         """What labels have in common that can be compared."""
         return self.at, self.opening, self.frames, self.draft, self.stored
 
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Where it is, and which bodies are open, whatever their loops."""
+        draft = None if self.draft is None else (self.draft.frame.end, self.draft.left is None)
+        return self.at, self.opening, tuple(frame.end for frame in self.frames), draft
+
     def steps(self) -> list[Step]:
         """All that is decided, from the first Einsum on."""
         found: list[Step] = []
@@ -121,16 +128,11 @@ class Counts:
 
 @dataclass
 class PathSearch:
-    """Searches for the shortest path by what is known of the edges.
-
-    Parameters
-    ----------
-    limit
-        Value that a path has to stay below.
-    """
+    """Searches for the shortest path by what is known of the edges."""
 
     space: FusionSpace
     pricer: EdgePricer
+    objective: str
     counts: Counts = field(default_factory=Counts)
 
     @cached_property
@@ -142,28 +144,79 @@ class PathSearch:
     # Bounds on the rest of a path
 
     @cached_property
-    def _rests(self) -> dict[tuple[Frames, int], tuple[int, int]]:
-        total, found = (0, 0), {}
-        found[(), len(self.space.einsums)] = total
+    def ends(self) -> list[tuple[int, int]]:
+        """Least energy and cycles from each cut on that no body spans, `tighten` raises them."""
+        total = 0, 0
+        found = [total]
         for place in reversed(range(len(self.space.einsums))):
             total = _plus(total, self.lower((), place))
-            found[(), place] = total
-        return found
+            found.append(total)
+        return found[::-1]
+
+    def tighten(self) -> None:
+        """Raise the bounds on the rests of paths, from the last cut on, by shortest paths of their own.
+
+        What earlier Einsums hand over counts as stored on chip there, without room.
+        """
+        for at in reversed(range(1, len(self.space.einsums))):
+            known = self._tails.get(at)
+            if known is None or any(self._has_changed(tail) for tail in known):
+                self._tails[at] = self._tail(at)
+
+    @cached_property
+    def _tails(self) -> dict[int, tuple[Label | None, ...]]:
+        return {}
+
+    def _has_changed(self, tail: Label | None) -> bool:
+        """Whether some edge of a path has got dearer."""
+        if tail is None:
+            return True
+        for step in tail.steps():
+            if step.kind is not None and step.choice is not None:
+                choice, choices = step.choice, self.pricer.edge(step.kind).choices()
+                if not any(c.need_words <= choice.need_words and c[:2] == choice[:2] for c in choices):
+                    return True
+        return False
+
+    def _tail(self, at: int) -> tuple[Label | None, ...]:
+        labels: list[Label | None] = []
+        best = list(self.ends[at])
+        for number, objective in enumerate(("energy", "latency")):
+            if self.objective not in (objective, "edp"):
+                continue
+            search = replace(self, objective=objective)
+            search.__dict__.update(
+                ends=self.ends, _lowers=self._lowers, _sums=self._sums, _drafts=self._drafts
+            )
+            label, value = search.shortest(None, at)
+            best[number] = max(best[number], value or 0)
+            labels.append(label)
+        self.ends[at] = best[0], best[1]
+        return tuple(labels)
 
     @cached_property
     def _lowers(self) -> dict[tuple[Frames, int], tuple[int, int]]:
         return {}
 
+    @cached_property
+    def _sums(self) -> dict[tuple[Frames, int], tuple[int, int]]:
+        return {}
+
     def rest(self, frames: Frames, at: int) -> tuple[int, int]:
         """Least energy and cycles from an Einsum to the end, with bodies that are open."""
+        if not frames:
+            return self.ends[at]
+        return _plus(self._until(frames, at), self.ends[frames[0].end])
+
+    def _until(self, frames: Frames, at: int) -> tuple[int, int]:
+        """Least energy and cycles from an Einsum to the end of all bodies that are open."""
         key = frames, at
-        if key not in self._rests:
-            end = frames[-1].end
-            total = self.rest(frames[:-1], end)
-            for place in range(at, end):
+        if key not in self._sums:
+            total = self._until(frames[:-1], frames[-1].end) if len(frames) > 1 else (0, 0)
+            for place in range(at, frames[-1].end):
                 total = _plus(total, self.lower(frames, place))
-            self._rests[key] = total
-        return self._rests[key]
+            self._sums[key] = total
+        return self._sums[key]
 
     def lower(self, frames: Frames, place: int) -> tuple[int, int]:
         """Least energy and cycles of an Einsum under open bodies, all of its instances."""
@@ -187,13 +240,13 @@ class PathSearch:
         """Least energy and cycles from a label to the end."""
         if label.draft is None:
             return self.rest(label.frames, label.at)
-        key = label.frames, label.draft
+        key, end = (label.frames, label.draft), label.draft.frame.end
         if key not in self._drafts:
-            total = self.rest(label.frames, label.draft.frame.end)
-            for place in range(label.at, label.draft.frame.end):
+            total = 0, 0
+            for place in range(label.at, end):
                 total = _plus(total, self._drafted(label.frames, label.draft, place))
             self._drafts[key] = total
-        return self._drafts[key]
+        return _plus(self._drafts[key], self.rest(label.frames, end))
 
     @cached_property
     def _drafts(self) -> dict[tuple[Frames, Draft], tuple[int, int]]:
@@ -216,14 +269,30 @@ class PathSearch:
             return Exchange("", 0, 0.0, 0.0)
         options = [self.pricer.exchange(tile, cuts[-1])]
         if not tile.bypassed:
-            options += [self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut)) for cut in cuts[:-1]]
-        energy, reads, writes = (min(getattr(o, name) for o in options) for name in ("energy", "reads", "writes"))
+            options += [
+                self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut)) for cut in cuts[:-1]
+            ]
+        energy, reads, writes = (
+            min(getattr(o, name) for o in options) for name in ("energy", "reads", "writes")
+        )
         return Exchange(tile.space.name, energy, reads, writes, tile.bypassed)
 
     # The search
 
-    def shortest(self, limit: int | None) -> tuple[Label | None, int | None]:
-        """The best path below a limit by the costs and bounds that are known, and its value.
+    def shortest(
+        self, limit: int | None, first: int = 0, width: int | None = None
+    ) -> tuple[Label | None, int | None]:
+        """The best path from a cut on by the costs and bounds that are known, and its value.
+
+        Parameters
+        ----------
+        limit
+            Value that it is below.
+        first
+            The Einsum after the cut.
+        width
+            Most labels that are looked at of those with the same bodies, whatever their loops: then other
+            paths may be better.
 
         Returns
         -------
@@ -231,9 +300,10 @@ class PathSearch:
             No label if no path is below the limit. If the search was stopped, no label, and a bound on all
             paths that are left.
         """
-        start = Label(0, True, (), (), Room(), 0, 0)
+        waiting = tuple(sorted(StoredTile(t, 0, 0, users[-1]) for t, users in self._crossing(first)))
+        start = Label(first, True, (), waiting, Room(), 0, 0)
         best: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
-        ticket = count()
+        ticket, looks = count(), Counter[object]()
         heap = [(self.value(start), 0, next(ticket), start)]
         while heap:
             value, _, _, label = heapq.heappop(heap)
@@ -247,19 +317,27 @@ class PathSearch:
             self.counts.open = len(heap)
             if self._is_worse(best.get(label.key, ()), label):
                 continue
+            looks[label.shape] += 1
+            if width is not None and looks[label.shape] > width:
+                continue
             for following in self._following(label):
                 worth = self.value(following)
                 if (limit is None or worth < limit) and self._enter(best, following):
                     heapq.heappush(heap, (worth, -following.at, next(ticket), following))
         return None, None
 
+    def _crossing(self, at: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        users = self.space.cascade.users
+        pairs = ((tensor, users[tensor]) for tensor in self.space.storable)
+        return ((tensor, places) for tensor, places in pairs if places[0] < at <= places[-1])
+
     def value(self, label: Label) -> int:
         """Least value of the objective of all paths that go on from a label."""
         energy, cycles = _plus((label.energy, label.cycles), self.rest_of(label))
-        return objective_value(self.pricer.objective, energy, cycles)
+        return objective_value(self.objective, energy, cycles)
 
     def _costs(self, label: Label) -> tuple[int, ...]:
-        objective = self.pricer.objective
+        objective = self.objective
         energy = (label.energy,) if objective != "latency" else ()
         cycles = (label.cycles,) if objective != "energy" else ()
         return (*energy, *cycles, *label.room.held, *label.room.peaks)
@@ -445,4 +523,3 @@ def _plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 
 def _covers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))
-

@@ -61,19 +61,9 @@ class _Solved:
 
 @dataclass
 class _Core:
-    """Searches of one mapspace, whose names say positions only, at several rooms."""
+    """Searches of edges that differ in names alone, at several rooms."""
 
-    mapspace: Mapspace
     solved: list[_Solved] = field(default_factory=list)  # by falling room
-
-    def at(self, room_words: int | None) -> Mapspace:
-        """The mapspace with so much room."""
-        architecture = self.mapspace.architecture
-        nodes, position = list(architecture.nodes), architecture.storage_indices[1]
-        level = nodes[position]
-        assert isinstance(level, StorageLevel)
-        nodes[position] = replace(level, size_words=room_words)
-        return replace(self.mapspace, architecture=replace(architecture, nodes=tuple(nodes)))
 
 
 class _Settled(NamedTuple):
@@ -119,8 +109,16 @@ class Edge:
     space: EdgeSpace
     least: tuple[int, int]
     core: _Core
-    renaming: Renaming
     known: Coarser
+
+    @cached_property
+    def renaming(self) -> Renaming:
+        """Names that say the position only."""
+        return by_position(self.space.mapspace(None).problem)
+
+    def mapspace(self, room_words: int | None) -> Mapspace:
+        """The mapspace with so much room, in these names."""
+        return self.renaming.mapspace(self.space.mapspace(room_words))
 
     def choices(self) -> Iterator[Choice]:
         """Yield what is known: mappings, and bounds where there may be others."""
@@ -179,7 +177,7 @@ class EdgePricer:
     searches: int = 0
     surveys: int = 0
     edges: dict[EdgeKind, Edge] = field(default_factory=dict)
-    cores: dict[Mapspace, _Core] = field(default_factory=dict)
+    cores: dict[tuple[object, ...], _Core] = field(default_factory=dict)
     coarser: Coarser = field(default_factory=Coarser)
     inner_bounds: dict[Mapspace, Inner] = field(default_factory=dict)
 
@@ -193,12 +191,26 @@ class EdgePricer:
         """The edge of a kind; those that differ only in names are one."""
         if kind not in self.edges:
             own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
-            mapspace = own.mapspace(None)
-            renaming = by_position(mapspace.problem)
-            renamed = renaming.mapspace(mapspace)
-            core = self.cores.setdefault(renamed, _Core(renamed))
-            self.edges[kind] = Edge(own, self.least(kind), core, renaming, self.coarser)
+            core = self.cores.setdefault(self._core_key(kind), _Core())
+            self.edges[kind] = Edge(own, self.least(kind), core, self.coarser)
         return self.edges[kind]
+
+    def _core_key(self, kind: EdgeKind) -> tuple[object, ...]:
+        """What edges have in common that differ in names alone."""
+        problem = self.space.einsums[kind.place].problem
+        names = [space.name for space in problem.dataspaces]
+        trips = tuple((problem.dims.index(dim), count) for dim, count in kind.trips)
+        above = frozenset(map(names.index, kind.above))
+        shifts = ((names.index(s.dataspace), s.moved, s.first) for s in kind.shifts if self.timed)
+        return self._alike[kind.place], tuple(sorted(trips)), above, tuple(sorted(shifts))
+
+    @cached_property
+    def _alike(self) -> tuple[int, ...]:
+        """Per Einsum a number that those have in common which differ in names alone."""
+        numbers: dict[Mapspace, int] = {}
+        mapspaces = [EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums]
+        renamed = (by_position(own.problem).mapspace(own) for own in mapspaces)
+        return tuple(numbers.setdefault(own, len(numbers)) for own in renamed)
 
     # Bounds in closed form
 
@@ -302,7 +314,7 @@ class EdgePricer:
             assert isinstance(outside, StorageLevel)
             nodes[0] = replace(outside, energy=AccessEnergy(leak_per_cycle=outside.energy.leak_per_cycle))
             architecture = replace(mapspace.architecture, nodes=tuple(nodes))
-            free = paid if outside.energy == nodes[0].energy else 0
+            free = 0
             if mapspace.keep[0].bypass != {space.name for space in mapspace.problem.dataspaces}:
                 free = self._survey(replace(mapspace, architecture=architecture))[0]
         if self.objective != "energy":
@@ -382,7 +394,7 @@ class EdgePricer:
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
         left_s = self.clock.left_s
         options = replace(self.options, objectives=objectives, time_limit_s=left_s)
-        with SharedSearch(edge.core.at(room), options, None, self.clock.stop) as search:
+        with SharedSearch(edge.mapspace(room), options, None, self.clock.stop) as search:
             return search.minimise(objectives, caps)
 
     def _point(self, edge: Edge, result: Result) -> Point:
@@ -469,11 +481,17 @@ def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
     """The less of the energies of two levels, action by action; nothing where their rows differ."""
     if (outside.block_size, outside.packing) != (inside.block_size, ()) or inside.cluster_size > 1:
         rows = {p.dataspace: (p.block_size, p.accesses_per_block) for p in inside.packing}
-        if any(rows[name] != (outside.packing_of(name).block_size, outside.packing_of(name).accesses_per_block) for name in rows):
+        if any(
+            rows[name] != (outside.packing_of(name).block_size, outside.packing_of(name).accesses_per_block)
+            for name in rows
+        ):
             return AccessEnergy(leak_per_cycle=inside.energy.leak_per_cycle)
     own, other = inside.energy, outside.energy
     return replace(
-        own, read=min(own.read, other.read), fill=min(own.fill, other.fill), update=min(own.update, other.update)
+        own,
+        read=min(own.read, other.read),
+        fill=min(own.fill, other.fill),
+        update=min(own.update, other.update),
     )
 
 

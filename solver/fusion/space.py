@@ -296,9 +296,11 @@ class FusionSpace:
         dims = classes[len(chosen)]
         most = math.gcd(*(own[dim] for own, dim in zip(left, dims, strict=True)))
         for count in divisors(most):
-            below = [
-                {**own, dim: own[dim] // count} for own, dim in zip(left, dims, strict=True)
-            ] if count > 1 else left
+            below = (
+                [{**own, dim: own[dim] // count} for own, dim in zip(left, dims, strict=True)]
+                if count > 1
+                else left
+            )
             yield from self._choose(classes, below, (*chosen, count))
 
     @cached_property
@@ -373,7 +375,9 @@ def _check_einsum(einsum: CascadeEinsum) -> None:
     architecture = mapspace.architecture
     if len(architecture.levels) < 2:
         raise NotSearchedError("there is no on-chip memory to fuse into")
-    if any(isinstance(n, Fanout) and n.size > 1 for n in architecture.nodes[: architecture.storage_indices[1]]):
+    if any(
+        isinstance(n, Fanout) and n.size > 1 for n in architecture.nodes[: architecture.storage_indices[1]]
+    ):
         raise NotSearchedError(f"`{architecture.levels[1].name}` exists several times: that is not searched")
     if mapspace.counting != EXACT:
         raise NotSearchedError("fused mappings are counted as an execution moves words")
