@@ -10,16 +10,16 @@ from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
 from model.objective import objective_value
-from solver.fusion.path import Counts, PathSearch, Step
+from solver.fusion.path import Counts, Label, PathSearch, Step
 from solver.fusion.pricing import EdgePricer, Point
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
 from solver.result import Clock, ContradictionError, Options, Status, StopCallback, Termination, relative_gap
 
-WIDTHS = (3, 12)
-"""Labels of each shape that paths look at which are to give good mappings soon."""
+WIDTH = 4
+"""Bodies of each span that paths look at which are to give good mappings soon."""
 
-ROUNDS = 4
-"""Such paths of one width; edges are settled in between."""
+ROUNDS = 6
+"""Such paths; edges are settled in between."""
 
 EVEN_NESTS = "below shared loops each memory has one place for the tiles that are neither stored nor held"
 PERFECT_LOOPS = "loops have no remainders"
@@ -235,46 +235,42 @@ class _Search:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
         self.pricer.space = space
         search = PathSearch(space, self.pricer, self.objective, self.counts)
-        bound: int | None = None
-        self._dive(search, best)
+        self._dive(space, best)
+        bound = 0
         while True:
             search.tighten()
             label, value = search.shortest(best.value)
             self.paths += 1
-            if label is None:
-                if value is None:
-                    return _Outcome(best, best.value, proven=True)
-                return _Outcome(best, value if bound is None else max(bound, value), proven=False)
-            assert value is not None
-            bound = value
-            self._report(best, bound)
-            steps = label.steps()
-            left = _rooms_left(search, steps)
-            steps = [self._mapped(step, room) for step, room in zip(steps, left, strict=True)]
-            if not any(_is_open(step) for step in steps):
-                self._price(space, steps, [_point_of(step) for step in steps], best)
+            bound = max(bound, value or 0)
+            if label is None and value is None:
                 return _Outcome(best, best.value, proven=True)
-            self._refine(steps, left)
-            self._try(space, steps, left, best)
-            if self.clock.stop():
+            if label is None:
                 return _Outcome(best, bound, proven=False)
+            self._report(best, bound)
+            if self._settle(search, label, best):
+                proven = best.value == bound
+                return _Outcome(best, bound, proven)
 
-    def _dive(self, search: PathSearch, best: _Best) -> None:
-        """Find good mappings first, by paths that look at a few labels of each shape."""
-        for width in WIDTHS:
-            for _ in range(ROUNDS):
-                label, _ = search.shortest(best.value, width=width)
-                if label is None or self.clock.stop():
-                    break
-                steps = label.steps()
-                left = _rooms_left(search, steps)
-                steps = [self._mapped(step, room) for step, room in zip(steps, left, strict=True)]
-                settled = not any(map(_is_open, steps))
-                self._refine(steps, left)
-                self._try(search.space, steps, left, best)
-                self._report(best, None)
-                if settled:
-                    break
+    def _dive(self, space: FusionSpace, best: _Best) -> None:
+        """Find good mappings first, by paths that look at a few bodies of each span."""
+        search = PathSearch(space, self.pricer, self.objective, self.counts, flat_only=True)
+        for _ in range(ROUNDS):
+            search.tighten(WIDTH)
+            label, _ = search.shortest(best.value, width=WIDTH)
+            if label is None or self._settle(search, label, best):
+                return
+
+    def _settle(self, search: PathSearch, label: Label, best: _Best) -> bool:
+        """Settle and price the edges of a path; whether all of them were, or the search has to stop."""
+        left = _rooms_left(search, label.steps())
+        steps = [self._mapped(step, room) for step, room in zip(label.steps(), left, strict=True)]
+        if not any(map(_is_open, steps)):
+            self._price(search.space, steps, [_point_of(step) for step in steps], best)
+            return True
+        self._refine(steps, left)
+        self._try(search.space, steps, left, best)
+        self._report(best, None)
+        return self.clock.stop()
 
     def _mapped(self, step: Step, room: int | None) -> Step:
         """The step with a mapping that has room and costs no more than its bound, if one is known."""

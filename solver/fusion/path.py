@@ -10,10 +10,19 @@ from functools import cached_property
 from itertools import count, product
 from typing import NamedTuple
 
+import numpy as np
+
 from model.objective import objective_value
+from solver.fusion.drafts import DraftBounds, worth
 from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import Choice, EdgePricer, Exchange
 from solver.fusion.space import Frame, Frames, FusionSpace, Tile, Trips
+
+FEW = 24
+"""Bodies up to which bounds are computed one by one."""
+
+SHARED = ("ends", "_lowers", "_sums", "_drafts", "_sizes")
+"""Tables that the searches for rests of paths have in common."""
 
 UNLIMITED_WORDS = 1 << 200
 """Room of a memory without a limit."""
@@ -82,6 +91,8 @@ class Label:
         Whether further bodies may begin with it.
     draft
         The one that does.
+    parted
+        Of each open body, whether there is a body in it.
     """
 
     at: int
@@ -94,11 +105,12 @@ class Label:
     parent: Label | None = None
     step: Step | None = None
     draft: Draft | None = None
+    parted: tuple[bool, ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
         """What labels have in common that can be compared."""
-        return self.at, self.opening, self.frames, self.draft, self.stored
+        return self.at, self.opening, self.frames, self.parted, self.draft, self.stored
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -134,6 +146,7 @@ class PathSearch:
     pricer: EdgePricer
     objective: str
     counts: Counts = field(default_factory=Counts)
+    flat_only: bool = False  # no bodies in bodies
 
     @cached_property
     def usable(self) -> int:
@@ -153,15 +166,16 @@ class PathSearch:
             found.append(total)
         return found[::-1]
 
-    def tighten(self) -> None:
+    def tighten(self, width: int | None = None) -> None:
         """Raise the bounds on the rests of paths, from the last cut on, by shortest paths of their own.
 
-        What earlier Einsums hand over counts as stored on chip there, without room.
+        What earlier Einsums hand over counts as stored on chip there, without room. With a `width`, as of
+        `shortest`, these are no bounds.
         """
         for at in reversed(range(1, len(self.space.einsums))):
             known = self._tails.get(at)
             if known is None or any(self._has_changed(tail) for tail in known):
-                self._tails[at] = self._tail(at)
+                self._tails[at] = self._tail(at, width)
 
     @cached_property
     def _tails(self) -> dict[int, tuple[Label | None, ...]]:
@@ -178,7 +192,7 @@ class PathSearch:
                     return True
         return False
 
-    def _tail(self, at: int) -> tuple[Label | None, ...]:
+    def _tail(self, at: int, width: int | None) -> tuple[Label | None, ...]:
         labels: list[Label | None] = []
         best = list(self.ends[at])
         for number, objective in enumerate(("energy", "latency")):
@@ -188,7 +202,7 @@ class PathSearch:
             search.__dict__.update(
                 ends=self.ends, _lowers=self._lowers, _sums=self._sums, _drafts=self._drafts
             )
-            label, value = search.shortest(None, at)
+            label, value = search.shortest(None, at, width)
             best[number] = max(best[number], value or 0)
             labels.append(label)
         self.ends[at] = best[0], best[1]
@@ -222,19 +236,77 @@ class PathSearch:
         """Least energy and cycles of an Einsum under open bodies, all of its instances."""
         key = frames, place
         if key not in self._lowers:
-            einsum = self.space.einsums[place]
-            if einsum.is_copy:
-                self._lowers[key] = 0, 0
-                return 0, 0
-            self._lowers[key] = self._lower(place, self.space.cuts(frames, place))
+            self._lowers[key] = self._lower(frames, place, self.space.cuts(frames, place))
         return self._lowers[key]
 
-    def _lower(self, place: int, cuts: Sequence[Trips]) -> tuple[int, int]:
-        """The same, given the trips above each place of a path."""
-        moves = [self._least_exchange(tile, cuts) for tile in self.space.tiles[place]]
-        energy, cycles = self.pricer.together(place, cuts[-1], moves)
-        times = self.space.einsums[place].n_instances
-        return energy * times, cycles * times
+    def _lower(
+        self, frames: Frames, place: int, cuts: Sequence[Trips], left: Sequence[int] = ()
+    ) -> tuple[int, int]:
+        """The same, given the trips above each place of a path; the innermost body has further loops `left`."""
+        einsum = self.space.einsums[place]
+        if einsum.is_copy:
+            return 0, 0
+        if frames and frames[-1].flat:
+            energy, cycles = self._fitting(frames, place, cuts, left)
+        else:
+            moves = [self._least_exchange(tile, cuts) for tile in self.space.tiles[place]]
+            energy, cycles = self.pricer.together(place, cuts[-1], moves)
+        return energy * einsum.n_instances, cycles * einsum.n_instances
+
+    def _fitting(
+        self, frames: Frames, place: int, cuts: Sequence[Trips], left: Sequence[int]
+    ) -> tuple[int, int]:
+        """Least energy and cycles where no further body is opened: what is stored and held needs room."""
+        options = [self._kept(frames, tile, cuts, left) for tile in self.space.tiles[place]]
+        found: list[tuple[int, int]] = []
+        for chosen in product(*options):
+            if sum(words for words, _ in chosen) <= self.usable:
+                moves = [move for _, move in chosen if move is not None]
+                found.append(self.pricer.together(place, cuts[-1], moves))
+        if not found:
+            return UNLIMITED_WORDS, UNLIMITED_WORDS
+        return min(energy for energy, _ in found), min(cycles for _, cycles in found)
+
+    def _kept(
+        self, frames: Frames, tile: Tile, cuts: Sequence[Trips], left: Sequence[int]
+    ) -> list[tuple[int, Exchange | None]]:
+        """Ways to keep a tile: room, and what it exchanges with the outermost memory."""
+        found: list[tuple[int, Exchange | None]] = [(0, self.pricer.exchange(tile, cuts[-1]))]
+        if tile.tensor in self.space.storable:
+            found.append((self._stored_words(frames, tile.tensor, left), None))
+        if tile.bypassed:
+            return found
+        for number, cut in enumerate(cuts[:-1]):
+            # Above loops that are not ordered yet there may be places farther in, of smaller tiles.
+            at = cuts[-1] if left and number == len(cuts) - 2 else cut
+            words = self.space.tile_words(tile, at) * tile.size_per_value
+            found.append((words, self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut))))
+        return found
+
+    def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int]) -> int:
+        """Room of a tensor where it is stored; 0 if it was stored before the bodies were opened."""
+        key = frames, tensor, tuple(left)
+        if key not in self._sizes:
+            users = self.space.cascade.users[tensor]
+            around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
+            trips = self.space.cuts(around, users[0])[-1]
+            if left and around == frames:
+                trips = self._with(frames[-1], users[0], trips, left)
+            before = users[0] < frames[0].start
+            self._sizes[key] = 0 if before else self.space.stored_words(tensor, trips)
+        return self._sizes[key]
+
+    @cached_property
+    def _sizes(self) -> dict[tuple[Frames, str, tuple[int, ...]], int]:
+        return {}
+
+    def _with(self, frame: Frame, place: int, trips: Trips, left: Sequence[int]) -> Trips:
+        """Trips over an Einsum's dimensions with further loops of a body."""
+        last = dict(trips)
+        for number, times in enumerate(left):
+            dim = self.space.classes(frame.start, frame.end)[number][place - frame.start]
+            last[dim] = last.get(dim, 1) * times
+        return last
 
     def rest_of(self, label: Label) -> tuple[int, int]:
         """Least energy and cycles from a label to the end."""
@@ -254,15 +326,12 @@ class PathSearch:
 
     def _drafted(self, frames: Frames, draft: Draft, place: int) -> tuple[int, int]:
         """Least energy and cycles of an Einsum in a body whose inner loops are not ordered yet."""
-        frame = draft.frame
         if draft.left is None:
             return self.lower(frames, place)
-        cuts = self.space.cuts((*frames, frame), place)
-        last = dict(cuts[-1])
-        for number, count in enumerate(draft.left):
-            dim = self.space.classes(frame.start, frame.end)[number][place - frame.start]
-            last[dim] = last.get(dim, 1) * count
-        return self._lower(place, (*cuts, last))
+        within = (*frames, draft.frame)
+        cuts = self.space.cuts(within, place)
+        last = self._with(draft.frame, place, cuts[-1], draft.left)
+        return self._lower(within, place, (*cuts, last), draft.left)
 
     def _least_exchange(self, tile: Tile, cuts: Sequence[Trips]) -> Exchange:
         if tile.tensor in self.space.storable:
@@ -304,9 +373,14 @@ class PathSearch:
         start = Label(first, True, (), waiting, Room(), 0, 0)
         best: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
         ticket, looks = count(), Counter[object]()
-        heap = [(self.value(start), 0, next(ticket), start)]
+        heap = [(self.value(start), 0, next(ticket), start, False)]
         while heap:
-            value, _, _, label = heapq.heappop(heap)
+            value, _, _, label, is_rough = heapq.heappop(heap)
+            if is_rough:
+                exact = max(value, self.value(label))
+                if limit is None or exact < limit:
+                    heapq.heappush(heap, (exact, -label.at, next(ticket), label, False))
+                continue
             if label.at == len(self.space.einsums):
                 self.counts.open = len(heap)
                 return label, value
@@ -320,10 +394,10 @@ class PathSearch:
             looks[label.shape] += 1
             if width is not None and looks[label.shape] > width:
                 continue
-            for following in self._following(label):
-                worth = self.value(following)
+            for following, rough in self._following(label):
+                worth = self.value(following) if rough is None else rough
                 if (limit is None or worth < limit) and self._enter(best, following):
-                    heapq.heappush(heap, (worth, -following.at, next(ticket), following))
+                    heapq.heappush(heap, (worth, -following.at, next(ticket), following, rough is not None))
         return None, None
 
     def _crossing(self, at: int) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -356,47 +430,85 @@ class PathSearch:
         known.append(costs)
         return True
 
-    def _following(self, label: Label) -> Iterator[Label]:
+    def _following(self, label: Label) -> Iterator[tuple[Label, int | None]]:
+        """Yield what follows a label, with a lower bound on its value if that is known."""
         if label.draft is not None:
             yield from self._drawn(label, label.draft)
-        elif label.opening:
-            yield replace(label, opening=False, parent=label, step=None)
-            yield from self._opened(label)
-        else:
-            yield from self._processed(label)
+            return
+        if label.opening:
+            yield replace(label, opening=False, parent=label, step=None), None
+        following = self._opened(label) if label.opening else self._processed(label)
+        for own in following:
+            yield own, None
 
     def _opened(self, label: Label) -> Iterator[Label]:
         """Yield the label with one more body that begins here."""
         frames, at = label.frames, label.at
+        if frames and frames[-1].flat:
+            return
         most = frames[-1].end if frames else len(self.space.einsums)
         most -= bool(frames) and frames[-1].start == at  # a body whose only child is a body is one body
         for end in range(at + 2, most + 1):
-            if self.space.may_fuse(at, end):
-                yield replace(label, draft=Draft(Frame(at, end, ())), parent=label, step=None)
+            if not self.space.may_fuse(at, end):
+                continue
+            for flat in (True, False) if end > at + 2 and not self.flat_only else (True,):
+                yield replace(label, draft=Draft(Frame(at, end, (), flat)), parent=label, step=None)
 
-    def _drawn(self, label: Label, draft: Draft) -> Iterator[Label]:
+    def _drawn(self, label: Label, draft: Draft) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
         frame = draft.frame
         if draft.left is None:
-            for left in self.space.products(label.frames, frame.start, frame.end):
-                yield replace(label, draft=Draft(frame, left))
+            lefts = list(self.space.products(label.frames, frame.start, frame.end))
+            frames, following = [frame] * len(lefts), [(1,) * len(own) for own in lefts]
+        else:
+            pairs = [
+                (longer, rest)
+                for longer, rest in self.space.longer(frame, draft.left)
+                if self.space.within_limits((*label.frames, longer))
+            ]
+            frames, lefts = [longer for longer, _ in pairs], [rest for _, rest in pairs]
+            following = [_counts(longer, len(draft.left)) for longer in frames]
+        if len(lefts) < FEW:
+            yield from ((self._with_body(label, *pair), None) for pair in zip(frames, lefts, strict=True))
             return
-        for longer, left in self.space.longer(frame, draft.left):
-            if not self.space.within_limits((*label.frames, longer)):
-                continue
-            if max(left) > 1:
-                yield replace(label, draft=Draft(longer, left))
-                continue
-            more = (0,) * len(longer.segments)
-            room = Room(label.room.held + more, label.room.peaks + more)
-            yield replace(label, frames=(*label.frames, longer), room=room, draft=None)
+        worths = self._worths(label, frame, following, lefts)
+        for longer, left, value in zip(frames, lefts, worths, strict=True):
+            if value >= 0:
+                yield self._with_body(label, longer, left), value
+
+    def _with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
+        """The label with a body that is drafted, or opened once no loops are left."""
+        if max(left) > 1:
+            return replace(label, draft=Draft(frame, left))
+        more = (0,) * len(frame.segments)
+        room = Room(label.room.held + more, label.room.peaks + more)
+        parted = (*label.parted[:-1], True, False) if label.parted else (False,)
+        return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
+
+    def _worths(
+        self, label: Label, frame: Frame, following: Sequence[Sequence[int]], left: Sequence[Sequence[int]]
+    ) -> list[int]:
+        """Values that no path through each body is below; -1 for those that do not fit."""
+        energies, cycles = self.bounds.least(label.frames, frame, np.array(following), np.array(left))
+        outside = self.rest(label.frames, frame.end)
+        energy, cycle = label.energy + outside[0], label.cycles + outside[1]
+        if self.objective == "energy":
+            return worth(energies + float(energy))
+        if self.objective == "latency":
+            return worth(cycles + float(cycle))
+        return worth((energies + float(energy)) * (cycles + float(cycle)))
+
+    @cached_property
+    def bounds(self) -> DraftBounds:
+        """Bounds on many bodies at a time."""
+        return DraftBounds(self.space, self.pricer, self.usable)
 
     def _processed(self, label: Label) -> Iterator[Label]:
         """Yield the label with the next Einsum mapped in each way."""
         place = label.at
         einsum = self.space.einsums[place]
         if einsum.is_copy:
-            yield self._closed(label, label.room, Step(place, label.frames, None, None, (), ()))
+            yield from self._closed(label, label.room, Step(place, label.frames, None, None, (), ()))
             return
         written = [t.tensor for t in self.space.tiles[place] if t.space.read_write]
         for stored in product(*((False, True) if t in self.space.storable else (False,) for t in written)):
@@ -491,12 +603,17 @@ class PathSearch:
             energy = label.energy + choice.energy * n_instances
             cycles = label.cycles + choice.cycles * n_instances
             grown = replace(label, energy=energy, cycles=cycles)
-            yield self._closed(grown, Room(room.held, peaks), step._replace(choice=choice), label)
+            yield from self._closed(grown, Room(room.held, peaks), step._replace(choice=choice), label)
 
-    def _closed(self, label: Label, room: Room, step: Step, parent: Label | None = None) -> Label:
-        """The label at the next cut: bodies that end there are closed."""
+    def _closed(
+        self, label: Label, room: Room, step: Step, parent: Label | None = None
+    ) -> Iterator[Label]:
+        """Yield the label at the next cut, with bodies closed that end there; none if one lacks a body."""
         after = step.place + 1
         frames = tuple(frame for frame in label.frames if frame.end > after)
+        ended = zip(label.frames[len(frames) :], label.parted[len(frames) :], strict=True)
+        if any(not frame.flat and not parted for frame, parted in ended):
+            return
         depth = sum(len(frame.segments) for frame in frames)
         peaks = (*room.peaks[:depth], max(room.peaks[depth:]))
         starts = [frame.start for frame in frames for _ in frame.segments]
@@ -505,16 +622,23 @@ class PathSearch:
             for tile in sorted((*label.stored, *step.stores))
             if tile.last >= after or (tile.depth < depth and starts[tile.depth] <= tile.last)
         )
-        return replace(
+        yield replace(
             label,
             at=after,
             opening=True,
             frames=frames,
+            parted=label.parted[: len(frames)],
             stored=stored,
             room=Room(room.held[:depth], peaks),
             parent=parent or label,
             step=step,
         )
+
+
+def _counts(frame: Frame, classes: int) -> tuple[int, ...]:
+    """Trips of the innermost segment by class of loops."""
+    trips = dict(frame.segments[-1])
+    return tuple(trips.get(number, 1) for number in range(classes))
 
 
 def _plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

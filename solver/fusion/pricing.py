@@ -282,6 +282,30 @@ class EdgePricer:
             return self.space.moved_words(tile, trips)  # at most
         return self.space.tile_words(tile, {}, bounds)
 
+    def latency(self, place: int) -> int:
+        """Cycles that networks take in each visit."""
+        return network_latency(self.space.einsums[place].mapspace.architecture)
+
+    def scale(self, tile: Tile) -> float:
+        """How much a word of a tile loads the bandwidths of the outermost memory."""
+        return float(self.space.einsums[tile.place].mapspace.architecture.levels[0].scale(tile.space.name))
+
+    def prices(self, tile: Tile) -> list[tuple[float, float]]:
+        """Energy of a word that is fetched, and of one that is written back: as `exchange` has them."""
+        outside, inside = self.space.einsums[tile.place].mapspace.architecture.levels[:2]
+
+        def price(energy: int, level: StorageLevel) -> float:
+            packing = level.packing_of(tile.space.name)
+            return energy * packing.accesses_per_block / packing.block_size
+
+        read, update = outside.energy.read, outside.energy.update
+        fill = 0.0 if tile.bypassed else price(inside.energy.fill, inside)
+        found = [(price(read, outside) + fill, price(update, outside))]
+        if tile.bypassable and not tile.bypassed:
+            cheaper = _cheaper(outside, inside)
+            found.append((price(read - cheaper.read, outside), price(update - cheaper.update, outside)))
+        return found
+
     def inner(self, place: int, exchanging: frozenset[str]) -> Inner:
         """Least costs of all but what the outermost memory exchanges with the on-chip one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -73,11 +73,15 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """An open body: Einsums from `start` to before `end`, and its loops, outermost first."""
+    """An open body: Einsums from `start` to before `end`, and its loops, outermost first.
+
+    A flat one has no bodies inside, any other has at least one.
+    """
 
     start: int
     end: int
     segments: tuple[Segment, ...]
+    flat: bool = True
 
 
 Frames = tuple[Frame, ...]
@@ -258,7 +262,7 @@ class FusionSpace:
             segment = _segment(counts)
             if segment and (not frame.segments or _is_parted(frame.segments[-1], segment, kinds)):
                 rest = tuple(total // own for total, own in zip(left, counts, strict=True))
-                yield Frame(frame.start, frame.end, (*frame.segments, segment)), rest
+                yield replace(frame, segments=(*frame.segments, segment)), rest
 
     def within_limits(self, frames: Frames) -> bool:
         loops = [self.loops(frame) for frame in frames]
