@@ -28,6 +28,11 @@ class _Option(NamedTuple):
     reads: FloatArray
     writes: FloatArray
 
+    def helps(self, other: _Option) -> bool:
+        """Whether less is exchanged than by another one, in any body."""
+        pairs = zip(self[1:], other[1:], strict=True)
+        return any(bool(np.any(own < theirs)) for own, theirs in pairs)
+
 
 @dataclass(frozen=True)
 class DraftBounds:
@@ -71,7 +76,9 @@ class DraftBounds:
         within = self._grown(frame, place, self._constant(cuts[-1], place, len(left)), following)
         last = self._grown(frame, place, within, left)
         tiles = self.space.tiles[place]
-        options = [self._options((*frames, frame), tile, cuts, within, last, following, left) for tile in tiles]
+        options = [
+            self._options((*frames, frame), tile, cuts, within, last, following, left) for tile in tiles
+        ]
         always = frozenset(
             t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
         )
@@ -83,7 +90,7 @@ class DraftBounds:
             passing = sum(o.energy for o, t in zip(chosen, tiles, strict=True) if not t.bypassed)
             every = passing + sum(o.energy for o, t in zip(chosen, tiles, strict=True) if t.bypassed)
             energy = np.maximum(inner.paid + passing, inner.free + every)
-            reads, writes = sum(o.reads for o in chosen), sum(o.writes for o in chosen)
+            reads, writes = (np.sum(column, axis=0) for column in zip(*(o[2:] for o in chosen), strict=True))
             busy = np.maximum(float(inner.cycles), self._ported(place, reads, writes))
             least_energy = np.minimum(least_energy, np.where(fits, energy, np.inf))
             least_cycles = np.minimum(least_cycles, np.where(fits, busy, np.inf))
@@ -143,8 +150,7 @@ class DraftBounds:
         deeper = self._option(tile, smallest, within)
         some = left.max(axis=1) > 1
         found.append(deeper._replace(words=np.where(some, smallest, np.inf)))
-        most = found[0]
-        return [most, *(o for o in found[1:] if np.any((o.energy < most.energy) | (o.reads < most.reads) | (o.writes < most.writes)))]
+        return [found[0], *(option for option in found[1:] if option.helps(found[0]))]
 
     def _words(self, tile: Tile, trips: dict[str, FloatArray]) -> FloatArray:
         bound = self.space.einsums[tile.place].problem.bound

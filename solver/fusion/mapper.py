@@ -379,12 +379,12 @@ def _rooms_left(search: PathSearch, steps: Sequence[Step]) -> list[int | None]:
 
 def _taken(search: PathSearch, steps: Sequence[Step], running: Step) -> int:
     cascade, total = search.space.cascade, 0
-    for step in _around(steps, running):
-        for name, depth in step.held:
-            if step is running or _shared(step, running) > depth:
-                tile = next(t for t in search.space.tiles[step.place] if t.space.name == name)
-                cut = search.space.cuts(step.frames, step.place)[depth]
-                total += search.space.tile_words(tile, cut) * tile.size_per_value
+    held = ((step, name, depth) for step in _around(steps, running) for name, depth in step.held)
+    for step, name, depth in held:
+        if step is running or _shared(step, running) > depth:
+            tile = next(t for t in search.space.tiles[step.place] if t.space.name == name)
+            cut = search.space.cuts(step.frames, step.place)[depth]
+            total += search.space.tile_words(tile, cut) * tile.size_per_value
     for stored in (tile for step in steps for tile in step.stores):
         users = cascade.users[stored.tensor]
         waits = any(_shared(steps[user], running) > stored.depth for user in users)

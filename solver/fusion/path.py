@@ -129,6 +129,57 @@ class Label:
 
 
 @dataclass
+class _Queue:
+    """Labels by value, of equal ones the farthest first; and what those cost that were seen.
+
+    Parameters
+    ----------
+    limit, width
+        As of `PathSearch.shortest`.
+    """
+
+    limit: int | None
+    width: int | None
+    heap: list[tuple[int, int, int, Label, bool]] = field(default_factory=list)
+    seen: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
+    looks: Counter[object] = field(default_factory=Counter)
+    tickets: Iterator[int] = field(default_factory=count)
+
+    def __len__(self) -> int:
+        return len(self.heap)
+
+    def improves(self, value: int) -> bool:
+        """Whether a value is below the limit."""
+        return self.limit is None or value < self.limit
+
+    def push(self, label: Label, value: int, is_rough: bool = False) -> None:
+        """Add a label if its value is below the limit; `is_rough` if it may be far below the true one."""
+        if self.improves(value):
+            heapq.heappush(self.heap, (value, -label.at, next(self.tickets), label, is_rough))
+
+    def pop(self) -> tuple[int, Label, bool]:
+        """Take the label with the least value."""
+        value, _, _, label, is_rough = heapq.heappop(self.heap)
+        return value, label, is_rough
+
+    def enter(self, label: Label, costs: tuple[int, ...]) -> bool:
+        """Remember a label unless another one is as good."""
+        known = self.seen.setdefault(label.key, [])
+        if any(_covers(own, costs) for own in known):
+            return False
+        known[:] = [own for own in known if not _covers(costs, own)]
+        known.append(costs)
+        return True
+
+    def passes(self, label: Label, costs: tuple[int, ...]) -> bool:
+        """Whether a label is still worth a look: no other one dominates it, and its shape had few looks."""
+        if any(own != costs and _covers(own, costs) for own in self.seen.get(label.key, ())):
+            return False
+        self.looks[label.shape] += 1
+        return self.width is None or self.looks[label.shape] <= self.width
+
+
+@dataclass
 class Counts:
     """Work of all searches for a path."""
 
@@ -185,12 +236,13 @@ class PathSearch:
         """Whether some edge of a path has got dearer."""
         if tail is None:
             return True
-        for step in tail.steps():
-            if step.kind is not None and step.choice is not None:
-                choice, choices = step.choice, self.pricer.edge(step.kind).choices()
-                if not any(c.need_words <= choice.need_words and c[:2] == choice[:2] for c in choices):
-                    return True
-        return False
+        return any(self._is_dearer(step) for step in tail.steps())
+
+    def _is_dearer(self, step: Step) -> bool:
+        if step.kind is None or step.choice is None:
+            return False
+        chosen, known = step.choice, self.pricer.edge(step.kind).choices()
+        return not any(own.need_words <= chosen.need_words and own[:2] == chosen[:2] for own in known)
 
     def _tail(self, at: int, width: int | None) -> tuple[Label | None, ...]:
         labels: list[Label | None] = []
@@ -242,7 +294,7 @@ class PathSearch:
     def _lower(
         self, frames: Frames, place: int, cuts: Sequence[Trips], left: Sequence[int] = ()
     ) -> tuple[int, int]:
-        """The same, given the trips above each place of a path; the innermost body has further loops `left`."""
+        """The same, given the trips above each place; the innermost body has further loops `left`."""
         einsum = self.space.einsums[place]
         if einsum.is_copy:
             return 0, 0
@@ -291,7 +343,7 @@ class PathSearch:
             around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
             trips = self.space.cuts(around, users[0])[-1]
             if left and around == frames:
-                trips = self._with(frames[-1], users[0], trips, left)
+                trips = self.space.grown(trips, frames[-1], users[0], tuple(enumerate(left)))
             before = users[0] < frames[0].start
             self._sizes[key] = 0 if before else self.space.stored_words(tensor, trips)
         return self._sizes[key]
@@ -299,14 +351,6 @@ class PathSearch:
     @cached_property
     def _sizes(self) -> dict[tuple[Frames, str, tuple[int, ...]], int]:
         return {}
-
-    def _with(self, frame: Frame, place: int, trips: Trips, left: Sequence[int]) -> Trips:
-        """Trips over an Einsum's dimensions with further loops of a body."""
-        last = dict(trips)
-        for number, times in enumerate(left):
-            dim = self.space.classes(frame.start, frame.end)[number][place - frame.start]
-            last[dim] = last.get(dim, 1) * times
-        return last
 
     def rest_of(self, label: Label) -> tuple[int, int]:
         """Least energy and cycles from a label to the end."""
@@ -330,7 +374,7 @@ class PathSearch:
             return self.lower(frames, place)
         within = (*frames, draft.frame)
         cuts = self.space.cuts(within, place)
-        last = self._with(draft.frame, place, cuts[-1], draft.left)
+        last = self.space.grown(cuts[-1], draft.frame, place, tuple(enumerate(draft.left)))
         return self._lower(within, place, (*cuts, last), draft.left)
 
     def _least_exchange(self, tile: Tile, cuts: Sequence[Trips]) -> Exchange:
@@ -369,36 +413,37 @@ class PathSearch:
             No label if no path is below the limit. If the search was stopped, no label, and a bound on all
             paths that are left.
         """
-        waiting = tuple(sorted(StoredTile(t, 0, 0, users[-1]) for t, users in self._crossing(first)))
-        start = Label(first, True, (), waiting, Room(), 0, 0)
-        best: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
-        ticket, looks = count(), Counter[object]()
-        heap = [(self.value(start), 0, next(ticket), start, False)]
-        while heap:
-            value, _, _, label, is_rough = heapq.heappop(heap)
+        queue = _Queue(limit, width)
+        queue.push(self._start(first), self.value(self._start(first)))
+        while queue:
+            value, label, is_rough = queue.pop()
+            self.counts.open = len(queue)
             if is_rough:
-                exact = max(value, self.value(label))
-                if limit is None or exact < limit:
-                    heapq.heappush(heap, (exact, -label.at, next(ticket), label, False))
+                queue.push(label, max(value, self.value(label)))
                 continue
             if label.at == len(self.space.einsums):
-                self.counts.open = len(heap)
                 return label, value
             if self.counts.expanded % 64 == 0 and self.pricer.clock.stop():
                 return None, value
             self.counts.expanded += 1
             self.counts.settled = max(self.counts.settled, label.at)
-            self.counts.open = len(heap)
-            if self._is_worse(best.get(label.key, ()), label):
-                continue
-            looks[label.shape] += 1
-            if width is not None and looks[label.shape] > width:
-                continue
-            for following, rough in self._following(label):
-                worth = self.value(following) if rough is None else rough
-                if (limit is None or worth < limit) and self._enter(best, following):
-                    heapq.heappush(heap, (worth, -following.at, next(ticket), following, rough is not None))
+            if queue.passes(label, self._costs(label)):
+                self._expand(queue, label)
         return None, None
+
+    def _expand(self, queue: _Queue, label: Label) -> None:
+        for following, rough in self._following(label):
+            value = self.value(following) if rough is None else rough
+            if not queue.improves(value):
+                continue
+            if not queue.enter(following, self._costs(following)):
+                self.counts.dominated += 1
+                continue
+            queue.push(following, value, is_rough=rough is not None)
+
+    def _start(self, first: int) -> Label:
+        waiting = tuple(sorted(StoredTile(t, 0, 0, users[-1]) for t, users in self._crossing(first)))
+        return Label(first, True, (), waiting, Room(), 0, 0)
 
     def _crossing(self, at: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         users = self.space.cascade.users
@@ -415,20 +460,6 @@ class PathSearch:
         energy = (label.energy,) if objective != "latency" else ()
         cycles = (label.cycles,) if objective != "energy" else ()
         return (*energy, *cycles, *label.room.held, *label.room.peaks)
-
-    def _is_worse(self, known: Sequence[tuple[int, ...]], label: Label) -> bool:
-        costs = self._costs(label)
-        return any(own != costs and _covers(own, costs) for own in known)
-
-    def _enter(self, best: dict[tuple[object, ...], list[tuple[int, ...]]], label: Label) -> bool:
-        """Remember a label unless another one is as good."""
-        costs, known = self._costs(label), best.setdefault(label.key, [])
-        if any(_covers(own, costs) for own in known):
-            self.counts.dominated += 1
-            return False
-        known[:] = [own for own in known if not _covers(costs, own)]
-        known.append(costs)
-        return True
 
     def _following(self, label: Label) -> Iterator[tuple[Label, int | None]]:
         """Yield what follows a label, with a lower bound on its value if that is known."""
@@ -547,15 +578,14 @@ class PathSearch:
         yield None
         if tile.bypassed:
             return
-        least, depth = self._least_depth(frames, tile), 0
-        for frame in frames:
+        least = self._least_depth(frames, tile)
+        places = ((frame, number) for frame in frames for number in range(len(frame.segments)))
+        for depth, (frame, number) in enumerate(places):
             moving, again = self.space.kind_of(tile, frame.start, frame.end)
-            for number, segment in enumerate(frame.segments):
-                below = {loop for loop, _ in segment}
-                above = {loop for loop, _ in frame.segments[number - 1]} if number else moving
-                if depth >= least and below & again and (number == 0 or above & moving):
-                    yield depth
-                depth += 1
+            below = {loop for loop, _ in frame.segments[number]}
+            above = {loop for loop, _ in frame.segments[number - 1]} if number else moving
+            if depth >= least and below & again and (number == 0 or above & moving):
+                yield depth
 
     def _least_depth(self, frames: Frames, tile: Tile) -> int:
         """Segments that a tile lies below if its tensor goes through the outermost memory."""
@@ -605,9 +635,7 @@ class PathSearch:
             grown = replace(label, energy=energy, cycles=cycles)
             yield from self._closed(grown, Room(room.held, peaks), step._replace(choice=choice), label)
 
-    def _closed(
-        self, label: Label, room: Room, step: Step, parent: Label | None = None
-    ) -> Iterator[Label]:
+    def _closed(self, label: Label, room: Room, step: Step, parent: Label | None = None) -> Iterator[Label]:
         """Yield the label at the next cut, with bodies closed that end there; none if one lacks a body."""
         after = step.place + 1
         frames = tuple(frame for frame in label.frames if frame.end > after)

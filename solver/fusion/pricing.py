@@ -487,7 +487,7 @@ class Inner(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """Energy of the words that a tile exchanges with the outermost memory; these words, times their scales."""
+    """Energy of what a tile exchanges with the outermost memory, and its words, times their scales."""
 
     dataspace: str  # empty for a tile that exchanges nothing
     energy: int

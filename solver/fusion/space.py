@@ -10,7 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from model.architecture import Fanout, StorageLevel
-from model.fused.cascade import Cascade, CascadeEinsum
+from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import accesses_of, loop_choices
 from model.fused.mapping import SharedLoop
 from model.fused.visits import multi_term_dims
@@ -152,11 +152,6 @@ class FusionSpace:
         return same_ranks and kept and free and not copied
 
     @cached_property
-    def scales(self) -> dict[str, object]:
-        """Multiples of their size that tensors take where they are stored."""
-        return dict(self.cascade.room_scale)
-
-    @cached_property
     def _classes(self) -> dict[tuple[int, int], tuple[tuple[str, ...], ...]]:
         return {}
 
@@ -181,22 +176,28 @@ class FusionSpace:
         members = self.einsums[start:end]
         if len({e.problem.bound[dim] for e, dim in zip(members, dims, strict=True)}) > 1:
             return False
-        offsets: dict[tuple[str, str], set[int]] = {}
-        for place, (einsum, dim) in enumerate(zip(members, dims, strict=True), start):
-            for access in einsum.accesses:
-                space = einsum.space(access.dataspace)
-                if space.read_write and dim in multi_term_dims(einsum, space.name):
-                    return False
-                if not self._is_handed(access.tensor, start, end):
-                    continue
-                for rank, terms, offset in zip(access.ranks, space.ranks, access.offsets, strict=True):
-                    if dim not in [term.dim for term in terms]:
-                        continue
-                    if len(terms) > 1 or terms[0].coefficient != 1:
-                        return False
-                    offsets.setdefault((access.tensor, rank), set()).add(offset)
-            del place
-        return all(len(starts) == 1 for starts in offsets.values())
+        indices = [
+            index
+            for einsum, dim in zip(members, dims, strict=True)
+            for access in einsum.accesses
+            for index in self._indices(einsum, access, dim, start, end)
+        ]
+        offsets = {(tensor, rank): offset for tensor, rank, offset in indices}
+        return None not in offsets.values() and len(set(indices)) == len(offsets)
+
+    def _indices(
+        self, einsum: CascadeEinsum, access: Access, dim: str, start: int, end: int
+    ) -> Iterator[tuple[str, str, int | None]]:
+        """Yield tensor, rank and offset where a dimension indexes what is handed over; None in windows."""
+        space = einsum.space(access.dataspace)
+        if space.read_write and dim in multi_term_dims(einsum, space.name):
+            yield access.tensor, "", None
+        if not self._is_handed(access.tensor, start, end):
+            return
+        for rank, terms, offset in zip(access.ranks, space.ranks, access.offsets, strict=True):
+            if dim in [term.dim for term in terms]:
+                plain = len(terms) == 1 and terms[0].coefficient == 1
+                yield access.tensor, rank, offset if plain else None
 
     def _is_handed(self, tensor: str, start: int, end: int) -> bool:
         writer = self.cascade.writers.get(tensor)
@@ -228,14 +229,17 @@ class FusionSpace:
     def _cut(self, frames: Frames, place: int) -> Iterator[Trips]:
         trips: Trips = {}
         yield trips
-        for frame in frames:
-            classes = self.classes(frame.start, frame.end)
-            for segment in frame.segments:
-                trips = dict(trips)
-                for number, count in segment:
-                    dim = classes[number][place - frame.start]
-                    trips[dim] = trips.get(dim, 1) * count
-                yield trips
+        for frame, segment in ((own, segment) for own in frames for segment in own.segments):
+            trips = self.grown(trips, frame, place, segment)
+            yield trips
+
+    def grown(self, trips: Trips, frame: Frame, place: int, segment: Segment) -> Trips:
+        """Trips over an Einsum's dimensions with further loops of a body."""
+        classes, grown = self.classes(frame.start, frame.end), dict(trips)
+        for number, count in segment:
+            dim = classes[number][place - frame.start]
+            grown[dim] = grown.get(dim, 1) * count
+        return grown
 
     def loops(self, frame: Frame) -> tuple[SharedLoop, ...]:
         """The loops of a body, outermost first."""
@@ -265,6 +269,7 @@ class FusionSpace:
                 yield replace(frame, segments=(*frame.segments, segment)), rest
 
     def within_limits(self, frames: Frames) -> bool:
+        """Whether a path has no more loops than are allowed."""
         loops = [self.loops(frame) for frame in frames]
         if self.limits.max_loops is not None and sum(map(len, loops)) > self.limits.max_loops:
             return False
@@ -312,7 +317,7 @@ class FusionSpace:
         return {}
 
     def _tile_kinds(self, start: int, end: int) -> frozenset[TileKind]:
-        """Of all tiles that may be held, the classes of loops that move them, and those that bring them anew."""
+        """Kinds of all tiles that may be held."""
         key = start, end
         if key not in self._kinds:
             tiles = (tile for place in range(start, end) for tile in self.tiles[place] if not tile.bypassed)
@@ -338,22 +343,29 @@ class FusionSpace:
 
     def stored_words(self, tensor: str, trips: Trips) -> int:
         """Room of a stored tensor below shared loops with these trips over its writer's dimensions."""
+        writer = self.einsums[self.cascade.writers[tensor]]
+        (written,) = writer.accesses_of(tensor)
+        divided = {
+            rank: math.prod(trips.get(term.dim, 1) for term in terms)
+            for rank, terms in zip(written.ranks, writer.space(written.dataspace).ranks, strict=True)
+        }
         spans: dict[str, tuple[int, int]] = {}
-        divided: dict[str, int] = {}
         for einsum, access in accesses_of(self.cascade, tensor):
-            space = einsum.space(access.dataspace)
-            for rank, terms, offset in zip(access.ranks, space.ranks, access.offsets, strict=True):
-                reach = [t.coefficient * (einsum.problem.bound[t.dim] - 1) for t in terms]
-                low = offset + sum(min(0, each) for each in reach)
-                high = offset + sum(max(0, each) for each in reach) + 1
+            for rank, (low, high) in _spans(einsum, access):
                 before = spans.get(rank, (low, high))
                 spans[rank] = min(low, before[0]), max(high, before[1])
-                if tensor in einsum.written:
-                    divided[rank] = math.prod(trips.get(t.dim, 1) for t in terms)
         words = math.prod(-(-(high - low) // divided.get(rank, 1)) for rank, (low, high) in spans.items())
-        (access, *_) = self.einsums[self.cascade.writers[tensor]].accesses_of(tensor)
-        size = words * self.memory.packing_of(access.dataspace).size_per_value
+        size = words * self.memory.packing_of(written.dataspace).size_per_value
         return math.ceil(size * dict(self.cascade.room_scale).get(tensor, 1))
+
+
+def _spans(einsum: CascadeEinsum, access: Access) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the first index and the one after the last that an access takes of each rank."""
+    ranks = einsum.space(access.dataspace).ranks
+    for rank, terms, offset in zip(access.ranks, ranks, access.offsets, strict=True):
+        reach = [term.coefficient * (einsum.problem.bound[term.dim] - 1) for term in terms]
+        low, high = sum(min(0, each) for each in reach), sum(max(0, each) for each in reach)
+        yield rank, (offset + low, offset + high + 1)
 
 
 def _strided(space: Dataspace) -> frozenset[str]:
