@@ -23,6 +23,7 @@ from solver.result import Clock, Options, Result, Status
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from solver.search.space.search_space import SearchSpace
+from solver.search.stopping import Stopped
 from solver.search.survey.survey import Survey
 
 SHARE_KEPT = 1 - 1e-9
@@ -371,10 +372,13 @@ class EdgePricer:
         return replace(mapspace, architecture=architecture, temporal=temporal)
 
     def _survey(self, mapspace: Mapspace) -> tuple[int, int]:
-        """Least energy and cycles by the survey; 0 where it takes too much."""
+        """Least energy and cycles by the survey; 0 where it takes too much, or is stopped."""
         self.surveys += 1
-        space = SearchSpace(mapspace, stop=self.clock.stop)
-        energies, cycles = Survey(space, self.clock.stop).overview
+        try:
+            space = SearchSpace(mapspace, stop=self.clock.stop)
+            energies, cycles = Survey(space, self.clock.stop).overview
+        except Stopped:
+            return 0, 0
         least = float(np.min(energies, initial=np.inf)), float(np.min(cycles, initial=np.inf))
         if not all(map(math.isfinite, least)):
             return 0, 0
