@@ -128,6 +128,13 @@ class Label:
         return found[::-1]
 
 
+class _Tail(NamedTuple):
+    """The first part of a shortest path from a cut on, and the bound on the rest that it was found with."""
+
+    label: Label | None
+    rest: tuple[int, int]
+
+
 @dataclass
 class _Queue:
     """Labels by value, of equal ones the farthest first; and what those cost that were seen.
@@ -225,18 +232,18 @@ class PathSearch:
         """
         for at in reversed(range(1, len(self.space.einsums))):
             known = self._tails.get(at)
-            if known is None or any(self._has_changed(tail) for tail in known):
+            if known is None or any(map(self._has_changed, known)):
                 self._tails[at] = self._tail(at, width)
 
     @cached_property
-    def _tails(self) -> dict[int, tuple[Label | None, ...]]:
+    def _tails(self) -> dict[int, tuple[_Tail, ...]]:
         return {}
 
-    def _has_changed(self, tail: Label | None) -> bool:
-        """Whether some edge of a path has got dearer."""
-        if tail is None:
+    def _has_changed(self, tail: _Tail) -> bool:
+        """Whether some edge of a path, or the rest after it, has got dearer."""
+        if tail.label is None or self.ends[tail.label.at] != tail.rest:
             return True
-        return any(self._is_dearer(step) for step in tail.steps())
+        return any(self._is_dearer(step) for step in tail.label.steps())
 
     def _is_dearer(self, step: Step) -> bool:
         if step.kind is None or step.choice is None:
@@ -244,21 +251,26 @@ class PathSearch:
         chosen, known = step.choice, self.pricer.edge(step.kind).choices()
         return not any(own.need_words <= chosen.need_words and own[:2] == chosen[:2] for own in known)
 
-    def _tail(self, at: int, width: int | None) -> tuple[Label | None, ...]:
-        labels: list[Label | None] = []
+    def _tail(self, at: int, width: int | None) -> tuple[_Tail, ...]:
+        tails: list[_Tail] = []
         best = list(self.ends[at])
         for number, objective in enumerate(("energy", "latency")):
-            if self.objective not in (objective, "edp"):
+            if self.objective not in {objective, "edp"}:
                 continue
             search = replace(self, objective=objective)
-            search.__dict__.update(
-                ends=self.ends, _lowers=self._lowers, _sums=self._sums, _drafts=self._drafts
-            )
+            search.__dict__.update({name: getattr(self, name) for name in SHARED})
             label, value = search.shortest(None, at, width)
             best[number] = max(best[number], value or 0)
-            labels.append(label)
+            tails.append(_Tail(label, (0, 0) if label is None else self.ends[label.at]))
         self.ends[at] = best[0], best[1]
-        return tuple(labels)
+        return tuple(tails)
+
+    def _is_known(self, label: Label, first: int) -> bool:
+        """Whether the rest of a path is bounded as well as it may be: all that crosses the cut is on chip."""
+        if label.frames or label.draft is not None or label.at == first or not first:
+            return False
+        crossing = self.space.storable.intersection(self.space.crossing(label.at))
+        return crossing <= {tile.tensor for tile in label.stored}
 
     @cached_property
     def _lowers(self) -> dict[tuple[Frames, int], tuple[int, int]]:
@@ -402,7 +414,8 @@ class PathSearch:
         limit
             Value that it is below.
         first
-            The Einsum after the cut.
+            The Einsum after the cut. But for the first one, a path may end at a cut from which on the rest is
+            bounded as from there.
         width
             Most labels that are looked at of those with the same bodies, whatever their loops: then other
             paths may be better.
@@ -421,7 +434,7 @@ class PathSearch:
             if is_rough:
                 queue.push(label, max(value, self.value(label)))
                 continue
-            if label.at == len(self.space.einsums):
+            if label.at == len(self.space.einsums) or self._is_known(label, first):
                 return label, value
             if self.counts.expanded % 64 == 0 and self.pricer.clock.stop():
                 return None, value
@@ -442,13 +455,10 @@ class PathSearch:
             queue.push(following, value, is_rough=rough is not None)
 
     def _start(self, first: int) -> Label:
-        waiting = tuple(sorted(StoredTile(t, 0, 0, users[-1]) for t, users in self._crossing(first)))
-        return Label(first, True, (), waiting, Room(), 0, 0)
-
-    def _crossing(self, at: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         users = self.space.cascade.users
-        pairs = ((tensor, users[tensor]) for tensor in self.space.storable)
-        return ((tensor, places) for tensor, places in pairs if places[0] < at <= places[-1])
+        crossing = self.space.storable.intersection(self.space.crossing(first))
+        waiting = sorted(StoredTile(tensor, 0, 0, users[tensor][-1]) for tensor in crossing)
+        return Label(first, True, (), tuple(waiting), Room(), 0, 0)
 
     def value(self, label: Label) -> int:
         """Least value of the objective of all paths that go on from a label."""
@@ -479,9 +489,7 @@ class PathSearch:
             return
         most = frames[-1].end if frames else len(self.space.einsums)
         most -= bool(frames) and frames[-1].start == at  # a body whose only child is a body is one body
-        for end in range(at + 2, most + 1):
-            if not self.space.may_fuse(at, end):
-                continue
+        for end in (end for end in self.space.ends(at) if end <= most):
             for flat in (True, False) if end > at + 2 and not self.flat_only else (True,):
                 yield replace(label, draft=Draft(Frame(at, end, (), flat)), parent=label, step=None)
 

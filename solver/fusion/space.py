@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from model.architecture import Fanout, StorageLevel
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.check import accesses_of, loop_choices
+from model.fused.check import accesses_of, handed_over, loop_choices
 from model.fused.mapping import SharedLoop
 from model.fused.visits import multi_term_dims
 from model.mapspace import EXACT
@@ -251,9 +251,54 @@ class FusionSpace:
             for number, count in segment
         )
 
-    def may_fuse(self, start: int, end: int) -> bool:
-        """Whether some Einsums may be a body."""
-        return self.limits.max_loops != 0 and bool(self.classes(start, end))
+    @cached_property
+    def _ends(self) -> dict[int, tuple[int, ...]]:
+        return {}
+
+    def ends(self, start: int) -> tuple[int, ...]:
+        """Ends of the bodies that may begin with an Einsum."""
+        if start not in self._ends:
+            self._ends[start] = () if self.limits.max_loops == 0 else tuple(self._body_ends(start))
+        return self._ends[start]
+
+    def _body_ends(self, start: int) -> Iterator[int]:
+        for end in range(start + 2, len(self.einsums) + 1):
+            if not any(start <= writer for writer in self._writers_across(end - 1)):
+                return
+            if self.classes(start, end):
+                yield end
+                continue
+            if len(self._connected(start, end)) == end - start:
+                return  # a longer body has no loops either
+
+    def _writers_across(self, cut: int) -> Iterator[int]:
+        """Yield the Einsums before a cut that hand something over to one after it."""
+        for tensor in self.crossing(cut):
+            yield self.cascade.writers[tensor]
+
+    @cached_property
+    def _crossing(self) -> tuple[tuple[str, ...], ...]:
+        """Per cut, before each Einsum, the tensors that are handed over across it."""
+        found: list[list[str]] = [[] for _ in range(len(self.einsums) + 1)]
+        for tensor in self.cascade.intermediates:
+            users = self.cascade.users[tensor]
+            for cut in range(users[0] + 1, users[-1] + 1):
+                found[cut].append(tensor)
+        return tuple(map(tuple, found))
+
+    def crossing(self, cut: int) -> tuple[str, ...]:
+        """Return the tensors that Einsums before a cut hand over to those after it."""
+        return self._crossing[cut]
+
+    def _connected(self, start: int, end: int) -> set[int]:
+        """Einsums that handed tensors connect with the first of some neighbours."""
+        members = range(start, end)
+        groups = [set(self.cascade.users[t]) & set(members) for t in handed_over(self.cascade, members)]
+        reached, before = {start}, set[int]()
+        while reached != before:
+            before = set(reached)
+            reached.update(*(group for group in groups if group & before))
+        return reached
 
     def longer(self, frame: Frame, left: Sequence[int]) -> Iterator[tuple[Frame, tuple[int, ...]]]:
         """Yield a body with each further segment, and the trips that are left then; none of it if all 1.
