@@ -21,6 +21,9 @@ from solver.fusion.space import Frame, Frames, FusionSpace, Tile, Trips
 FEW = 24
 """Bodies up to which bounds are computed one by one."""
 
+NEAR = 1000
+"""Values that are less than one part in so many below the limit are looked at closely."""
+
 SHARED = ("ends", "_lowers", "_sums", "_drafts", "_sizes")
 """Tables that the searches for rests of paths have in common."""
 
@@ -158,6 +161,10 @@ class _Queue:
     def improves(self, value: int) -> bool:
         """Whether a value is below the limit."""
         return self.limit is None or value < self.limit
+
+    def is_near(self, value: int) -> bool:
+        """Whether a value that is somewhat higher may reach the limit."""
+        return self.limit is not None and value * NEAR >= self.limit * (NEAR - 1)
 
     def push(self, label: Label, value: int, is_rough: bool = False) -> None:
         """Add a label if its value is below the limit; `is_rough` if it may be far below the true one."""
@@ -335,7 +342,8 @@ class PathSearch:
         self, frames: Frames, tile: Tile, cuts: Sequence[Trips], left: Sequence[int]
     ) -> list[tuple[int, Exchange | None]]:
         """Ways to keep a tile: room, and what it exchanges with the outermost memory."""
-        found: list[tuple[int, Exchange | None]] = [(0, self.pricer.exchange(tile, cuts[-1]))]
+        fetched = self.pricer.exchange(tile, cuts[-1])
+        found: list[tuple[int, Exchange | None]] = [(0, fetched)]
         if tile.tensor in self.space.storable:
             found.append((self._stored_words(frames, tile.tensor, left), None))
         if tile.bypassed:
@@ -344,7 +352,9 @@ class PathSearch:
             # Above loops that are not ordered yet there may be places farther in, of smaller tiles.
             at = cuts[-1] if left and number == len(cuts) - 2 else cut
             words = self.space.tile_words(tile, at) * tile.size_per_value
-            found.append((words, self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut))))
+            if words <= self.usable:
+                move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut))
+                found += [(words, move)] if move.helps(fetched) else []
         return found
 
     def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int]) -> int:
@@ -431,7 +441,7 @@ class PathSearch:
         while queue:
             value, label, is_rough = queue.pop()
             self.counts.open = len(queue)
-            if is_rough:
+            if is_rough and queue.is_near(value):
                 queue.push(label, max(value, self.value(label)))
                 continue
             if label.at == len(self.space.einsums) or self._is_known(label, first):

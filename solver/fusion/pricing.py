@@ -504,6 +504,10 @@ class Exchange(NamedTuple):
         """Both."""
         return self.reads + self.writes
 
+    def helps(self, other: Exchange) -> bool:
+        """Whether less is exchanged than by another one."""
+        return self.energy < other.energy or self.reads < other.reads or self.writes < other.writes
+
 
 def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
     """The less of the energies of two levels, action by action; nothing where their rows differ."""
