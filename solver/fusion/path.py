@@ -572,11 +572,20 @@ class PathSearch:
         return StoredTile(tensor, depth, self.space.stored_words(tensor, trips), last)
 
     def _mapped(self, label: Label, stores: tuple[StoredTile, ...]) -> Iterator[Label]:
+        at_home = {tile.tensor for tile in (*label.stored, *stores)}
+        here = [tile for tile in self.space.tiles[label.at] if tile.tensor in at_home]
+        # What counts as stored before a path begins need not be: it may come from outside, and pass by.
+        passing = {tile.tensor for tile in label.stored if not tile.words}
+        free = [tile for tile in here if tile.tensor in passing and tile.bypassable]
+        for left_out in product((False, True), repeat=len(free)):
+            out = {tile.space.name for tile, outside in zip(free, left_out, strict=True) if outside}
+            yield from self._held(label, stores, {tile.space.name for tile in here} - out)
+
+    def _held(self, label: Label, stores: tuple[StoredTile, ...], above: set[str]) -> Iterator[Label]:
+        """Yield the label with each choice of held tiles beside what is stored, `above`."""
         place, frames = label.at, label.frames
         cuts = self.space.cuts(frames, place)
-        at_home = {tile.tensor for tile in (*label.stored, *stores)}
-        tiles = [tile for tile in self.space.tiles[place] if tile.tensor not in at_home]
-        above = {t.space.name for t in self.space.tiles[place] if t.tensor in at_home}
+        tiles = [tile for tile in self.space.tiles[place] if tile.space.name not in above]
         for depths in product(*(self._depths(frames, tile) for tile in tiles)):
             held = [(tile, depth) for tile, depth in zip(tiles, depths, strict=True) if depth is not None]
             room = self._room(label, stores, held, cuts)
