@@ -15,10 +15,13 @@ from solver.fusion.pricing import EdgePricer, Point
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
 from solver.result import Clock, ContradictionError, Options, Status, StopCallback, Termination, relative_gap
 
-WIDTH = 4
-"""Bodies of each span that paths look at which are to give good mappings soon."""
+LONGEST = (3, 5)
+"""Einsums of the bodies that paths look at which are to give good mappings soon."""
 
-ROUNDS = 6
+WIDTH = 3
+"""Bodies of each span that such paths look at."""
+
+ROUNDS = 4
 """Such paths; edges are settled in between."""
 
 EVEN_NESTS = "below shared loops each memory has one place for the tiles that are neither stored nor held"
@@ -253,12 +256,16 @@ class _Search:
 
     def _dive(self, space: FusionSpace, best: _Best) -> None:
         """Find good mappings first, by paths that look at a few bodies of each span."""
-        search = PathSearch(space, self.pricer, self.objective, self.counts, flat_only=True)
-        for _ in range(ROUNDS):
-            search.tighten(WIDTH)
-            label, _ = search.shortest(best.value, width=WIDTH)
-            if label is None or self._settle(search, label, best):
-                return
+        for longest in LONGEST:
+            search = PathSearch(space, self.pricer, self.objective, self.counts, longest)
+            rounds = (self._look(search, best) for _ in range(ROUNDS))
+            any(rounds)  # until one of them is the last
+
+    def _look(self, search: PathSearch, best: _Best) -> bool:
+        """Settle a path that looks at a few bodies; whether there is nothing more to find."""
+        search.tighten(WIDTH)
+        label, _ = search.shortest(best.value, width=WIDTH)
+        return label is None or self._settle(search, label, best)
 
     def _settle(self, search: PathSearch, label: Label, best: _Best) -> bool:
         """Settle and price the edges of a path; whether all of them were, or the search has to stop."""

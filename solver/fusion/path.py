@@ -211,7 +211,7 @@ class PathSearch:
     pricer: EdgePricer
     objective: str
     counts: Counts = field(default_factory=Counts)
-    flat_only: bool = False  # no bodies in bodies
+    longest: int | None = None  # Einsums of a body; with a limit, there are no bodies in bodies
 
     @cached_property
     def usable(self) -> int:
@@ -499,8 +499,9 @@ class PathSearch:
             return
         most = frames[-1].end if frames else len(self.space.einsums)
         most -= bool(frames) and frames[-1].start == at  # a body whose only child is a body is one body
+        most = most if self.longest is None else min(most, at + self.longest)
         for end in (end for end in self.space.ends(at) if end <= most):
-            for flat in (True, False) if end > at + 2 and not self.flat_only else (True,):
+            for flat in (True, False) if end > at + 2 and self.longest is None else (True,):
                 yield replace(label, draft=Draft(Frame(at, end, (), flat)), parent=label, step=None)
 
     def _drawn(self, label: Label, draft: Draft) -> Iterator[tuple[Label, int | None]]:
