@@ -39,7 +39,7 @@ from solver.cli.progress import fusion_text, interruptible, logged, status_text
 from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, load_options, search_options
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.report.pictures import check_plot, draw_sweep
-from solver.result import Status
+from solver.result import Status, TooLargeError
 
 if TYPE_CHECKING:
     from model.fused.cascade import Cascade
@@ -128,7 +128,7 @@ def _fuse(arguments: argparse.Namespace) -> int:
         check_names(cascade, limits, arguments.fuse_into or ())
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
             result = fuse_cascade(cascade, objectives[0], options, limits, on_progress, stop.is_set)
-    except NotSearchedError as error:
+    except (NotSearchedError, TooLargeError) as error:
         raise OutputError(f"{error}; `network` without --fuse maps each Einsum alone") from None
     steps = [
         *report_steps(lambda console: print_fused_result(console, result, notes), arguments),

@@ -10,6 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from model.architecture import Fanout, StorageLevel
+from model.extents import PERFECT
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import accesses_of, handed_over, loop_choices
 from model.fused.mapping import SharedLoop
@@ -449,4 +450,7 @@ def _check_einsum(einsum: CascadeEinsum) -> None:
         raise NotSearchedError("`no_coalesce` is not modelled in fused mappings")
     if mapspace.rules:
         raise NotSearchedError("rules of your own are not searched with fusion")
-    mapspace.check_searchable()
+    try:
+        replace(mapspace, factors=PERFECT).check_searchable()
+    except ValueError as error:
+        raise NotSearchedError(str(error)) from None
