@@ -186,10 +186,15 @@ class _Search:
         self.on_progress = on_progress
 
     def run(self) -> FusedResult:
-        """Search without fusion first, then with it."""
+        """Search without fusion first, then with each rank looped once on a path, then without that limit."""
         alone = FusionLimits(0, None, frozenset(self.cascade.intermediates))
         unfused = self._solve(replace(self.space, limits=alone), _Best())
         best = _Best(unfused.best.value, unfused.best.mapping, unfused.best.evaluation)
+        if self.limits.max_loops_per_rank is None:
+            once = replace(self.space, limits=replace(self.limits, max_loops_per_rank=1))
+            self.pricer.clock = self.clock.share(2)
+            self._solve(once, best)
+            self.pricer.clock = self.clock
         outcome = self._solve(self.space, best)
         status = self._status(outcome)
         if not outcome.proven:
@@ -277,7 +282,7 @@ class _Search:
         self._refine(steps, left)
         self._try(search.space, steps, left, best)
         self._report(best, None)
-        return self.clock.stop()
+        return self.pricer.clock.stop()
 
     def _mapped(self, step: Step, room: int | None) -> Step:
         """The step with a mapping that has room and costs no more than its bound, if one is known."""
@@ -310,7 +315,7 @@ class _Search:
         """Settle what edges of a path cost that are only bounded."""
         done = set[tuple[int, int | None]]()
         for step, room in zip(steps, left, strict=True):
-            if step.kind is None or not _is_open(step) or self.clock.stop():
+            if step.kind is None or not _is_open(step) or self.pricer.clock.stop():
                 continue
             edge = self.pricer.edge(step.kind)
             if (id(edge.core), room) not in done:
