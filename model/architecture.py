@@ -46,7 +46,7 @@ class Packing:
     block_size
         Values per vector access (a row holds so many whole values).
     size_per_value
-        Words of the level's capacity that one value takes.
+        Words of the level's capacity that one value takes; 0 where the room is counted elsewhere.
     accesses_per_block
         Row accesses per vector access; above one where a value is wider than a row.
     """
@@ -95,6 +95,11 @@ class StorageLevel:
         None when the level gates itself: only used instances leak then.
     no_temporal_reuse, rmw_first_update, no_coalesce
         Dataspaces whose accesses at this level are counted differently (`model.cost`).
+    free_first_touches
+        Share of a dataspace's first touches that need neither a read nor a fill, 1 unless listed: less where
+        a problem stands for several parts of an execution that touch the same words.
+    other_reads, other_writes
+        Words, times their scales, that load the bandwidths of one instance besides those of the problem.
     reserved_words, rows_per_word
         For people: words taken beside `size_words`, and rows that a word takes where capacity is in rows.
     size_source, buffering_source, utilization_source
@@ -123,6 +128,9 @@ class StorageLevel:
     no_temporal_reuse: frozenset[str] = frozenset()
     rmw_first_update: frozenset[str] = frozenset()
     no_coalesce: frozenset[str] = frozenset()
+    free_first_touches: tuple[tuple[str, Fraction], ...] = ()
+    other_reads: Fraction = Fraction(0)
+    other_writes: Fraction = Fraction(0)
     reserved_words: int = 0
     rows_per_word: Fraction | None = field(default=None, compare=False)
     size_source: SourceRef | None = field(default=None, compare=False)
@@ -161,6 +169,10 @@ class StorageLevel:
     def scale(self, dataspace: str) -> Fraction:
         """Bandwidth consumption scale of `dataspace`: 1 unless ``bandwidth_scale`` has an entry for it."""
         return dict(self.bandwidth_scale).get(dataspace, Fraction(1))
+
+    def free_share(self, dataspace: str) -> Fraction:
+        """Share of the first touches of `dataspace` that are free, see ``free_first_touches``."""
+        return dict(self.free_first_touches).get(dataspace, Fraction(1))
 
     def packing_of(self, dataspace: str) -> Packing:
         """How the values of `dataspace` lie here: one word each unless ``packing`` says otherwise."""

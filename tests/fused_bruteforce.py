@@ -311,11 +311,14 @@ class BruteForce:
         Whether a path loops over each rank at most once.
     fused
         Whether there are bodies and stored tensors at all.
+    even
+        Whether the on-chip memory has one place for all tiles that are neither stored nor held.
     """
 
     cascade: Cascade
     once_per_rank: bool = False
     fused: bool = True
+    even: bool = False
     options: dict[
         tuple[int, tuple[int, ...], tuple[str, ...]], list[tuple[Loops, list[list[SpaceOption]]]]
     ] = field(default_factory=dict)
@@ -489,7 +492,7 @@ class BruteForce:
         )
         outside = [space.name for space in einsum.problem.dataspaces if space.name not in stored]
         visits = math.prod(times.values())
-        for loops, spaces in self._options(einsum, place, bound, above):
+        for loops, spaces in self._placed(einsum, place, bound, above):
             across = math.prod(bound for _, bound in loops.across)
             steps = visits * math.prod(size for _, size in (*loops.above, *loops.inside))
             sums = [_Sum.start(self.architecture, steps, across)]
@@ -507,6 +510,19 @@ class BruteForce:
                 homes = dict(total.homes)
                 nest = _entries(self.architecture, loops, homes, outside)
                 yield replace(total, homes=(), nests=(nest,))
+
+    def _placed(
+        self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
+    ) -> Iterator[tuple[Loops, list[list[SpaceOption]]]]:
+        """Yield loops with the options that go together."""
+        for loops, spaces in self._options(einsum, place, bound, above):
+            if not self.even:
+                yield loops, spaces
+                continue
+            for position in range(len(loops.above) + 1):
+                common = [[o for o in options if o.position in (None, position)] for options in spaces]
+                if all(common):
+                    yield loops, common
 
     def _options(
         self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]

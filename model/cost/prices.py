@@ -81,7 +81,7 @@ def unrounded_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand])
     """The same, not rounded; same parameters."""
     if level.unlimited:
         return Fraction(steps)
-    reads = writes = Fraction(0)
+    reads, writes = level.other_reads, level.other_writes
     for name, read, written in demands:
         scale = level.scale(name)
         reads += read * scale

@@ -213,7 +213,8 @@ def accesses(
         return _nearest(served + beside), math.trunc(above + beside), 0
     if space.name in level.no_coalesce:
         return _nearest(served), _nearest(served), _nearest(served)
-    served_first, filled_first = (0, 0) if space.name in level.rmw_first_update else firsts
+    free = Fraction(0) if space.name in level.rmw_first_update else level.free_share(space.name)
+    served_first, filled_first = (words * free for words in firsts) if free != 1 else firsts
     fills = max(0, above + beside - filled_first) if above else 0
     return _nearest(max(0, served + beside - served_first)), _nearest(fills), _nearest(served)
 

@@ -864,6 +864,7 @@ that an ONNX model leaves open."""
     add_arch(parser, one_einsum=False)
     _add_run_options(parser)
     add_json(parser)
+    _add_fusion(parser)
     group = parser.add_argument_group("files per Einsum")
     _add_path(
         group,
@@ -882,6 +883,44 @@ that an ONNX model leaves open."""
         "--check-time-limit", type=seconds, metavar="S", help="stop each check after S seconds"
     )
     return parser
+
+
+def _add_fusion(parser: argparse.ArgumentParser) -> None:
+    """Add the options on Einsums that share loops."""
+    group = parser.add_argument_group("fused mappings (docs/fusion.md)")
+    _add_flag(
+        group,
+        "--fuse",
+        "let Einsums share loops and hand tensors over on chip; --time-limit applies to the whole search",
+    )
+    group.add_argument(
+        "--fuse-into", type=_name_list, metavar="LIST", help="memories that may store tensors between Einsums"
+    )
+    group.add_argument(
+        "--unfused", type=_name_list, metavar="LIST", help="tensors that go through the outermost memory"
+    )
+    group.add_argument(
+        "--max-fused-loops", type=_count, metavar="N", help="at most N shared loops above an Einsum"
+    )
+    group.add_argument(
+        "--max-fused-loops-per-rank",
+        type=positive,
+        metavar="N",
+        help="at most N of them over one rank of it",
+    )
+    _add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` prices")
+
+
+def _name_list(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _count(text: str) -> int:
+    """Read a whole number, 0 included."""
+    value = _natural(text)
+    if value is None:
+        raise _wrong(f"{shown(text)} is not a whole number")
+    return value
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from model.extents import PERFECT
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
@@ -34,14 +35,16 @@ from solver.cli.output import (
     write_stderr,
     write_stdout,
 )
-from solver.cli.progress import interruptible, logged, status_text
+from solver.cli.progress import fusion_text, interruptible, logged, status_text
 from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, load_options, search_options
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.report.pictures import check_plot, draw_sweep
-from solver.result import Status
+from solver.result import Status, TooLargeError
 
 if TYPE_CHECKING:
+    from model.fused.cascade import Cascade
     from model.sweep import Variant
+    from solver.fusion import FusionLimits, FusionProgress
     from solver.network.cache import ResultCache
     from solver.network.executors import Executor
     from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
@@ -53,12 +56,21 @@ LONGEST_NAME = 100
 """Characters of a file's name; file systems allow some 250 bytes."""
 
 UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those already written"
+FUSED_ONLY = ("fuse-into", "unfused", "max-fused-loops", "max-fused-loops-per-rank", "fused-mapping")
+UNFUSED_ONLY = (
+    *("report", "certificates", "mappings", "check", "check-time-limit"),
+    *("cache", "resume", "cluster", "costs", "no-fuse"),
+)
+
 KEEP = "cannot keep results in"
 OTHER = "--cache DIR names another directory"
 
 
 def network_command(arguments: argparse.Namespace) -> int:
     """Map a network, write and print the results, and have the certificates checked if asked for."""
+    if arguments.fuse:
+        return _fuse(arguments)
+    _refuse_options(arguments, FUSED_ONLY, "needs --fuse")
     check_outputs((arguments.json, arguments.report), arguments.specs)
     _check_directories(arguments)
     from model.formats.cascade import read_network
@@ -82,6 +94,90 @@ def network_command(arguments: argparse.Namespace) -> int:
         )
         code = _check(files, interrupted, arguments) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
+
+
+def _refuse_options(arguments: argparse.Namespace, options: Iterable[str], why: str) -> None:
+    for name in options:
+        if getattr(arguments, name.replace("-", "_")) not in {None, False}:
+            raise OutputError(f"--{name} {why}")
+
+
+def _fuse(arguments: argparse.Namespace) -> int:
+    """Find the best fused mapping of a workload; write and print it."""
+    _refuse_options(arguments, UNFUSED_ONLY, "does not go with --fuse")
+    if arguments.factors not in {None, PERFECT}:
+        raise OutputError("fused mappings have no remainders: --fuse goes with --factors perfect only")
+    check_outputs((arguments.json, arguments.fused_mapping), arguments.specs)
+    from model.formats.fused import fused_yaml, load_cascade
+    from model.formats.fused.loader import CONSTRAINTS_NOTE
+    from solver.fusion import FusionLimits, NotSearchedError, fuse_cascade
+    from solver.report.fused import fused_result_document, print_fused_result
+
+    values = parse_assignments(arguments.variables)
+    cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
+    notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
+    limits = FusionLimits(
+        arguments.max_fused_loops, arguments.max_fused_loops_per_rank, frozenset(arguments.unfused or ())
+    )
+    options = search_options(arguments)
+    objectives = options.objectives or cascade.einsums[0].mapspace.objectives
+    if len(objectives) > 1:
+        raise OutputError("--fuse minimises one objective")
+    units = cascade.einsums[0].mapspace.architecture.units_per_pj
+    try:
+        check_names(cascade, limits, arguments.fuse_into or ())
+        with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
+            result = fuse_cascade(cascade, objectives[0], options, limits, on_progress, stop.is_set)
+    except (NotSearchedError, TooLargeError) as error:
+        raise OutputError(f"{error}; `network` without --fuse maps each Einsum alone") from None
+    steps = [
+        *report_steps(lambda console: print_fused_result(console, result, notes), arguments),
+        *document_steps(lambda: fused_result_document(result, notes), arguments),
+    ]
+    mapping = result.mapping
+    if arguments.fused_mapping is not None and mapping is not None:
+        steps.append(lambda: write_output(arguments.fused_mapping, fused_yaml(cascade, mapping)))
+    deliver(steps)
+    return EXIT_OF_STATUS[result.status]
+
+
+def check_names(cascade: Cascade, limits: FusionLimits, memories: Iterable[str]) -> None:
+    """Check that the tensors and memories that options name are there."""
+    unknown = sorted(limits.no_fuse - cascade.users.keys())
+    if unknown:
+        raise OutputError(f"no Einsum accesses {unknown[0]!r}, which --unfused names")
+    levels = [level.name for level in cascade.einsums[0].mapspace.architecture.levels]
+    for name in memories:
+        if name not in levels:
+            raise OutputError(f"there is no memory {name!r}, which --fuse-into names")
+        if name != levels[1]:
+            raise OutputError(f"tensors are stored in {levels[1]!r} only: {name!r} is not searched yet")
+
+
+@contextmanager
+def _fusion_bar(quiet: bool, units: int) -> Iterator[Callable[[FusionProgress], None] | None]:
+    """Yield what feeds a line on stderr, or lines from time to time if it is no terminal; None if `quiet`."""
+    if quiet:
+        yield None
+        return
+    line = "starting"
+
+    def hear(progress: FusionProgress) -> None:
+        nonlocal line
+        line = fusion_text(progress, units)
+
+    if not sys.stderr.isatty():
+        with logged(lambda: line):
+            yield hear
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, markup=False).status(line) as status:
+
+        def show(progress: FusionProgress) -> None:
+            status.update(fusion_text(progress, units))
+
+        yield show
 
 
 def _check_directories(arguments: argparse.Namespace) -> None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from solver.cli.output import write_stderr
 from solver.report.figures import objective_text, percent, seconds_text
-from solver.result import Phase, Progress, ProgressCallback, StopCallback
+from solver.result import Phase, Progress, ProgressCallback, StopCallback, relative_gap
 
 if TYPE_CHECKING:
     from model.mapspace import Mapspace
+    from solver.fusion import FusionProgress
 
 LOG_PERIOD_S = 30.0
 """Seconds between two lines where stderr is no terminal; shorter searches write none."""
@@ -56,6 +57,16 @@ def status_text(progress: Progress | None, seconds: float, units_per_pj: int) ->
     parts.append("gap -" if progress.gap is None else f"gap {percent(progress.gap)}")
     parts.append(seconds_text(seconds))
     return "  ".join(parts)
+
+
+def fusion_text(progress: FusionProgress, units_per_pj: int) -> str:
+    """Return how far a search for a fused mapping is, in one line."""
+    parts = [f"{progress.cuts_settled} of {progress.cuts} cuts  {progress.states_open:,} states open"]
+    for name, quantity in (("incumbent", progress.incumbent), ("bound", progress.bound)):
+        parts.append(f"{name} {objective_text(progress.objective, quantity, units_per_pj)}")
+    gap = relative_gap(progress.incumbent, progress.bound)
+    parts.append("gap -" if gap is None else f"gap {percent(gap)}")
+    return "  ".join([*parts, seconds_text(progress.seconds)])
 
 
 @contextmanager

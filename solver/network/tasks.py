@@ -87,11 +87,13 @@ class Renaming:
                 no_link_transfer=self._spaces(node.no_link_transfer),
             )
         scales = sorted((self.dataspaces[name], scale) for name, scale in node.bandwidth_scale)
+        free = sorted((self.dataspaces[name], share) for name, share in node.free_first_touches)
         packing = (replace(packing, dataspace=self.dataspaces[packing.dataspace]) for packing in node.packing)
         return replace(
             node,
             bandwidth_scale=tuple(scales),
             packing=tuple(sorted(packing, key=lambda own: own.dataspace)),
+            free_first_touches=tuple(free),
             no_temporal_reuse=self._spaces(node.no_temporal_reuse),
             rmw_first_update=self._spaces(node.rmw_first_update),
             no_coalesce=self._spaces(node.no_coalesce),

@@ -14,9 +14,10 @@ from model.fused.mapping import Body, FusedMapping, Leaf, Path
 from model.fused.report import EinsumCost, FusedEvaluation, Room
 from model.fused.visits import Visits
 from model.note import Note
-from model.objective import EDP
+from model.objective import EDP, in_reported_unit
+from solver.fusion import FusedResult
 from solver.report.document import Document, picked, plain
-from solver.report.figures import NOTHING, count_text, energy_text, objective_text
+from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, seconds_text
 from solver.report.tables import ReportTable, plain_table
 from solver.report.text import STEP, loop_nest, print_notes
 
@@ -32,6 +33,14 @@ def print_fused(
 ) -> None:
     """Print the limits that are broken, the tree with the nests, a table per Einsum, room and totals."""
     _print_fused_verdict(console, evaluation)
+    _print_mapping(console, cascade, mapping, evaluation)
+    print_notes(console, notes)
+
+
+def _print_mapping(
+    console: Console, cascade: Cascade, mapping: FusedMapping, evaluation: FusedEvaluation
+) -> None:
+    """Print the tree with the nests, a table per Einsum, room and totals."""
     console.print(Text.assemble("\n", ("Fused mapping", "bold"), f" of {cascade.name}"))
     for line in tree_lines(cascade, mapping, evaluation):
         console.print(line)
@@ -45,7 +54,40 @@ def print_fused(
     console.print(room_table(evaluation))
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(_totals(evaluation))
+
+
+def print_fused_result(console: Console, result: FusedResult, notes: Sequence[Note]) -> None:
+    """Print what a search has proven, the fused mapping, what fusion brings, and what was not searched."""
+    units, objective = result.units_per_pj, result.objective
+    verdict = Text.assemble((result.status.name, "bold green" if result.gap == 0 else "bold yellow"))
+    verdict.append(f"  {objective} {objective_text(objective, result.value, units)}")
+    if result.gap:
+        verdict.append(f"  bound {objective_text(objective, result.bound, units)}  gap {percent(result.gap)}")
+    console.print(verdict)
+    console.print(fusion_gain(result))
+    console.print(f"Searched: {'; '.join(result.restrictions)}.")
+    console.print(_work(result))
+    if result.mapping is not None and result.evaluation is not None:
+        _print_mapping(console, result.cascade, result.mapping, result.evaluation)
     print_notes(console, notes)
+
+
+def fusion_gain(result: FusedResult) -> str:
+    """Return what fusion brings against the best mapping of each Einsum alone."""
+    units, objective = result.units_per_pj, result.objective
+    if result.unfused is None or result.value is None:
+        return "Without fusion: not known."
+    alone = result.unfused.value(objective)
+    saved = percent((alone - result.value) / alone) if alone else percent(0.0)
+    return f"Without fusion {objective_text(objective, alone, units)}: fusion saves {saved}."
+
+
+def _work(result: FusedResult) -> str:
+    work = result.statistics
+    return (
+        f"{work.edges:,} edges bounded, {work.searches:,} searches; {work.paths:,} paths, "
+        f"{work.states:,} states, {work.dominated:,} dominated; {seconds_text(work.seconds)}"
+    )
 
 
 def _print_fused_verdict(console: Console, evaluation: FusedEvaluation) -> None:
@@ -188,6 +230,32 @@ def fused_document(
         "tree": [_part_document(child) for child in mapping.children],
         "stored": [picked(stored, "tensor", "memory", "depth") for stored in mapping.stored],
         "einsums": [_einsum_document(cost, evaluation) for cost in evaluation.einsums],
+        "notes": plain(notes),
+    }
+
+
+def fused_result_document(result: FusedResult, notes: Sequence[Note]) -> Document:
+    """Return the document of a search for a fused mapping."""
+    units, objective = result.units_per_pj, result.objective
+    alone = None if result.unfused is None else result.unfused.value(objective)
+    values = {"value": result.value, "bound": result.bound, "unfused_value": alone}
+    found = {}
+    if result.mapping is not None and result.evaluation is not None:
+        found = fused_document(result.cascade, result.mapping, result.evaluation, notes)
+    return {
+        **found,
+        "kind": "network-fused",
+        "workload": result.cascade.name,
+        "status": result.status.name,
+        "termination": result.termination.name,
+        "objective": objective,
+        **{k: None if v is None else in_reported_unit(objective, v, units) for k, v in values.items()},
+        "gap": result.gap,
+        "restrictions": list(result.restrictions),
+        "statistics": picked(
+            result.statistics,
+            *("seconds", "edges", "surveys", "searches", "paths", "states", "dominated"),
+        ),
         "notes": plain(notes),
     }
 

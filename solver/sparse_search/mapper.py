@@ -127,6 +127,8 @@ def map_sparse(
     """
     if mapspace.sparsity is None:
         raise ValueError("the data are dense")
+    if mapspace.joint:
+        raise ValueError("memories with several places are not searched with sparse data")
     mapspace = replace(mapspace, factors=PERFECT)
     dense = replace(mapspace, sparsity=None)
     dense.check_searchable()

@@ -287,7 +287,7 @@ class Completion:
             first = (
                 touched(positions[access.level], positions[access.boundary]) if access.first_touch_free else 0
             )
-            yield replace(spread.action(access), minus=first)
+            yield replace(spread.action(access), minus=math.floor(first * access.free_share))
 
     def _due(self, level: int) -> list[int]:
         """Dataspaces with a boundary at `level` (``len(levels)``: at the compute)."""

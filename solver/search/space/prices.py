@@ -164,6 +164,12 @@ class Resource:
     read_cycles: Fraction
     write_cycles: Fraction
 
+    def besides(self, levels: Sequence[StorageLevel]) -> Fraction:
+        """Cycles that words take which are none of the problem's."""
+        places = (levels[place] for place in self.levels)
+        cycles = (own.other_reads * self.read_cycles + own.other_writes * self.write_cycles for own in places)
+        return sum(cycles, Fraction(0))
+
 
 def resources(architecture: Architecture) -> tuple[Resource, ...]:
     """All limited bandwidths."""
@@ -194,7 +200,7 @@ class Access(NamedTuple):
     """An action of a level on a dataspace whose words follow from those delivered to `boundary`.
 
     Boundary ``len(levels)`` stands for the compute. `per_child`: once for each distinct tile among the
-    children; `first_touch_free`: but for the first one of each word.
+    children; `first_touch_free`: but for the first one of each word, or `free_share` of these.
     """
 
     level: int
@@ -202,6 +208,7 @@ class Access(NamedTuple):
     boundary: int
     per_child: bool
     first_touch_free: bool
+    free_share: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +250,15 @@ class Spread:
     def action(self, access: Access) -> Action:
         """How many words an access comes to."""
         multiplier = math.prod(self.distinct[access.level : access.boundary]) if access.per_child else 1
-        minus = self.partition[access.level] if access.first_touch_free else 0
+        minus = _shared(self.partition[access.level], access.free_share) if access.first_touch_free else 0
         return Action(access.level, access.name, access.boundary, multiplier, minus)
+
+
+def _shared(words: Count, share: Fraction) -> Count:
+    """Part of some words, rounded up."""
+    if share == 1:
+        return words
+    return math.ceil(words * share) if isinstance(words, int) else np.ceil(words * float(share))
 
 
 def accesses(
@@ -266,11 +280,12 @@ def accesses(
             yield from (Access(place, action, source, True, False) for action in ("read", "fill", "update"))
             continue
         free = read_write and name not in level.rmw_first_update
-        yield Access(place, "read", source, True, free)
+        share = level.free_share(name)
+        yield Access(place, "read", source, True, free, share)
         if read_write:
             yield Access(place, "update", source, True, False)
         if place != chain[0]:
-            yield Access(place, "fill", place, False, free)
+            yield Access(place, "fill", place, False, free, share)
 
 
 def _source(levels: Sequence[StorageLevel], name: str, chain: Sequence[int], child: int) -> int:

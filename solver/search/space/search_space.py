@@ -342,7 +342,7 @@ class SearchSpace:
         for place in kept:
             size = self.levels[level].packing_of(self.views[place].name).size_per_value
             words = bounding_box(self.views[place], extents)
-            total += np.minimum(words, usable // size + 1) * size
+            total += np.minimum(words, usable // max(1, size) + 1) * size
         return total
 
     def _size_words(self, place: int, level: StorageLevel, usable: int, tiles: slice | IntArray) -> IntArray:
@@ -350,7 +350,7 @@ class SearchSpace:
         size = level.packing_of(self.views[place].name).size_per_value
         words = self.tables[place].tile_words[tiles]
         # The products of all values need not fit 64 bits.
-        return words if size == 1 else np.minimum(words, usable // size + 1) * size
+        return words if size == 1 else np.minimum(words, usable // max(1, size) + 1) * size
 
     def accesses(self, place: int, chain: Sequence[int]) -> Iterator[Access]:
         """All accesses to a dataspace that the levels of `chain` keep."""

@@ -115,8 +115,9 @@ class Combination(Subproblem):
 
     @cached_property
     def base_loads(self) -> FloatArray:
-        """Load of each resource that the compute's own accesses cause, in cycles; shape (resources,)."""
-        loads: FloatArray = np.zeros((1, len(self.space.resources)))
+        """Load of each resource that the compute's own accesses cause, and words besides, in cycles."""
+        besides = [float(resource.besides(self.space.levels)) for resource in self.space.resources]
+        loads: FloatArray = np.array([besides])
         for prices in self.prices:
             if len(self.space.levels) in prices:
                 prices[len(self.space.levels)].add_loads(np.array([self.operations]), loads)

@@ -83,7 +83,10 @@ class LoadSubproblem(Combination):
     def constant(self) -> int:
         """What the compute's own accesses load the resource with."""
         depth = len(self.space.levels)
-        return sum(own[depth].exact(self.operations) for own in self.prices if depth in own)
+        besides = 0
+        if self.resource is not None:
+            besides = math.floor(self.space.resources[self.resource].besides(self.space.levels) * self.scale)
+        return besides + sum(own[depth].exact(self.operations) for own in self.prices if depth in own)
 
     @cached_property
     def most(self) -> int:

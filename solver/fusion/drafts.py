@@ -1,0 +1,195 @@
+"""Least costs of many bodies at a time, in floating point: which loops are worth a closer look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.fusion.pricing import EdgePricer
+from solver.fusion.space import Frame, Frames, FusionSpace, Tile, Trips
+
+FloatArray = npt.NDArray[np.float64]
+
+Counts = npt.NDArray[np.int64]
+"""Trips of loops, shape (bodies, classes)."""
+
+
+class _Option(NamedTuple):
+    """One way to keep a tile in each body: room, energy, and words read and written outside."""
+
+    words: FloatArray
+    energy: FloatArray
+    reads: FloatArray
+    writes: FloatArray
+
+    def helps(self, other: _Option) -> bool:
+        """Whether less is exchanged than by another one, in any body."""
+        pairs = zip(self[1:], other[1:], strict=True)
+        return any(bool(np.any(own < theirs)) for own, theirs in pairs)
+
+
+@dataclass(frozen=True)
+class DraftBounds:
+    """Bounds on bodies that begin alike.
+
+    Parameters
+    ----------
+    usable_words
+        Room of the outermost on-chip memory.
+    """
+
+    space: FusionSpace
+    pricer: EdgePricer
+    usable_words: int
+
+    def least(
+        self, frames: Frames, frame: Frame, following: Counts, left: Counts
+    ) -> tuple[FloatArray, FloatArray]:
+        """Least energy and cycles of the Einsums of each body, all instances, rounded by less than 1e-9.
+
+        Parameters
+        ----------
+        frames
+            The bodies outside.
+        frame
+            What all bodies have in common: their Einsums, and the outermost of their segments.
+        following, left
+            Trips of the next segment of each, and those that are left for further ones.
+        """
+        energies, cycles = np.zeros(len(left)), np.zeros(len(left))
+        for place in range(frame.start, frame.end):
+            energy, own = self._einsum(frames, frame, place, following, left)
+            times = self.space.einsums[place].n_instances
+            energies, cycles = energies + energy * times, cycles + own * times
+        return energies, cycles
+
+    def _einsum(
+        self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts
+    ) -> tuple[FloatArray, FloatArray]:
+        cuts = self.space.cuts((*frames, frame), place)
+        within = self._grown(frame, place, self._constant(cuts[-1], place, len(left)), following)
+        last = self._grown(frame, place, within, left)
+        tiles = self.space.tiles[place]
+        options = [
+            self._options((*frames, frame), tile, cuts, within, last, following, left) for tile in tiles
+        ]
+        always = frozenset(
+            t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
+        )
+        inner = self.pricer.inner(place, always)
+        visits = np.prod(list(last.values()), axis=0) if last else np.ones(len(left))
+        least_energy, least_cycles = np.full(len(left), np.inf), np.full(len(left), np.inf)
+        for chosen in product(*options):
+            fits = sum(option.words for option in chosen) <= self.usable_words
+            passing = sum(o.energy for o, t in zip(chosen, tiles, strict=True) if not t.bypassed)
+            every = passing + sum(o.energy for o, t in zip(chosen, tiles, strict=True) if t.bypassed)
+            energy = np.maximum(inner.paid + passing, inner.free + every)
+            reads, writes = (np.sum(column, axis=0) for column in zip(*(o[2:] for o in chosen), strict=True))
+            busy = np.maximum(float(inner.cycles), self._ported(place, reads, writes))
+            least_energy = np.minimum(least_energy, np.where(fits, energy, np.inf))
+            least_cycles = np.minimum(least_cycles, np.where(fits, busy, np.inf))
+        latency = self.pricer.latency(place)
+        return least_energy, least_cycles + (visits - 1) * latency
+
+    def _ported(self, place: int, reads: FloatArray, writes: FloatArray) -> FloatArray:
+        level = self.space.einsums[place].mapspace.architecture.levels[0]
+        busy = np.zeros_like(reads)
+        for words, rate in (
+            (reads, level.read_bandwidth),
+            (writes, level.write_bandwidth),
+            (reads + writes, level.shared_bandwidth),
+        ):
+            busy = busy if rate is None else np.maximum(busy, words / float(rate))
+        return busy
+
+    def _constant(self, trips: Trips, place: int, size: int) -> dict[str, FloatArray]:
+        dims = self.space.einsums[place].problem.dims
+        return {dim: np.full(size, float(trips.get(dim, 1))) for dim in dims}
+
+    def _grown(
+        self, frame: Frame, place: int, trips: dict[str, FloatArray], counts: Counts
+    ) -> dict[str, FloatArray]:
+        """Trips over each dimension with further loops of the body."""
+        grown = dict(trips)
+        for number, dims in enumerate(self.space.classes(frame.start, frame.end)):
+            dim = dims[place - frame.start]
+            grown[dim] = grown[dim] * counts[:, number]
+        return grown
+
+    def _options(
+        self,
+        frames: Frames,
+        tile: Tile,
+        cuts: Sequence[Trips],
+        within: dict[str, FloatArray],
+        last: dict[str, FloatArray],
+        following: Counts,
+        left: Counts,
+    ) -> list[_Option]:
+        """Ways to keep a tile, but those that are dearer than to fetch it in each visit."""
+        size = len(left)
+        zero, flat = np.zeros(size), frames[-1].flat
+        found = [self._option(tile, zero, last)]
+        if tile.tensor in self.space.storable:
+            words = self._stored(frames, tile.tensor, following, left) if flat else zero
+            found.append(_Option(words, zero, zero, zero))
+        if tile.bypassed:
+            return found
+        smallest = self._words(tile, last) * tile.size_per_value if flat else zero
+        for number, cut in enumerate(cuts):
+            at = self._constant(cut, tile.place, size)
+            words = self._words(tile, at) * tile.size_per_value if flat else zero
+            if number < len(cuts) - 1 or following.any():
+                found.append(self._option(tile, words, at))
+        deeper = self._option(tile, smallest, within)
+        some = left.max(axis=1) > 1
+        found.append(deeper._replace(words=np.where(some, smallest, np.inf)))
+        return [found[0], *(option for option in found[1:] if option.helps(found[0]))]
+
+    def _words(self, tile: Tile, trips: dict[str, FloatArray]) -> FloatArray:
+        bound = self.space.einsums[tile.place].problem.bound
+        words = np.ones(len(next(iter(trips.values()))))
+        for terms in tile.space.ranks:
+            words *= 1 + sum(abs(t.coefficient) * (bound[t.dim] / trips[t.dim] - 1) for t in terms)
+        return words
+
+    def _option(self, tile: Tile, words: FloatArray, trips: dict[str, FloatArray]) -> _Option:
+        moved = self._words(tile, trips) * np.prod(list(trips.values()), axis=0)
+        prices = self.pricer.prices(tile)
+        first = np.zeros_like(moved)
+        if tile.space.read_write:
+            whole = self.space.tile_words(tile, {})
+            first = moved if tile.windowed else np.full_like(moved, float(whole))
+        fetched, written = moved - first, moved if tile.space.read_write else np.zeros_like(moved)
+        energies = [fetched * read + written * update for read, update in prices]
+        energy = np.maximum(np.minimum.reduce(energies), 0.0)
+        scale = self.pricer.scale(tile)
+        return _Option(words, energy, fetched * scale, written * scale)
+
+    def _stored(self, frames: Frames, tensor: str, following: Counts, left: Counts) -> FloatArray:
+        """Room of a tensor where it is stored; 0 if it was stored before."""
+        users = self.space.cascade.users[tensor]
+        if users[0] < frames[0].start:
+            return np.zeros(len(left))
+        around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
+        trips = self.space.cuts(around, users[0])[-1]
+        if around != frames:
+            return np.full(len(left), float(self.space.stored_words(tensor, trips)))
+        last = self._constant(trips, users[0], len(left))
+        last = self._grown(frames[-1], users[0], self._grown(frames[-1], users[0], last, following), left)
+        einsum = self.space.einsums[users[0]]
+        (access,) = einsum.accesses_of(tensor)
+        space = einsum.space(access.dataspace)
+        divided = np.prod([last[t.dim] for terms in space.ranks for t in terms], axis=0)
+        return np.floor(self.space.stored_words(tensor, {}) / divided) if space.ranks else np.ones(len(left))
+
+
+def worth(values: FloatArray) -> list[int]:
+    """Whole numbers that no exact value is above."""
+    return [math.floor(v * (1 - 1e-9)) if math.isfinite(v) else -1 for v in values.tolist()]

@@ -1,0 +1,246 @@
+"""One Einsum between two cuts: the mapspace of its visits, and what it costs at the least."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from model.architecture import Architecture, StorageLevel
+from model.cost.prices import access_energy
+from model.extents import PERFECT
+from model.fused.cascade import CascadeEinsum
+from model.fused.mapping import PrivateNest
+from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
+from model.mapping import Mapping as LoopNest
+from model.mapspace import EXACT, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.problem import Dataspace, Problem, Term
+
+VISIT = "visit"
+"""The dimension of visits; primes are added where an Einsum has one of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """What a held tile exchanges with the outermost memory in the whole execution, in words.
+
+    `first` of them are touched there for the first time, if they are an output's.
+    """
+
+    dataspace: str
+    moved: int
+    first: int = 0
+
+    @property
+    def fetched(self) -> int:
+        """Words that are read outside and filled inside."""
+        return self.moved - self.first
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeKind:
+    """All that the cost of an Einsum depends on, but the room that is left for its own tiles.
+
+    Parameters
+    ----------
+    place
+        In the cascade.
+    trips
+        By how much shared loops divide its dimensions, where that is more than 1; sorted by name.
+    above
+        Dataspaces that are stored or held in the outermost on-chip memory, above the nests.
+    shifts
+        One per held tile.
+    """
+
+    place: int
+    trips: tuple[tuple[str, int], ...] = ()
+    above: frozenset[str] = frozenset()
+    shifts: tuple[Shift, ...] = ()
+
+    @property
+    def visits(self) -> int:
+        """How often the Einsum runs."""
+        return math.prod(trips for _, trips in self.trips)
+
+
+def box_words(space: Dataspace, extents: Mapping[str, int]) -> int:
+    """Words of a tile with these extents per dimension."""
+    return math.prod(
+        1 + sum(abs(term.coefficient) * (extents[term.dim] - 1) for term in terms) for terms in space.ranks
+    )
+
+
+@dataclass(frozen=True)
+class EdgeSpace:
+    """An edge as a mapspace of one Einsum: all of its visits, one after the other.
+
+    The visits are the outermost loop, over a dimension of their own that indexes all dataspaces, so that
+    nothing stays from one to the next. What is stored or held above the nests comes from the outermost
+    on-chip memory, without room; bandwidths carry the words of held tiles besides.
+    """
+
+    einsum: CascadeEinsum
+    kind: EdgeKind
+    timed: bool = True
+
+    @cached_property
+    def visit(self) -> str:
+        """Name of the dimension of visits."""
+        name = VISIT
+        while name in self.einsum.problem.dims:
+            name += "'"
+        return name
+
+    @property
+    def _many(self) -> bool:
+        return self.kind.visits > 1
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        """Bounds of a visit."""
+        trips = dict(self.kind.trips)
+        return {dim: bound // trips.get(dim, 1) for dim, bound in self.einsum.problem.bound.items()}
+
+    def mapspace(self, room_words: int | None) -> Mapspace:
+        """The mapspace where own tiles may take so much room of the outermost on-chip memory."""
+        own = self.einsum.mapspace
+        return replace(
+            own,
+            problem=self._problem,
+            architecture=self._architecture(room_words),
+            temporal=tuple(self._temporal(level, rules) for level, rules in enumerate(own.temporal)),
+            spatial=tuple(map(self._spatial, own.spatial)),
+            keep=tuple(self._keep(level, rules) for level, rules in enumerate(own.keep)),
+            notes=(),
+            counting=EXACT,
+            factors=PERFECT,
+        )
+
+    @cached_property
+    def _problem(self) -> Problem:
+        problem = self.einsum.problem
+        if not self._many:
+            return replace(problem, name="")
+        rank = ((Term(self.visit),),)
+        return Problem(
+            "",
+            (*problem.dims, self.visit),
+            (*self.extents.values(), self.kind.visits),
+            tuple(replace(space, ranks=(*space.ranks, *rank)) for space in problem.dataspaces),
+        )
+
+    def _architecture(self, room_words: int | None) -> Architecture:
+        architecture = self.einsum.mapspace.architecture
+        places = architecture.storage_indices
+        nodes = list(architecture.nodes)
+        for number, position in enumerate(places):
+            level = nodes[position]
+            assert isinstance(level, StorageLevel)
+            nodes[position] = self._level(number, level, room_words)
+        return replace(architecture, nodes=tuple(nodes))
+
+    def _level(self, number: int, level: StorageLevel, room_words: int | None) -> StorageLevel:
+        level = replace(
+            level,
+            free_first_touches=tuple(self._free()),
+            network_fill_latency=level.network_fill_latency * self.kind.visits,
+            network_drain_latency=level.network_drain_latency * self.kind.visits,
+        )
+        if number > 1:
+            return level
+        level = self._loaded(number, level) if self.timed else level
+        return level if number == 0 else self._roomy(level, room_words)
+
+    def _free(self) -> Iterator[tuple[str, Fraction]]:
+        """Yield the share of visits that are the first to touch their part of an output."""
+        for space in self.einsum.problem.dataspaces:
+            again = math.prod(trips for dim, trips in self.kind.trips if dim not in space.dims)
+            if space.read_write and again > 1:
+                yield space.name, Fraction(1, again)
+
+    def _loaded(self, number: int, level: StorageLevel) -> StorageLevel:
+        reads = writes = Fraction(0)
+        for shift in self.kind.shifts:
+            scale = level.scale(shift.dataspace)
+            written = shift.moved if self.einsum.space(shift.dataspace).read_write else 0
+            reads += (shift.fetched if number == 0 else 0) * scale
+            writes += (written if number == 0 else shift.fetched) * scale
+        return replace(level, other_reads=reads, other_writes=writes)
+
+    def _roomy(self, level: StorageLevel, room_words: int | None) -> StorageLevel:
+        packing = tuple(
+            replace(
+                level.packing_of(space.name),
+                size_per_value=0
+                if space.name in self.kind.above
+                else level.packing_of(space.name).size_per_value,
+            )
+            for space in self.einsum.problem.dataspaces
+        )
+        return replace(level, size_words=room_words, multiple_buffering=Fraction(1), packing=packing)
+
+    def _temporal(self, level: int, rules: TemporalRules) -> TemporalRules:
+        if not self._many:
+            return rules
+        trips = FactorRule(self.visit, "=", self.kind.visits if level == 0 else 1)
+        outer = (*rules.outer, self.visit) if level == 0 else rules.outer
+        return replace(rules, factors=(*rules.factors, trips), outer=outer)
+
+    def _spatial(self, rules: SpatialRules) -> SpatialRules:
+        if not self._many:
+            return rules
+        factors = (*rules.factors, FactorRule(self.visit, "=", 1))
+        return replace(rules, factors=factors, uncounted=rules.uncounted | {self.visit})
+
+    def _keep(self, level: int, rules: KeepRules) -> KeepRules:
+        above = self.kind.above
+        if level == 0:
+            return KeepRules(rules.keep - above, rules.bypass | above)
+        if level == 1:
+            return KeepRules(rules.keep | above, rules.bypass)
+        return KeepRules(rules.keep, rules.bypass)
+
+    def nest(self, mapping: LoopNest) -> PrivateNest:
+        """The nest of one visit, out of a mapping of this mapspace."""
+        outermost, *inner = mapping.nodes
+        assert isinstance(outermost, StorageMapping)
+        temporal = tuple(loop for loop in outermost.temporal if loop.dim != self.visit or not self._many)
+        held = frozenset(shift.dataspace for shift in self.kind.shifts)
+        entries = [replace(outermost, temporal=temporal, keep=outermost.keep | held)]
+        home = self.einsum.mapspace.architecture.storage_indices[1] - 1
+        entry = inner[home]
+        assert isinstance(entry, StorageMapping)
+        inner[home] = replace(entry, keep=entry.keep - self.kind.above)
+        return PrivateNest(LoopNest((*entries, *inner)))
+
+    def own_words(self, mapping: LoopNest) -> int:
+        """Room that the nest's own tiles take of the outermost on-chip memory."""
+        position = self.einsum.mapspace.architecture.storage_indices[1]
+        entry, level = mapping.nodes[position], self.einsum.mapspace.architecture.nodes[position]
+        assert isinstance(entry, StorageMapping)
+        assert isinstance(level, StorageLevel)
+        extents = dict.fromkeys(self.einsum.problem.dims, 1)
+        for loop in (x for node in mapping.nodes[position:] for x in _loops(node)):
+            if loop.dim in extents:
+                extents[loop.dim] *= loop.bound
+        kept = (s for s in self.einsum.problem.dataspaces if s.name in entry.keep - self.kind.above)
+        return sum(box_words(s, extents) * level.packing_of(s.name).size_per_value for s in kept)
+
+    @cached_property
+    def shift_energy(self) -> int:
+        """Energy of the words of held tiles."""
+        outside, inside = self.einsum.mapspace.architecture.levels[:2]
+        total = 0
+        for shift in self.kind.shifts:
+            written = shift.moved if self.einsum.space(shift.dataspace).read_write else 0
+            name = shift.dataspace
+            total += access_energy(outside, outside.packing_of(name), shift.fetched, 0, written)
+            total += access_energy(inside, inside.packing_of(name), 0, shift.fetched, 0)
+        return total
+
+
+def _loops(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:
+    return node.spatial if isinstance(node, FanoutMapping) else node.temporal

@@ -1,0 +1,458 @@
+"""The entry point of the search for fused mappings: from a cascade to a proven result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from model.fused.cascade import Cascade
+from model.fused.cost import evaluate_fused
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
+from model.fused.report import FusedEvaluation
+from model.objective import objective_value
+from solver.fusion.path import Counts, Label, PathSearch, Step
+from solver.fusion.pricing import EdgePricer, Point
+from solver.fusion.space import Frame, FusionLimits, FusionSpace
+from solver.result import Clock, ContradictionError, Options, Status, StopCallback, Termination, relative_gap
+
+LONGEST = (3, 5)
+"""Einsums of the bodies that paths look at which are to give good mappings soon."""
+
+WIDTH = 3
+"""Bodies of each span that such paths look at."""
+
+ROUNDS = 4
+"""Such paths; edges are settled in between."""
+
+EVEN_NESTS = "below shared loops each memory has one place for the tiles that are neither stored nor held"
+PERFECT_LOOPS = "loops have no remainders"
+NO_WINDOWS = "no shared loops over ranks that a reader slides a window along"
+ONE_MEMORY = "tensors are stored in {memory} only"
+
+
+@dataclass(frozen=True, slots=True)
+class FusionProgress:
+    """How far a search is: values in the units of `FusedResult.value`."""
+
+    seconds: float
+    objective: str
+    cuts_settled: int
+    cuts: int
+    states_open: int
+    incumbent: int | None
+    bound: int | None
+
+
+ProgressCallback = Callable[[FusionProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FusionStatistics:
+    """How much work a search did.
+
+    Parameters
+    ----------
+    edges, surveys, searches
+        Edges bounded in closed form, those that a survey bounded, and searches for exact costs of edges.
+    paths, states, dominated
+        Shortest paths found, states expanded for them, and states that others dominated.
+    """
+
+    seconds: float
+    edges: int
+    surveys: int
+    searches: int
+    paths: int
+    states: int
+    dominated: int
+
+
+@dataclass(frozen=True)
+class FusedResult:
+    """The result of a search for a fused mapping.
+
+    Parameters
+    ----------
+    value, bound
+        In energy units, cycles, or their product. No mapping of the space is below the bound.
+    mapping, evaluation
+        The best mapping found, and its cost by the cost model.
+    unfused
+        The best mapping without bodies and stored tensors, if that was found.
+    restrictions
+        What the space leaves out of all fused mappings, as phrases.
+    """
+
+    status: Status
+    termination: Termination
+    objective: str
+    cascade: Cascade
+    value: int | None
+    bound: int | None
+    mapping: FusedMapping | None
+    evaluation: FusedEvaluation | None
+    unfused: FusedEvaluation | None
+    statistics: FusionStatistics
+    restrictions: tuple[str, ...]
+
+    @property
+    def units_per_pj(self) -> int:
+        """Energy units in a picojoule."""
+        return self.cascade.einsums[0].mapspace.architecture.units_per_pj
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance between value and bound."""
+        return relative_gap(self.value, self.bound)
+
+
+@dataclass
+class _Best:
+    """The best mapping so far."""
+
+    value: int | None = None
+    mapping: FusedMapping | None = None
+    evaluation: FusedEvaluation | None = None
+
+    def take(self, value: int, mapping: FusedMapping, evaluation: FusedEvaluation) -> None:
+        """Keep a mapping if it is better."""
+        if self.value is None or value < self.value:
+            self.value, self.mapping, self.evaluation = value, mapping, evaluation
+
+
+def fuse_cascade(
+    cascade: Cascade,
+    objective: str,
+    options: Options = Options(),
+    limits: FusionLimits = FusionLimits(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+) -> FusedResult:
+    """Find the fused mapping of a cascade with the least energy, latency or EDP, and prove it.
+
+    Parameters
+    ----------
+    cascade
+        What is computed, with the mapspace of each Einsum.
+    objective
+        One of `model.objective.OBJECTIVES`.
+    options
+        The time limit holds for the whole search.
+    limits
+        What narrows the space.
+    on_progress, should_stop
+        Called from time to time; once `should_stop` answers True the best mapping is returned with its bound.
+
+    Returns
+    -------
+    FusedResult
+        OPTIMAL only if the bound meets the value of the mapping by `model.fused.cost`, in integers.
+
+    Raises
+    ------
+    NotSearchedError
+        A ValueError: the cascade has what the search does not know.
+    ContradictionError
+        Parts of the program disagree: a defect.
+    """
+    return _Search(cascade, objective, options, limits, on_progress, should_stop).run()
+
+
+@dataclass
+class _Outcome:
+    """What a search of one space came to."""
+
+    best: _Best
+    bound: int | None  # None: no path
+    proven: bool
+
+
+class _Search:
+    def __init__(
+        self,
+        cascade: Cascade,
+        objective: str,
+        options: Options,
+        limits: FusionLimits,
+        on_progress: ProgressCallback | None,
+        should_stop: StopCallback | None,
+    ) -> None:
+        self.cascade, self.objective, self.limits = cascade, objective, limits
+        self.clock = Clock(options.time_limit_s, should_stop)
+        self.space = FusionSpace(cascade, limits)
+        self.pricer = EdgePricer(self.space, objective, options, self.clock)
+        self.counts = Counts()
+        self.paths = 0
+        self.on_progress = on_progress
+
+    def run(self) -> FusedResult:
+        """Search without fusion first, then with each rank looped once on a path, then without that limit."""
+        alone = FusionLimits(0, None, frozenset(self.cascade.intermediates))
+        unfused = self._solve(replace(self.space, limits=alone), _Best())
+        best = _Best(unfused.best.value, unfused.best.mapping, unfused.best.evaluation)
+        if self.limits.max_loops_per_rank is None:
+            once = replace(self.space, limits=replace(self.limits, max_loops_per_rank=1))
+            self.pricer.clock = self.clock.share(2)
+            self._solve(once, best)
+            self.pricer.clock = self.clock
+        outcome = self._solve(self.space, best)
+        status = self._status(outcome)
+        if not outcome.proven:
+            self.clock.end(Termination.TIME_LIMIT)
+        return FusedResult(
+            status,
+            Termination.PROVEN if outcome.proven else self.clock.termination or Termination.TIME_LIMIT,
+            self.objective,
+            self.cascade,
+            best.value,
+            outcome.bound,
+            best.mapping,
+            best.evaluation,
+            unfused.best.evaluation if unfused.proven else None,
+            self._statistics(),
+            tuple(self._restrictions()),
+        )
+
+    def _status(self, outcome: _Outcome) -> Status:
+        if outcome.best.value is None:
+            return Status.INFEASIBLE if outcome.proven else Status.UNKNOWN
+        return Status.OPTIMAL if outcome.proven else Status.FEASIBLE
+
+    def _statistics(self) -> FusionStatistics:
+        pricer = self.pricer
+        return FusionStatistics(
+            self.clock.seconds,
+            len(pricer.edges),
+            pricer.surveys,
+            pricer.searches,
+            self.paths,
+            self.counts.expanded,
+            self.counts.dominated,
+        )
+
+    def _restrictions(self) -> Iterator[str]:
+        architecture = self.cascade.einsums[0].mapspace.architecture
+        yield PERFECT_LOOPS
+        if self.space.skipped_windows():
+            yield NO_WINDOWS
+        yield EVEN_NESTS
+        if len(architecture.levels) > 2:
+            yield ONE_MEMORY.format(memory=architecture.levels[1].name)
+
+    def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
+        """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
+        self.pricer.space = space
+        search = PathSearch(space, self.pricer, self.objective, self.counts)
+        self._dive(space, best)
+        bound = 0
+        while True:
+            search.tighten()
+            label, value = search.shortest(best.value)
+            self.paths += 1
+            bound = max(bound, value or 0)
+            if label is None and value is None:
+                return _Outcome(best, best.value, proven=True)
+            if label is None:
+                return _Outcome(best, bound, proven=False)
+            self._report(best, bound)
+            if self._settle(search, label, best):
+                proven = best.value == bound
+                return _Outcome(best, bound, proven)
+
+    def _dive(self, space: FusionSpace, best: _Best) -> None:
+        """Find good mappings first, by paths that look at a few bodies of each span."""
+        for longest in LONGEST:
+            search = PathSearch(space, self.pricer, self.objective, self.counts, longest)
+            rounds = (self._look(search, best) for _ in range(ROUNDS))
+            any(rounds)  # until one of them is the last
+
+    def _look(self, search: PathSearch, best: _Best) -> bool:
+        """Settle a path that looks at a few bodies; whether there is nothing more to find."""
+        search.tighten(WIDTH)
+        label, _ = search.shortest(best.value, width=WIDTH)
+        return label is None or self._settle(search, label, best)
+
+    def _settle(self, search: PathSearch, label: Label, best: _Best) -> bool:
+        """Settle and price the edges of a path; whether all of them were, or the search has to stop."""
+        left = _rooms_left(search, label.steps())
+        steps = [self._mapped(step, room) for step, room in zip(label.steps(), left, strict=True)]
+        if not any(map(_is_open, steps)):
+            self._price(search.space, steps, [_point_of(step) for step in steps], best)
+            return True
+        self._refine(steps, left)
+        self._try(search.space, steps, left, best)
+        self._report(best, None)
+        return self.pricer.clock.stop()
+
+    def _mapped(self, step: Step, room: int | None) -> Step:
+        """The step with a mapping that has room and costs no more than its bound, if one is known."""
+        if step.kind is None or step.choice is None or not _is_open(step):
+            return step
+        for known in self.pricer.edge(step.kind).choices():
+            fits = room is None or known.need_words <= room
+            cheap = known.energy <= step.choice.energy and known.cycles <= step.choice.cycles
+            if known.point is not None and fits and cheap:
+                return step._replace(choice=known)
+        return step
+
+    def _report(self, best: _Best, bound: int | None) -> None:
+        if self.on_progress is None:
+            return
+        cuts = len(self.cascade.einsums)
+        self.on_progress(
+            FusionProgress(
+                self.clock.seconds,
+                self.objective,
+                self.counts.settled,
+                cuts,
+                self.counts.open,
+                best.value,
+                bound,
+            )
+        )
+
+    def _refine(self, steps: Sequence[Step], left: Sequence[int | None]) -> None:
+        """Settle what edges of a path cost that are only bounded."""
+        done = set[tuple[int, int | None]]()
+        for step, room in zip(steps, left, strict=True):
+            if step.kind is None or not _is_open(step) or self.pricer.clock.stop():
+                continue
+            edge = self.pricer.edge(step.kind)
+            if (id(edge.core), room) not in done:
+                done.add((id(edge.core), room))
+                self.pricer.refine(edge, room)
+
+    def _try(
+        self, space: FusionSpace, steps: Sequence[Step], left: Sequence[int | None], best: _Best
+    ) -> None:
+        """Price a path with the best mappings of its edges that are known."""
+        points: list[Point | None] = []
+        for step, room in zip(steps, left, strict=True):
+            if step.kind is None:
+                points.append(None)
+                continue
+            known = [c for c in self.pricer.edge(step.kind).choices() if c.point is not None]
+            fitting = [c for c in known if room is None or c.need_words <= room]
+            if not fitting:
+                return
+            chosen = min(fitting, key=lambda c: objective_value(self.objective, c.energy, c.cycles))
+            points.append(chosen.point)
+        self._price(space, steps, points, best)
+
+    def _price(
+        self, space: FusionSpace, steps: Sequence[Step], points: Sequence[Point | None], best: _Best
+    ) -> None:
+        """Price a path by the cost model, and keep it if it is better."""
+        mapping = _fused_mapping(space, self.pricer, steps, points)
+        cost = evaluate_fused(self.cascade, mapping)
+        if not cost.valid:
+            raise ContradictionError(f"a path's mapping is not valid: {cost.violations}")
+        value = cost.value(self.objective)
+        expected = self._expected(steps, points)
+        if value != expected:
+            raise ContradictionError(f"a path's mapping costs {value}, not {expected}")
+        best.take(value, mapping, cost)
+
+    def _expected(self, steps: Sequence[Step], points: Sequence[Point | None]) -> int:
+        energy = cycles = 0
+        for step, point in zip(steps, points, strict=True):
+            if point is None or step.kind is None:
+                continue
+            times = self.cascade.einsums[step.place].n_instances
+            energy += (point.energy + self.pricer.edge(step.kind).space.shift_energy) * times
+            cycles += point.cycles * times
+        return objective_value(self.objective, energy, cycles if self.pricer.timed else 0)
+
+
+def _is_open(step: Step) -> bool:
+    return step.kind is not None and (step.choice is None or step.choice.point is None)
+
+
+def _point_of(step: Step) -> Point | None:
+    return None if step.choice is None else step.choice.point
+
+
+def _shared(one: Step, other: Step) -> int:
+    """Segments that two Einsums have in common."""
+    total = 0
+    for a, b in zip(one.frames, other.frames, strict=False):
+        if a != b or not a.start <= other.place < a.end:
+            break
+        total += len(a.segments)
+    return total
+
+
+def _rooms_left(search: PathSearch, steps: Sequence[Step]) -> list[int | None]:
+    """Room of the outermost on-chip memory that is left for each Einsum's own tiles."""
+    if search.space.memory.usable_words is None:
+        return [None] * len(steps)
+    return [search.usable - _taken(search, steps, step) for step in steps]
+
+
+def _taken(search: PathSearch, steps: Sequence[Step], running: Step) -> int:
+    cascade, total = search.space.cascade, 0
+    held = ((step, name, depth) for step in _around(steps, running) for name, depth in step.held)
+    for step, name, depth in held:
+        if step is running or _shared(step, running) > depth:
+            tile = next(t for t in search.space.tiles[step.place] if t.space.name == name)
+            cut = search.space.cuts(step.frames, step.place)[depth]
+            total += search.space.tile_words(tile, cut) * tile.size_per_value
+    for stored in (tile for step in steps for tile in step.stores):
+        users = cascade.users[stored.tensor]
+        waits = any(_shared(steps[user], running) > stored.depth for user in users)
+        total += stored.words if users[0] <= running.place <= users[-1] or waits else 0
+    return total
+
+
+def _around(steps: Sequence[Step], running: Step) -> Sequence[Step]:
+    """The Einsums in one body with another one."""
+    if not running.frames:
+        return [running]
+    return steps[running.frames[0].start : running.frames[0].end]
+
+
+# Paths as fused mappings
+
+
+def _fused_mapping(
+    space: FusionSpace, pricer: EdgePricer, steps: Sequence[Step], points: Sequence[Point | None]
+) -> FusedMapping:
+    leaves = [_leaf(space, pricer, step, point) for step, point in zip(steps, points, strict=True)]
+    children = tuple(_children(space, steps, leaves, 0, len(steps), 0))
+    stored = tuple(
+        Stored(tile.tensor, space.memory.name, _loops_above(space, step.frames, tile.depth))
+        for step in steps
+        for tile in step.stores
+    )
+    return FusedMapping(children, stored)
+
+
+def _children(
+    space: FusionSpace, steps: Sequence[Step], leaves: Sequence[Leaf], start: int, end: int, level: int
+) -> Iterator[Body | Leaf]:
+    """Yield the parts between two Einsums, inside of `level` bodies."""
+    place = start
+    while place < end:
+        frames = steps[place].frames
+        if len(frames) <= level:
+            yield leaves[place]
+            place += 1
+            continue
+        frame = frames[level]
+        below = tuple(_children(space, steps, leaves, place, frame.end, level + 1))
+        yield Body(space.loops(frame), below)
+        place = frame.end
+
+
+def _leaf(space: FusionSpace, pricer: EdgePricer, step: Step, point: Point | None) -> Leaf:
+    name = space.einsums[step.place].name
+    if step.kind is None or point is None:
+        return Leaf(name, ())
+    held = tuple(Held(space_, _loops_above(space, step.frames, depth)) for space_, depth in step.held)
+    return Leaf(name, (pricer.edge(step.kind).nest(point),), held)
+
+
+def _loops_above(space: FusionSpace, frames: Sequence[Frame], depth: int) -> int:
+    """Loops of the first `depth` segments."""
+    segments = [segment for frame in frames for segment in frame.segments]
+    return sum(len(segment) for segment in segments[:depth])

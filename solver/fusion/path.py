@@ -1,0 +1,705 @@
+"""The shortest path over the cuts of a cascade, whose edges are Einsums: A* over labels."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count, product
+from typing import NamedTuple
+
+import numpy as np
+
+from model.objective import objective_value
+from solver.fusion.drafts import DraftBounds, worth
+from solver.fusion.edges import EdgeKind
+from solver.fusion.pricing import Choice, EdgePricer, Exchange
+from solver.fusion.space import Frame, Frames, FusionSpace, Tile, Trips
+
+FEW = 24
+"""Bodies up to which bounds are computed one by one."""
+
+NEAR = 1000
+"""Values that are less than one part in so many below the limit are looked at closely."""
+
+SHARED = ("ends", "_lowers", "_sums", "_drafts", "_sizes")
+"""Tables that the searches for rests of paths have in common."""
+
+UNLIMITED_WORDS = 1 << 200
+"""Room of a memory without a limit."""
+
+
+class StoredTile(NamedTuple):
+    """A tensor that waits on chip, below the first `depth` segments of its path's loops."""
+
+    tensor: str
+    depth: int
+    words: int
+    last: int  # Einsum that reads it
+
+
+class Step(NamedTuple):
+    """What is decided about one Einsum; `held` has pairs of a dataspace and the segments above its tile."""
+
+    place: int
+    frames: Frames
+    kind: EdgeKind | None  # None for a copy
+    choice: Choice | None
+    stores: tuple[StoredTile, ...]
+    held: tuple[tuple[str, int], ...]
+
+
+class Room(NamedTuple):
+    """Room of the outermost on-chip memory at a cut, in words.
+
+    Parameters
+    ----------
+    held
+        Per open segment, what is held right above it.
+    peaks
+        Per number of open segments that they share, the most that Einsums before the cut took, by all that
+        is known.
+    """
+
+    held: tuple[int, ...] = ()
+    peaks: tuple[int, ...] = (0,)
+
+
+class Draft(NamedTuple):
+    """A body that is about to be opened.
+
+    Parameters
+    ----------
+    frame
+        With the outermost of its segments.
+    left
+        Trips that its further segments have, by class of loops; None while nothing is decided.
+    """
+
+    frame: Frame
+    left: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A path up to a cut.
+
+    Parameters
+    ----------
+    at
+        The next Einsum.
+    opening
+        Whether further bodies may begin with it.
+    draft
+        The one that does.
+    parted
+        Of each open body, whether there is a body in it.
+    """
+
+    at: int
+    opening: bool
+    frames: Frames
+    stored: tuple[StoredTile, ...]
+    room: Room
+    energy: int
+    cycles: int
+    parent: Label | None = None
+    step: Step | None = None
+    draft: Draft | None = None
+    parted: tuple[bool, ...] = ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What labels have in common that can be compared."""
+        return self.at, self.opening, self.frames, self.parted, self.draft, self.stored
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Where it is, and which bodies are open, whatever their loops."""
+        draft = None if self.draft is None else (self.draft.frame.end, self.draft.left is None)
+        return self.at, self.opening, tuple(frame.end for frame in self.frames), draft
+
+    def steps(self) -> list[Step]:
+        """All that is decided, from the first Einsum on."""
+        found: list[Step] = []
+        label: Label | None = self
+        while label is not None:
+            found += [label.step] if label.step is not None else []
+            label = label.parent
+        return found[::-1]
+
+
+class _Tail(NamedTuple):
+    """The first part of a shortest path from a cut on, and the bound on the rest that it was found with."""
+
+    label: Label | None
+    rest: tuple[int, int]
+
+
+@dataclass
+class _Queue:
+    """Labels by value, of equal ones the farthest first; and what those cost that were seen.
+
+    Parameters
+    ----------
+    limit, width
+        As of `PathSearch.shortest`.
+    """
+
+    limit: int | None
+    width: int | None
+    heap: list[tuple[int, int, int, Label, bool]] = field(default_factory=list)
+    seen: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
+    looks: Counter[object] = field(default_factory=Counter)
+    tickets: Iterator[int] = field(default_factory=count)
+
+    def __len__(self) -> int:
+        return len(self.heap)
+
+    def improves(self, value: int) -> bool:
+        """Whether a value is below the limit."""
+        return self.limit is None or value < self.limit
+
+    def is_near(self, value: int) -> bool:
+        """Whether a value that is somewhat higher may reach the limit."""
+        return self.limit is not None and value * NEAR >= self.limit * (NEAR - 1)
+
+    def push(self, label: Label, value: int, is_rough: bool = False) -> None:
+        """Add a label if its value is below the limit; `is_rough` if it may be far below the true one."""
+        if self.improves(value):
+            heapq.heappush(self.heap, (value, -label.at, next(self.tickets), label, is_rough))
+
+    def pop(self) -> tuple[int, Label, bool]:
+        """Take the label with the least value."""
+        value, _, _, label, is_rough = heapq.heappop(self.heap)
+        return value, label, is_rough
+
+    def enter(self, label: Label, costs: tuple[int, ...]) -> bool:
+        """Remember a label unless another one is as good."""
+        known = self.seen.setdefault(label.key, [])
+        if any(_covers(own, costs) for own in known):
+            return False
+        known[:] = [own for own in known if not _covers(costs, own)]
+        known.append(costs)
+        return True
+
+    def passes(self, label: Label, costs: tuple[int, ...]) -> bool:
+        """Whether a label is still worth a look: no other one dominates it, and its shape had few looks."""
+        if any(own != costs and _covers(own, costs) for own in self.seen.get(label.key, ())):
+            return False
+        self.looks[label.shape] += 1
+        return self.width is None or self.looks[label.shape] <= self.width
+
+
+@dataclass
+class Counts:
+    """Work of all searches for a path."""
+
+    expanded: int = 0
+    dominated: int = 0
+    settled: int = 0  # the farthest cut
+    open: int = 0
+
+
+@dataclass
+class PathSearch:
+    """Searches for the shortest path by what is known of the edges."""
+
+    space: FusionSpace
+    pricer: EdgePricer
+    objective: str
+    counts: Counts = field(default_factory=Counts)
+    longest: int | None = None  # Einsums of a body; with a limit, there are no bodies in bodies
+
+    @cached_property
+    def usable(self) -> int:
+        """Words of the outermost on-chip memory."""
+        words = self.space.memory.usable_words
+        return UNLIMITED_WORDS if words is None else words
+
+    # Bounds on the rest of a path
+
+    @cached_property
+    def ends(self) -> list[tuple[int, int]]:
+        """Least energy and cycles from each cut on that no body spans, `tighten` raises them."""
+        total = 0, 0
+        found = [total]
+        for place in reversed(range(len(self.space.einsums))):
+            total = _plus(total, self.lower((), place))
+            found.append(total)
+        return found[::-1]
+
+    def tighten(self, width: int | None = None) -> None:
+        """Raise the bounds on the rests of paths, from the last cut on, by shortest paths of their own.
+
+        What earlier Einsums hand over counts as stored on chip there, without room. With a `width`, as of
+        `shortest`, these are no bounds.
+        """
+        for at in reversed(range(1, len(self.space.einsums))):
+            known = self._tails.get(at)
+            if known is None or any(map(self._has_changed, known)):
+                self._tails[at] = self._tail(at, width)
+
+    @cached_property
+    def _tails(self) -> dict[int, tuple[_Tail, ...]]:
+        return {}
+
+    def _has_changed(self, tail: _Tail) -> bool:
+        """Whether some edge of a path, or the rest after it, has got dearer."""
+        if tail.label is None or self.ends[tail.label.at] != tail.rest:
+            return True
+        return any(self._is_dearer(step) for step in tail.label.steps())
+
+    def _is_dearer(self, step: Step) -> bool:
+        if step.kind is None or step.choice is None:
+            return False
+        chosen, known = step.choice, self.pricer.edge(step.kind).choices()
+        return not any(own.need_words <= chosen.need_words and own[:2] == chosen[:2] for own in known)
+
+    def _tail(self, at: int, width: int | None) -> tuple[_Tail, ...]:
+        tails: list[_Tail] = []
+        best = list(self.ends[at])
+        for number, objective in enumerate(("energy", "latency")):
+            if self.objective not in {objective, "edp"}:
+                continue
+            search = replace(self, objective=objective)
+            search.__dict__.update({name: getattr(self, name) for name in SHARED})
+            label, value = search.shortest(None, at, width)
+            best[number] = max(best[number], value or 0)
+            tails.append(_Tail(label, (0, 0) if label is None else self.ends[label.at]))
+        self.ends[at] = best[0], best[1]
+        return tuple(tails)
+
+    def _is_known(self, label: Label, first: int) -> bool:
+        """Whether the rest of a path is bounded as well as it may be: all that crosses the cut is on chip."""
+        if label.frames or label.draft is not None or label.at == first or not first:
+            return False
+        crossing = self.space.storable.intersection(self.space.crossing(label.at))
+        return crossing <= {tile.tensor for tile in label.stored}
+
+    @cached_property
+    def _lowers(self) -> dict[tuple[Frames, int], tuple[int, int]]:
+        return {}
+
+    @cached_property
+    def _sums(self) -> dict[tuple[Frames, int], tuple[int, int]]:
+        return {}
+
+    def rest(self, frames: Frames, at: int) -> tuple[int, int]:
+        """Least energy and cycles from an Einsum to the end, with bodies that are open."""
+        if not frames:
+            return self.ends[at]
+        return _plus(self._until(frames, at), self.ends[frames[0].end])
+
+    def _until(self, frames: Frames, at: int) -> tuple[int, int]:
+        """Least energy and cycles from an Einsum to the end of all bodies that are open."""
+        key = frames, at
+        if key not in self._sums:
+            total = self._until(frames[:-1], frames[-1].end) if len(frames) > 1 else (0, 0)
+            for place in range(at, frames[-1].end):
+                total = _plus(total, self.lower(frames, place))
+            self._sums[key] = total
+        return self._sums[key]
+
+    def lower(self, frames: Frames, place: int) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum under open bodies, all of its instances."""
+        key = frames, place
+        if key not in self._lowers:
+            self._lowers[key] = self._lower(frames, place, self.space.cuts(frames, place))
+        return self._lowers[key]
+
+    def _lower(
+        self, frames: Frames, place: int, cuts: Sequence[Trips], left: Sequence[int] = ()
+    ) -> tuple[int, int]:
+        """The same, given the trips above each place; the innermost body has further loops `left`."""
+        einsum = self.space.einsums[place]
+        if einsum.is_copy:
+            return 0, 0
+        if frames and frames[-1].flat:
+            energy, cycles = self._fitting(frames, place, cuts, left)
+        else:
+            moves = [self._least_exchange(tile, cuts) for tile in self.space.tiles[place]]
+            energy, cycles = self.pricer.together(place, cuts[-1], moves)
+        return energy * einsum.n_instances, cycles * einsum.n_instances
+
+    def _fitting(
+        self, frames: Frames, place: int, cuts: Sequence[Trips], left: Sequence[int]
+    ) -> tuple[int, int]:
+        """Least energy and cycles where no further body is opened: what is stored and held needs room."""
+        options = [self._kept(frames, tile, cuts, left) for tile in self.space.tiles[place]]
+        found: list[tuple[int, int]] = []
+        for chosen in product(*options):
+            if sum(words for words, _ in chosen) <= self.usable:
+                moves = [move for _, move in chosen if move is not None]
+                found.append(self.pricer.together(place, cuts[-1], moves))
+        if not found:
+            return UNLIMITED_WORDS, UNLIMITED_WORDS
+        return min(energy for energy, _ in found), min(cycles for _, cycles in found)
+
+    def _kept(
+        self, frames: Frames, tile: Tile, cuts: Sequence[Trips], left: Sequence[int]
+    ) -> list[tuple[int, Exchange | None]]:
+        """Ways to keep a tile: room, and what it exchanges with the outermost memory."""
+        fetched = self.pricer.exchange(tile, cuts[-1])
+        found: list[tuple[int, Exchange | None]] = [(0, fetched)]
+        if tile.tensor in self.space.storable:
+            found.append((self._stored_words(frames, tile.tensor, left), None))
+        if tile.bypassed:
+            return found
+        for number, cut in enumerate(cuts[:-1]):
+            # Above loops that are not ordered yet there may be places farther in, of smaller tiles.
+            at = cuts[-1] if left and number == len(cuts) - 2 else cut
+            words = self.space.tile_words(tile, at) * tile.size_per_value
+            if words <= self.usable:
+                move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut))
+                found += [(words, move)] if move.helps(fetched) else []
+        return found
+
+    def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int]) -> int:
+        """Room of a tensor where it is stored; 0 if it was stored before the bodies were opened."""
+        key = frames, tensor, tuple(left)
+        if key not in self._sizes:
+            users = self.space.cascade.users[tensor]
+            around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
+            trips = self.space.cuts(around, users[0])[-1]
+            if left and around == frames:
+                trips = self.space.grown(trips, frames[-1], users[0], tuple(enumerate(left)))
+            before = users[0] < frames[0].start
+            self._sizes[key] = 0 if before else self.space.stored_words(tensor, trips)
+        return self._sizes[key]
+
+    @cached_property
+    def _sizes(self) -> dict[tuple[Frames, str, tuple[int, ...]], int]:
+        return {}
+
+    def rest_of(self, label: Label) -> tuple[int, int]:
+        """Least energy and cycles from a label to the end."""
+        if label.draft is None:
+            return self.rest(label.frames, label.at)
+        key, end = (label.frames, label.draft), label.draft.frame.end
+        if key not in self._drafts:
+            total = 0, 0
+            for place in range(label.at, end):
+                total = _plus(total, self._drafted(label.frames, label.draft, place))
+            self._drafts[key] = total
+        return _plus(self._drafts[key], self.rest(label.frames, end))
+
+    @cached_property
+    def _drafts(self) -> dict[tuple[Frames, Draft], tuple[int, int]]:
+        return {}
+
+    def _drafted(self, frames: Frames, draft: Draft, place: int) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum in a body whose inner loops are not ordered yet."""
+        if draft.left is None:
+            return self.lower(frames, place)
+        within = (*frames, draft.frame)
+        cuts = self.space.cuts(within, place)
+        last = self.space.grown(cuts[-1], draft.frame, place, tuple(enumerate(draft.left)))
+        return self._lower(within, place, (*cuts, last), draft.left)
+
+    def _least_exchange(self, tile: Tile, cuts: Sequence[Trips]) -> Exchange:
+        if tile.tensor in self.space.storable:
+            return Exchange("", 0, 0.0, 0.0)
+        options = [self.pricer.exchange(tile, cuts[-1])]
+        if not tile.bypassed:
+            options += [
+                self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut)) for cut in cuts[:-1]
+            ]
+        energy, reads, writes = (
+            min(getattr(o, name) for o in options) for name in ("energy", "reads", "writes")
+        )
+        return Exchange(tile.space.name, energy, reads, writes, tile.bypassed)
+
+    # The search
+
+    def shortest(
+        self, limit: int | None, first: int = 0, width: int | None = None
+    ) -> tuple[Label | None, int | None]:
+        """The best path from a cut on by the costs and bounds that are known, and its value.
+
+        Parameters
+        ----------
+        limit
+            Value that it is below.
+        first
+            The Einsum after the cut. But for the first one, a path may end at a cut from which on the rest is
+            bounded as from there.
+        width
+            Most labels that are looked at of those with the same bodies, whatever their loops: then other
+            paths may be better.
+
+        Returns
+        -------
+        tuple
+            No label if no path is below the limit. If the search was stopped, no label, and a bound on all
+            paths that are left.
+        """
+        queue = _Queue(limit, width)
+        queue.push(self._start(first), self.value(self._start(first)))
+        while queue:
+            value, label, is_rough = queue.pop()
+            self.counts.open = len(queue)
+            if is_rough and queue.is_near(value):
+                queue.push(label, max(value, self.value(label)))
+                continue
+            if label.at == len(self.space.einsums) or self._is_known(label, first):
+                return label, value
+            if self.counts.expanded % 64 == 0 and self.pricer.clock.stop():
+                return None, value
+            self.counts.expanded += 1
+            self.counts.settled = max(self.counts.settled, label.at)
+            if queue.passes(label, self._costs(label)):
+                self._expand(queue, label)
+        return None, None
+
+    def _expand(self, queue: _Queue, label: Label) -> None:
+        for following, rough in self._following(label):
+            value = self.value(following) if rough is None else rough
+            if not queue.improves(value):
+                continue
+            if not queue.enter(following, self._costs(following)):
+                self.counts.dominated += 1
+                continue
+            queue.push(following, value, is_rough=rough is not None)
+
+    def _start(self, first: int) -> Label:
+        users = self.space.cascade.users
+        crossing = self.space.storable.intersection(self.space.crossing(first))
+        waiting = sorted(StoredTile(tensor, 0, 0, users[tensor][-1]) for tensor in crossing)
+        return Label(first, True, (), tuple(waiting), Room(), 0, 0)
+
+    def value(self, label: Label) -> int:
+        """Least value of the objective of all paths that go on from a label."""
+        energy, cycles = _plus((label.energy, label.cycles), self.rest_of(label))
+        return objective_value(self.objective, energy, cycles)
+
+    def _costs(self, label: Label) -> tuple[int, ...]:
+        objective = self.objective
+        energy = (label.energy,) if objective != "latency" else ()
+        cycles = (label.cycles,) if objective != "energy" else ()
+        return (*energy, *cycles, *label.room.held, *label.room.peaks)
+
+    def _following(self, label: Label) -> Iterator[tuple[Label, int | None]]:
+        """Yield what follows a label, with a lower bound on its value if that is known."""
+        if label.draft is not None:
+            yield from self._drawn(label, label.draft)
+            return
+        if label.opening:
+            yield replace(label, opening=False, parent=label, step=None), None
+        following = self._opened(label) if label.opening else self._processed(label)
+        for own in following:
+            yield own, None
+
+    def _opened(self, label: Label) -> Iterator[Label]:
+        """Yield the label with one more body that begins here."""
+        frames, at = label.frames, label.at
+        if frames and frames[-1].flat:
+            return
+        most = frames[-1].end if frames else len(self.space.einsums)
+        most -= bool(frames) and frames[-1].start == at  # a body whose only child is a body is one body
+        most = most if self.longest is None else min(most, at + self.longest)
+        for end in (end for end in self.space.ends(at) if end <= most):
+            for flat in (True, False) if end > at + 2 and self.longest is None else (True,):
+                yield replace(label, draft=Draft(Frame(at, end, (), flat)), parent=label, step=None)
+
+    def _drawn(self, label: Label, draft: Draft) -> Iterator[tuple[Label, int | None]]:
+        """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
+        frame = draft.frame
+        if draft.left is None:
+            lefts = list(self.space.products(label.frames, frame.start, frame.end))
+            frames, following = [frame] * len(lefts), [(1,) * len(own) for own in lefts]
+        else:
+            pairs = [
+                (longer, rest)
+                for longer, rest in self.space.longer(frame, draft.left)
+                if self.space.within_limits((*label.frames, longer))
+            ]
+            frames, lefts = [longer for longer, _ in pairs], [rest for _, rest in pairs]
+            following = [_counts(longer, len(draft.left)) for longer in frames]
+        if len(lefts) < FEW:
+            yield from ((self._with_body(label, *pair), None) for pair in zip(frames, lefts, strict=True))
+            return
+        worths = self._worths(label, frame, following, lefts)
+        for longer, left, value in zip(frames, lefts, worths, strict=True):
+            if value >= 0:
+                yield self._with_body(label, longer, left), value
+
+    def _with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
+        """The label with a body that is drafted, or opened once no loops are left."""
+        if max(left) > 1:
+            return replace(label, draft=Draft(frame, left))
+        more = (0,) * len(frame.segments)
+        room = Room(label.room.held + more, label.room.peaks + more)
+        parted = (*label.parted[:-1], True, False) if label.parted else (False,)
+        return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
+
+    def _worths(
+        self, label: Label, frame: Frame, following: Sequence[Sequence[int]], left: Sequence[Sequence[int]]
+    ) -> list[int]:
+        """Values that no path through each body is below; -1 for those that do not fit."""
+        energies, cycles = self.bounds.least(label.frames, frame, np.array(following), np.array(left))
+        outside = self.rest(label.frames, frame.end)
+        energy, cycle = label.energy + outside[0], label.cycles + outside[1]
+        if self.objective == "energy":
+            return worth(energies + float(energy))
+        if self.objective == "latency":
+            return worth(cycles + float(cycle))
+        return worth((energies + float(energy)) * (cycles + float(cycle)))
+
+    @cached_property
+    def bounds(self) -> DraftBounds:
+        """Bounds on many bodies at a time."""
+        return DraftBounds(self.space, self.pricer, self.usable)
+
+    def _processed(self, label: Label) -> Iterator[Label]:
+        """Yield the label with the next Einsum mapped in each way."""
+        place = label.at
+        einsum = self.space.einsums[place]
+        if einsum.is_copy:
+            yield from self._closed(label, label.room, Step(place, label.frames, None, None, (), ()))
+            return
+        written = [t.tensor for t in self.space.tiles[place] if t.space.read_write]
+        for stored in product(*((False, True) if t in self.space.storable else (False,) for t in written)):
+            tensors = [tensor for tensor, on_chip in zip(written, stored, strict=True) if on_chip]
+            yield from self._mapped(label, tuple(self._stored(label.frames, place, t) for t in tensors))
+
+    def _stored(self, frames: Frames, place: int, tensor: str) -> StoredTile:
+        """A tensor at its place, below the loops that its writer shares with all readers."""
+        last = self.space.cascade.users[tensor][-1]
+        depth = sum(len(frame.segments) for frame in frames if frame.end > last)
+        trips = self.space.cuts(frames, place)[depth]
+        return StoredTile(tensor, depth, self.space.stored_words(tensor, trips), last)
+
+    def _mapped(self, label: Label, stores: tuple[StoredTile, ...]) -> Iterator[Label]:
+        at_home = {tile.tensor for tile in (*label.stored, *stores)}
+        here = [tile for tile in self.space.tiles[label.at] if tile.tensor in at_home]
+        # What counts as stored before a path begins need not be: it may come from outside, and pass by.
+        passing = {tile.tensor for tile in label.stored if not tile.words}
+        free = [tile for tile in here if tile.tensor in passing and tile.bypassable]
+        for left_out in product((False, True), repeat=len(free)):
+            out = {tile.space.name for tile, outside in zip(free, left_out, strict=True) if outside}
+            yield from self._held(label, stores, {tile.space.name for tile in here} - out)
+
+    def _held(self, label: Label, stores: tuple[StoredTile, ...], above: set[str]) -> Iterator[Label]:
+        """Yield the label with each choice of held tiles beside what is stored, `above`."""
+        place, frames = label.at, label.frames
+        cuts = self.space.cuts(frames, place)
+        tiles = [tile for tile in self.space.tiles[place] if tile.space.name not in above]
+        for depths in product(*(self._depths(frames, tile) for tile in tiles)):
+            held = [(tile, depth) for tile, depth in zip(tiles, depths, strict=True) if depth is not None]
+            room = self._room(label, stores, held, cuts)
+            if room is None:
+                continue
+            kind = EdgeKind(
+                place,
+                tuple(sorted(pair for pair in cuts[-1].items())),
+                frozenset(above | {tile.space.name for tile, _ in held}),
+                tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
+            )
+            step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
+            yield from self._chosen(label, room, step)
+
+    def _depths(self, frames: Frames, tile: Tile) -> Iterator[int | None]:
+        """Yield the places above shared loops at which a tile is held with profit; None is below all."""
+        yield None
+        if tile.bypassed:
+            return
+        least = self._least_depth(frames, tile)
+        places = ((frame, number) for frame in frames for number in range(len(frame.segments)))
+        for depth, (frame, number) in enumerate(places):
+            moving, again = self.space.kind_of(tile, frame.start, frame.end)
+            below = {loop for loop, _ in frame.segments[number]}
+            above = {loop for loop, _ in frame.segments[number - 1]} if number else moving
+            if depth >= least and below & again and (number == 0 or above & moving):
+                yield depth
+
+    def _least_depth(self, frames: Frames, tile: Tile) -> int:
+        """Segments that a tile lies below if its tensor goes through the outermost memory."""
+        cascade = self.space.cascade
+        writer = cascade.writers.get(tile.tensor)
+        if writer is None:
+            return 0
+        readers = cascade.readers(tile.tensor)
+        if writer != tile.place:
+            return sum(len(frame.segments) for frame in frames if frame.start <= writer)
+        return sum(len(frame.segments) for frame in frames if readers and frame.end > readers[0])
+
+    def _room(
+        self,
+        label: Label,
+        stores: Sequence[StoredTile],
+        held: Sequence[tuple[Tile, int]],
+        cuts: Sequence[Trips],
+    ) -> Room | None:
+        """Room after an Einsum's stored and held tiles have got theirs; None if there is too little."""
+        amounts, peaks = list(label.room.held), list(label.room.peaks)
+        added = [(tile.depth, tile.words) for tile in stores]
+        for tile, depth in held:
+            words = self.space.tile_words(tile, cuts[depth]) * tile.size_per_value
+            amounts[depth] += words
+            added.append((depth, words))
+        for depth, words in added:
+            for shared in range(depth + 1, len(peaks)):
+                peaks[shared] += words if peaks[shared] else 0
+        taken = sum(tile.words for tile in (*label.stored, *stores)) + sum(amounts)
+        if max(taken, *peaks) > self.usable:
+            return None
+        peaks[-1] = max(peaks[-1], taken)
+        return Room(tuple(amounts), tuple(peaks))
+
+    def _chosen(self, label: Label, room: Room, step: Step) -> Iterator[Label]:
+        """Yield the label with each choice for the next edge that has room."""
+        assert step.kind is not None
+        taken = sum(tile.words for tile in (*label.stored, *step.stores)) + sum(room.held)
+        n_instances = self.space.einsums[step.place].n_instances
+        for choice in self.pricer.edge(step.kind).choices():
+            if choice.need_words > self.usable - taken:
+                continue
+            peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + choice.need_words))
+            energy = label.energy + choice.energy * n_instances
+            cycles = label.cycles + choice.cycles * n_instances
+            grown = replace(label, energy=energy, cycles=cycles)
+            yield from self._closed(grown, Room(room.held, peaks), step._replace(choice=choice), label)
+
+    def _closed(self, label: Label, room: Room, step: Step, parent: Label | None = None) -> Iterator[Label]:
+        """Yield the label at the next cut, with bodies closed that end there; none if one lacks a body."""
+        after = step.place + 1
+        frames = tuple(frame for frame in label.frames if frame.end > after)
+        ended = zip(label.frames[len(frames) :], label.parted[len(frames) :], strict=True)
+        if any(not frame.flat and not parted for frame, parted in ended):
+            return
+        depth = sum(len(frame.segments) for frame in frames)
+        peaks = (*room.peaks[:depth], max(room.peaks[depth:]))
+        starts = [frame.start for frame in frames for _ in frame.segments]
+        stored = tuple(
+            tile
+            for tile in sorted((*label.stored, *step.stores))
+            if tile.last >= after or (tile.depth < depth and starts[tile.depth] <= tile.last)
+        )
+        yield replace(
+            label,
+            at=after,
+            opening=True,
+            frames=frames,
+            parted=label.parted[: len(frames)],
+            stored=stored,
+            room=Room(room.held[:depth], peaks),
+            parent=parent or label,
+            step=step,
+        )
+
+
+def _counts(frame: Frame, classes: int) -> tuple[int, ...]:
+    """Trips of the innermost segment by class of loops."""
+    trips = dict(frame.segments[-1])
+    return tuple(trips.get(number, 1) for number in range(classes))
+
+
+def _plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _covers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(a <= b for a, b in zip(one, other, strict=True))

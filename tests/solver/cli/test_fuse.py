@@ -1,0 +1,60 @@
+"""``network --fuse``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from solver.cli.main import main
+from solver.exit_codes import EXIT_FEASIBLE, EXIT_INVALID, EXIT_OPTIMAL, EXIT_UNKNOWN
+
+DATA = Path(__file__).parents[2] / "model" / "fused" / "data"
+SMALL = [str(DATA / "products.workload.yaml"), str(DATA / "arch.yaml")]
+
+
+def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    mapping, found, priced = tmp_path / "fused.yaml", tmp_path / "found.json", tmp_path / "priced.json"
+    options = ["--fuse", "--objective", "energy", "--max-fused-loops-per-rank", "1"]
+    code = main(["network", *SMALL, *options, "--fused-mapping", str(mapping), "--json", str(found)])
+    assert code == EXIT_OPTIMAL
+    out = capsys.readouterr().out
+    assert "OPTIMAL  energy" in out
+    assert "fusion saves" in out
+    assert "Searched: loops have no remainders" in out
+    assert "body " in out
+    assert main(["evaluate", *SMALL, "--mapping", str(mapping), "--json", str(priced), "--quiet"]) == 0
+    result, cost = json.loads(found.read_text()), json.loads(priced.read_text())
+    assert result["kind"] == "network-fused"
+    assert result["value"] == result["bound"] == cost["energy_pj"]
+    assert result["value"] < result["unfused_value"]
+    assert result["tree"] == cost["tree"]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--unfused", "Nothing"], "no Einsum accesses 'Nothing'"),
+        (["--fuse-into", "Main"], "tensors are stored in 'GLB' only"),
+        (["--fuse-into", "Cache"], "there is no memory 'Cache'"),
+        (["--factors", "any"], "fused mappings have no remainders"),
+        (["--certificates", "certificates"], "--certificates does not go with --fuse"),
+        (["--objective", "energy,latency"], "--fuse minimises one objective"),
+    ],
+)
+def test_what_does_not_go_together(options: list[str], message: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["network", *SMALL, "--fuse", *options]) == EXIT_INVALID
+    assert message in capsys.readouterr().err
+
+
+def test_options_of_fusion_need_it(capsys: pytest.CaptureFixture[str]):
+    assert main(["network", *SMALL, "--max-fused-loops", "1"]) == EXIT_INVALID
+    assert "--max-fused-loops needs --fuse" in capsys.readouterr().err
+
+
+def test_without_time_there_is_a_bound_at_least(tmp_path: Path):
+    found = tmp_path / "found.json"
+    code = main(["network", *SMALL, "--fuse", "--time-limit", "0", "--json", str(found), "--quiet"])
+    assert code in (EXIT_FEASIBLE, EXIT_UNKNOWN)
+    document = json.loads(found.read_text())
+    assert document["termination"] == "TIME_LIMIT"
+    assert document["bound"] >= 0

@@ -1,0 +1,134 @@
+"""The search for fused mappings against complete enumeration, and what it is never worse than."""
+
+from random import Random
+
+import pytest
+
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.fused.cascade import Cascade
+from model.fused.cost import evaluate_fused
+from solver.fusion import FusionLimits, NotSearchedError, fuse_cascade
+from solver.result import Options, Status, Termination
+from tests.fused_bruteforce import BruteForce
+from tests.model.fused.random_cascades import SHAPES, cascade_of
+from tests.test_fused_bruteforce import small
+
+OBJECTIVES = ("energy", "latency", "edp")
+SIZES = {"three": (2, 2, 3), "diamond": (2, 3), "attention": (2, 2, 4), "skip": (2, 3)}
+
+
+def drawn(random: Random, name: str) -> Cascade:
+    """A cascade whose fused mappings can all be looked at."""
+    letters = sorted({char for text in SHAPES[name] for char in text if char.islower()})
+    bounds = {dim: random.choice(SIZES.get(name, (2, 3, 4))) for dim in letters}
+    if name == "projections":
+        bounds["p"] = bounds["m"]
+    if name == "skip":
+        bounds["d"] = bounds["b"]
+    prices = [AccessEnergy(*(random.randint(1, 9) for _ in range(3))) for _ in range(3)]
+    main = StorageLevel(
+        "Main",
+        energy=AccessEnergy(random.choice((5, 90)), 0, 80, random.choice((0, 2))),
+        shared_bandwidth=random.choice((None, 1)),
+    )
+    buffer = StorageLevel(
+        "GLB",
+        size_words=random.choice((8, 14, 24)),
+        energy=prices[1],
+        read_bandwidth=random.choice((None, 2)),
+        network_fill_latency=random.choice((0, 0, 3)),
+    )
+    nodes: tuple[StorageLevel | Fanout, ...] = (main, buffer)
+    if random.random() < 0.3 and name in ("products", "projections"):
+        nodes += (Fanout("PE", 2), StorageLevel("RF", size_words=4, energy=prices[2]))
+    architecture = Architecture("small", nodes, Compute("MAC", energy=1))
+    return cascade_of(SHAPES[name], bounds, architecture, random.choice((1, 1, 3)))
+
+
+@pytest.mark.parametrize(
+    "name, seed",
+    [
+        ("products", 112),
+        ("attention", 101),
+        ("skip", 105),
+        ("projections", 111),
+        ("three", 104),
+    ],
+)
+def test_the_search_finds_the_optimum(name: str, seed: int):
+    random = Random(f"{name} {seed}")
+    cascade = drawn(random, name)
+    once = random.random() < 0.2
+    optima = BruteForce(cascade, once_per_rank=once, even=True).optima()
+    limits = FusionLimits(max_loops_per_rank=1 if once else None)
+    for objective in OBJECTIVES:
+        result = fuse_cascade(cascade, objective, limits=limits)
+        if not optima:
+            assert result.status is Status.INFEASIBLE
+            continue
+        assert result.status is Status.OPTIMAL
+        assert result.value == result.bound == optima[objective].value
+        assert result.mapping is not None
+        assert evaluate_fused(cascade, result.mapping).value(objective) == result.value
+        assert result.unfused is not None
+        assert result.unfused.value(objective) >= result.value
+
+
+def test_windows_are_left_out_and_said_to_be():
+    cascade = small(Random("residual"), "residual")
+    result = fuse_cascade(cascade, "energy")
+    assert result.status is Status.OPTIMAL
+    assert result.value == BruteForce(cascade, even=True).optima(("energy",))["energy"].value
+    assert any("window" in phrase for phrase in result.restrictions)
+
+
+def attention(size: int = 8) -> Cascade:
+    """Attention with a buffer that holds neither all scores nor those of a few rows."""
+    main = StorageLevel("Main", energy=AccessEnergy(128, 128, 128))
+    buffer = StorageLevel("GLB", size_words=size * 3 + 4, energy=AccessEnergy(1, 1, 1))
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    return cascade_of(SHAPES["attention"], {"m": size, "p": size, "e": 2, "f": 2}, architecture)
+
+
+def test_attention_takes_the_shape_of_flashattention():
+    result = fuse_cascade(attention(), "energy", limits=FusionLimits(max_loops_per_rank=1))
+    assert result.status is Status.OPTIMAL
+    assert result.mapping is not None
+    (body,) = result.mapping.children
+    assert [loop.dim("Z") for loop in body.loops] == ["m", "p"]
+    held = {
+        leaf.leaf.einsum: [(tile.dataspace, tile.depth) for tile in leaf.leaf.held]
+        for leaf in result.mapping.paths
+    }
+    assert held == {"S": [("Q", 1)], "P": [], "Z": [("Z", 1)]}
+    assert {stored.tensor: stored.depth for stored in result.mapping.stored} == {"S": 2, "P": 2}
+
+
+def test_limits_narrow_the_space():
+    cascade = attention(4)
+
+    def value(**limits: object) -> int:
+        result = fuse_cascade(cascade, "energy", limits=FusionLimits(**limits))
+        assert result.status is Status.OPTIMAL
+        assert result.value is not None
+        return result.value
+
+    alone = value(no_fuse=frozenset(("S", "P")))
+    whole, one = value(max_loops=0), value(max_loops=1)
+    assert alone >= whole > one >= value(max_loops_per_rank=1)
+    assert alone == BruteForce(cascade, fused=False, even=True).optima(("energy",))["energy"].value
+
+
+def test_a_stopped_search_keeps_its_bound():
+    result = fuse_cascade(attention(), "energy", Options(), should_stop=lambda: True)
+    assert result.status in (Status.UNKNOWN, Status.FEASIBLE)
+    assert result.termination is Termination.INTERRUPTED
+    assert result.value is None or (result.bound or 0) <= result.value
+
+
+def test_what_is_not_searched_is_refused():
+    main, buffer = StorageLevel("Main"), StorageLevel("GLB", size_words=8)
+    several = Architecture("several", (main, Fanout("core", 2), buffer), Compute("MAC"))
+    cascade = cascade_of(SHAPES["products"], {"m": 2, "a": 2, "b": 2, "c": 2}, several)
+    with pytest.raises(NotSearchedError, match="`GLB` exists several times"):
+        fuse_cascade(cascade, "energy")
