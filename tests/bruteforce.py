@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import chain, combinations, permutations, product
 
 from model.architecture import Fanout
-from model.cost import evaluate_in
+from model.cost import Evaluation, evaluate_in
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem
@@ -38,6 +38,25 @@ def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> 
     for spatial, orders in _loops(mapspace, innermost_orders):
         for loops, mask in product(product(*orders), masks):
             yield _assemble(mapspace, loops, mask, spatial)
+
+
+def valid_mappings(
+    mapspace: Mapspace, *, innermost_orders: bool = True
+) -> Iterator[tuple[Mapping, Evaluation]]:
+    """Yield the mappings of `enumerate_mappings` that break no limit and no rule, with what they cost.
+
+    Tiles do not depend on orders: where one order breaks a limit of the hardware, all others do.
+    """
+    masks = list(_keep_masks(mapspace))
+    for spatial, orders in _loops(mapspace, innermost_orders):
+        for mask in masks:
+            for loops in product(*orders):
+                mapping = _assemble(mapspace, loops, mask, spatial)
+                evaluation = evaluate_in(mapspace, mapping)
+                if evaluation.violations:
+                    break
+                if evaluation.valid:
+                    yield mapping, evaluation
 
 
 def _loops(mapspace: Mapspace, innermost_orders: bool) -> Iterator[tuple[list[FanoutMapping], list[Orders]]]:
@@ -89,10 +108,7 @@ def optima(mapspace: Mapspace, objectives: Sequence[Objective]) -> list[Optimum]
 def _optima(mapspace: Mapspace, objectives: tuple[Objective, ...]) -> list[Optimum]:
     best: list[Optimum] = [None] * len(objectives)
     asked = {quantity.kind for rule in mapspace.rules for quantity in rule.quantities}
-    for mapping in enumerate_mappings(mapspace, innermost_orders="innermost" in asked):
-        evaluation = evaluate_in(mapspace, mapping)
-        if not evaluation.valid:
-            continue
+    for mapping, evaluation in valid_mappings(mapspace, innermost_orders="innermost" in asked):
         for i, objective in enumerate(objectives):
             value = objective_value(objective, evaluation.energy, evaluation.cycles)
             incumbent = best[i]

@@ -15,7 +15,7 @@ from solver.result import Options, Status, Termination
 from solver.search import map_einsum
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
-from tests.bruteforce import enumerate_mappings
+from tests.bruteforce import valid_mappings
 from tests.rules import allows
 from tests.solver.examples import EVALUATION, FEASIBLE, MAPPING, MAPSPACE
 from tests.strategies import mapspaces, random_mapspaces
@@ -33,9 +33,7 @@ def narrow(mapspace: Mapspace, words_per_cycle: int = 4) -> Mapspace:
 
 def all_costs(mapspace: Mapspace) -> set[Costs]:
     """Cycles and energy of every valid mapping."""
-    mappings = enumerate_mappings(mapspace, innermost_orders=False)
-    priced = (evaluate(mapspace.problem, mapspace.architecture, mapping) for mapping in mappings)
-    return {(own.cycles, own.energy) for own in priced if own.valid}
+    return {(own.cycles, own.energy) for _, own in valid_mappings(mapspace, innermost_orders=False)}
 
 
 def on_front(costs: set[Costs]) -> list[Costs]:

@@ -9,14 +9,13 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, StorageLevel
-from model.cost import evaluate_in
 from model.mapspace import COUNTINGS, EXACT, TIMELOOP, KeepRules
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.certificate import canonical, canonical_sha256
 from solver.certificate.canonical import canonical_mapping
 from tests import strategies
-from tests.bruteforce import enumerate_mappings, objective_value
+from tests.bruteforce import objective_value, valid_mappings
 from tests.mapspaces import free_mapspace
 from tests.solver.certificate.checker import digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
@@ -46,8 +45,7 @@ def of_a_kind(kind, monkeypatch, count):
 
 def priced(mapspace):
     """All mappings that fit, with their costs."""
-    found = ((mapping, evaluate_in(mapspace, mapping)) for mapping in enumerate_mappings(mapspace))
-    return [(mapping, evaluation) for mapping, evaluation in found if evaluation.valid]
+    return list(valid_mappings(mapspace))
 
 
 def ranked(objectives, mappings):

@@ -13,14 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from model.architecture import AccessEnergy, StorageLevel
-from model.cost import evaluate
 from model.energy.figures import MOST_DIGITS
 from model.formats.timeloop import load_timeloop
 from model.mapspace import EXACT, TIMELOOP, KeepRules
 from model.problem import Dataspace, Problem, Term
 from solver import Status, Termination
-from solver.certificate import canonical_sha256, certificate
-from tests.bruteforce import enumerate_mappings, objective_value, optima
+from solver.certificate import canonical, canonical_sha256, certificate
+from tests.bruteforce import objective_value, optima, valid_mappings
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace
 from tests.reference import DESIGNS, design
@@ -238,11 +237,9 @@ def test_bounds_are_for_people(objective, value, text):
 def test_the_second_best_mapping_is_invalid(index, objective, tmp_path):
     mapspace = FEASIBLE[index]
     priced = {}
-    for mapping in enumerate_mappings(mapspace):
-        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
-        if evaluation.valid:
-            value = objective_value(objective, evaluation.energy, evaluation.cycles)
-            priced.setdefault(value, (mapping, evaluation))
+    for mapping, evaluation in valid_mappings(mapspace, innermost_orders=False):
+        value = objective_value(objective, evaluation.energy, evaluation.cycles)
+        priced.setdefault(value, (mapping, evaluation))
     best, *others = sorted(priced)
     assert best == solved(mapspace, objective).value
     if not others:
@@ -403,10 +400,20 @@ def test_shipped_layers(architecture, layer, tmp_path):
     assert len(json.dumps(document)) < 5_000_000
 
 
-@pytest.mark.parametrize("layer", ["resnet18/07.yaml", "resnet18/05.yaml"])
-def test_edp_that_neither_energy_nor_cycles_decide_alone(layer, tmp_path):
+BEST_EDP = {
+    "resnet18/07.yaml": 16_464_815_827_579_717_025_792,
+    "resnet18/05.yaml": 717_687_864_907_470_735_409_152,
+}
+"""What searches prove of `simple_output_stationary`, in its unit."""
+
+
+@pytest.mark.parametrize("layer", BEST_EDP)
+def test_edp_that_neither_energy_nor_cycles_decide_alone(layer):
     """The second one is decided by a bandwidth that is not the one with the highest floor."""
     if not DESIGNS.exists():
         pytest.skip("the reference designs in ../shared are absent")
-    document = certified(design("simple_output_stationary", layer), "edp")
-    assert verdict(document, tmp_path)[0] == "VALID"
+    space = prove.mapspace(canonical(design("simple_output_stationary", layer)))
+    best = BEST_EDP[layer]
+    assert prove.refute(space, prove.Query(edp=best - 1)) is None
+    found = prove.refute(space, prove.Query(edp=best))
+    assert found["energy"] * found["latency"] == best

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from model.cascade import Network
-from model.cost import evaluate
 from model.formats.cascade import load_network
 from model.mapping import Mapping, SpatialLoop
 from model.mapspace import Mapspace
@@ -17,7 +16,7 @@ from solver.explain.constraints import Capacity, Constraint, Whole, constraints_
 from solver.fallback import map_from
 from solver.network import NetworkResult, map_network
 from solver.result import Options, Reason, Status
-from tests.bruteforce import count_mappings, enumerate_mappings, optimum
+from tests.bruteforce import count_mappings, optimum, valid_mappings
 from tests.small_network import HOMES, write_specs
 
 pytestmark = pytest.mark.usefixtures("working_directory")
@@ -319,11 +318,8 @@ def holds_all(mapspace: Mapspace, mapping: Mapping) -> bool:
 
 
 def energies(mapspace: Mapspace) -> Iterator[int]:
-    for mapping in enumerate_mappings(mapspace, innermost_orders=False):
-        if not holds_all(mapspace, mapping):
-            continue
-        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
-        if evaluation.valid:
+    for mapping, evaluation in valid_mappings(mapspace, innermost_orders=False):
+        if holds_all(mapspace, mapping):
             yield evaluation.energy
 
 
