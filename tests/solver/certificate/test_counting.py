@@ -51,7 +51,7 @@ def priced(mapspace):
 def ranked(objectives, mappings):
     """The best mapping of each value, best first, as `tests.bruteforce.optima` returns optima."""
     best = {
-        objective_value(objectives, own.energy, own.cycles): mapping for mapping, own in reversed(mappings)
+        objective_value(objectives, energy, cycles): mapping for mapping, energy, cycles in reversed(mappings)
     }
     return sorted(best.items(), key=lambda item: item[0])
 
@@ -85,8 +85,8 @@ def test_no_bound_excludes_a_mapping(kind, counting, monkeypatch):
     for drawn in of_a_kind(kind, monkeypatch, 10):
         mapspace = replace(drawn, counting=counting)
         space, mappings = prove.Space(canonical(mapspace)), priced(mapspace)
-        for mapping, own in random.sample(mappings, min(5, len(mappings))):
-            cost = space.price(*space.read(canonical_mapping(mapspace, mapping)))
+        for own in random.sample(mappings, min(5, len(mappings))):
+            cost = space.price(*space.read(canonical_mapping(mapspace, own.mapping)))
             assert (cost["energy"], cost["latency"], cost["fits"]) == (own.energy, own.cycles, True)
             assert prove.refute(space, prove.Query(energy=own.energy, latency=own.cycles)) is not None
 

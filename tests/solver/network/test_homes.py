@@ -318,9 +318,9 @@ def holds_all(mapspace: Mapspace, mapping: Mapping) -> bool:
 
 
 def energies(mapspace: Mapspace) -> Iterator[int]:
-    for mapping, evaluation in valid_mappings(mapspace, innermost_orders=False):
-        if holds_all(mapspace, mapping):
-            yield evaluation.energy
+    for own in valid_mappings(mapspace, innermost_orders=False):
+        if holds_all(mapspace, own.mapping):
+            yield own.energy
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -56,13 +56,13 @@ def _best_per_mask(mapspace, objective):
     """Least value per keep mask, of all mappings."""
     best = {}
     positions = list(mapspace.architecture.storage_indices)
-    for mapping, evaluation in valid_mappings(mapspace, innermost_orders=False):
+    for mapping, energy, cycles in valid_mappings(mapspace, innermost_orders=False):
         kept = (
             kept_positions(mapspace.architecture, mapping, space.name)
             for space in mapspace.problem.dataspaces
         )
         keep = tuple(tuple(positions.index(position) for position in own) for own in kept)
-        value = objective_value(objective, evaluation.energy, evaluation.cycles)
+        value = objective_value(objective, energy, cycles)
         best[keep] = min(value, best.get(keep, value))
     return best
 
