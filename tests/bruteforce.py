@@ -1,18 +1,21 @@
 """Complete enumeration of small mapspaces, and their optima by pricing every mapping.
 
-It shares nothing with the search: the rules of a mapspace are applied one mapping at a time, and each
-mapping is priced by the plain cost model.
+It shares nothing with the search: the rules of a mapspace are applied one mapping at a time, and mappings
+are priced by the cost model, the best ones by the plain one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, combinations, permutations, product
+from itertools import chain, combinations, islice, permutations, product
+from typing import NamedTuple
 
 from model.architecture import Fanout
 from model.cost import evaluate_in
+from model.cost.batch import BatchEvaluator, encode
+from model.extents import PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem
@@ -22,6 +25,20 @@ Factors = dict[str, int]
 Orders = list[tuple[Loop, ...]]
 Objective = str | tuple[str, ...]
 Optimum = tuple[object, Mapping] | None
+
+MOST_TOGETHER = 4096
+"""Mappings that are priced together."""
+
+MOST_EXACT = 1 << 53
+"""Energies that doubles hold exactly are below it."""
+
+
+class Priced(NamedTuple):
+    """A mapping, its energy in the architecture's unit, and its cycles."""
+
+    mapping: Mapping
+    energy: int
+    cycles: int
 
 
 def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iterator[Mapping]:
@@ -71,13 +88,48 @@ def joined_allowed(rules: TemporalRules, problem: Problem, loops: Sequence[Loop]
     return places == sorted(places)
 
 
+def valid_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iterator[Priced]:
+    """Yield the mappings of `enumerate_mappings` that break no limit and no rule, with what they cost.
+
+    Where batches can tell, mappings are priced in batches, and each 17th by the plain cost model as well.
+    """
+    if mapspace.rules or mapspace.joint or mapspace.factors != PERFECT:
+        yield from _priced_one_by_one(mapspace, innermost_orders)
+        return
+    problem, architecture = mapspace.problem, mapspace.architecture
+    evaluator = BatchEvaluator(problem, architecture, mapspace.counting)
+    mappings = enumerate_mappings(mapspace, innermost_orders=innermost_orders)
+    while some := list(islice(mappings, MOST_TOGETHER)):
+        batch = evaluator.evaluate(encode(problem, architecture, some))
+        for row, mapping in enumerate(some):
+            energy, cycles = int(batch.energy[row]), int(batch.cycles[row])
+            if row % 17 == 0 or energy >= MOST_EXACT:
+                plain = evaluate_in(mapspace, mapping)
+                energy = plain.energy if energy >= MOST_EXACT else energy
+                assert (plain.valid, plain.energy, plain.cycles) == (batch.valid[row], energy, cycles)
+            if batch.valid[row]:
+                yield Priced(mapping, energy, cycles)
+
+
+def _priced_one_by_one(mapspace: Mapspace, innermost_orders: bool) -> Iterator[Priced]:
+    """Yield the mappings priced by the plain model; where an order of loops breaks a limit, all do."""
+    masks = list(_keep_masks(mapspace))
+    for spatial, orders in _loops(mapspace, innermost_orders):
+        for mask in masks:
+            for loops in product(*orders):
+                if not places_allowed(mapspace, loops, mask):
+                    continue
+                mapping = _assemble(mapspace, loops, mask, spatial)
+                evaluation = evaluate_in(mapspace, mapping)
+                if evaluation.violations:
+                    break
+                if evaluation.valid:
+                    yield Priced(mapping, evaluation.energy, evaluation.cycles)
+
+
 def _loops(mapspace: Mapspace, innermost_orders: bool) -> Iterator[tuple[list[FanoutMapping], list[Orders]]]:
     """Yield the spatial loops of every fanout, and the orders of the temporal ones of every storage level."""
-    fanouts = mapspace.architecture.fanout_indices
-    for factors in _factorizations(mapspace):
-        spatial = _spatial_parts(mapspace, factors)
-        if spatial is None or not _parallel_enough(mapspace, factors, fanouts):
-            continue
+    for factors, spatial in _placed_factors(mapspace):
         orders = [
             list(temporal_orders(rules, factors[node]))
             for node, rules in zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True)
@@ -85,6 +137,15 @@ def _loops(mapspace: Mapspace, innermost_orders: bool) -> Iterator[tuple[list[Fa
         if not innermost_orders:
             orders[-1] = orders[-1][:1]
         yield spatial, orders
+
+
+def _placed_factors(mapspace: Mapspace) -> Iterator[tuple[list[Factors], list[FanoutMapping]]]:
+    """Yield the factors of every node that find room on the meshes, and the spatial loops of every fanout."""
+    fanouts = mapspace.architecture.fanout_indices
+    for factors in _factorizations(mapspace):
+        spatial = _spatial_parts(mapspace, factors)
+        if spatial is not None and _parallel_enough(mapspace, factors, fanouts):
+            yield factors, spatial
 
 
 def _parallel_enough(mapspace: Mapspace, factors: Sequence[Factors], fanouts: Sequence[int]) -> bool:
@@ -95,9 +156,11 @@ def _parallel_enough(mapspace: Mapspace, factors: Sequence[Factors], fanouts: Se
 def count_mappings(mapspace: Mapspace, limit: int, *, innermost_orders: bool = True) -> int:
     """Count the mappings of `mapspace`, stopping at ``limit + 1``."""
     masks, count = len(list(_keep_masks(mapspace))), 0
-    for _, orders in _loops(mapspace, innermost_orders):
-        # Those of memories with several places are not all allowed.
-        count += masks * math.prod(map(len, orders))
+    # Those of memories with several places are not all allowed.
+    storage = list(zip(mapspace.architecture.storage_indices, mapspace.temporal, strict=True))
+    ordered = storage if innermost_orders else storage[:-1]
+    for factors, _ in _placed_factors(mapspace):
+        count += masks * math.prod(_number_of_orders(rules, factors[node]) for node, rules in ordered)
         if count > limit:
             return limit + 1
     return count
@@ -180,28 +243,23 @@ def optima(mapspace: Mapspace, objectives: Sequence[Objective]) -> list[Optimum]
 def _optima(mapspace: Mapspace, objectives: tuple[Objective, ...]) -> list[Optimum]:
     best: list[Optimum] = [None] * len(objectives)
     asked = {quantity.kind for rule in mapspace.rules for quantity in rule.quantities}
-    for mapping in enumerate_mappings(mapspace, innermost_orders="innermost" in asked):
-        evaluation = evaluate_in(mapspace, mapping)
-        if not evaluation.valid:
-            continue
+    for mapping, energy, cycles in valid_mappings(mapspace, innermost_orders="innermost" in asked):
         for i, objective in enumerate(objectives):
-            value = objective_value(objective, evaluation.energy, evaluation.cycles)
+            value = objective_value(objective, energy, cycles)
             incumbent = best[i]
             if incumbent is None or value < incumbent[0]:
                 best[i] = (value, mapping)
+    for objective, found in zip(objectives, best, strict=True):
+        plain = None if found is None else evaluate_in(mapspace, found[1])
+        assert plain is None or plain.valid
+        assert plain is None or objective_value(objective, plain.energy, plain.cycles) == found[0]
     return best
 
 
 def objective_value(objective: Objective, energy: int, cycles: int) -> int | tuple[int, ...]:
     """Value of `objective` for a mapping with this energy and latency."""
-    figures: dict[str, Callable[[], int]] = {
-        "energy": lambda: energy,
-        "latency": lambda: cycles,
-        "edp": lambda: energy * cycles,
-    }
-    if isinstance(objective, str):
-        return figures[objective]()
-    return tuple(figures[name]() for name in objective)
+    figures = {"energy": energy, "latency": cycles, "edp": energy * cycles}
+    return figures[objective] if isinstance(objective, str) else tuple(figures[name] for name in objective)
 
 
 def temporal_orders(rules: TemporalRules, factors: Factors) -> Iterator[tuple[Loop, ...]]:
@@ -212,6 +270,11 @@ def temporal_orders(rules: TemporalRules, factors: Factors) -> Iterator[tuple[Lo
     middle = [dim for dim in live if dim not in (*inner, *outer)]
     for order in permutations(middle):
         yield tuple(Loop(dim, factors[dim]) for dim in (*inner, *order, *outer))
+
+
+def _number_of_orders(rules: TemporalRules, factors: Factors) -> int:
+    fixed = (*rules.inner, *rules.outer)
+    return math.factorial(sum(factor > 1 and dim not in fixed for dim, factor in factors.items()))
 
 
 def axis_choices(rules: SpatialRules, dims: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -7,9 +7,10 @@ which draws from a random source that hypothesis controls and shrinks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from random import Random
 
 from hypothesis import strategies as st
@@ -41,8 +42,16 @@ def random_mapspaces(
     seed: int, count: int, max_mappings: int = 2000, packed_share: float = PACKED_SHARE
 ) -> list[Mapspace]:
     """Return `count` mapspaces of at most `max_mappings` mappings each, the same for the same seed."""
+    return list(islice(endless_mapspaces(seed, max_mappings, packed_share), count))
+
+
+def endless_mapspaces(
+    seed: int, max_mappings: int = 2000, packed_share: float = PACKED_SHARE
+) -> Iterator[Mapspace]:
+    """Yield those of `random_mapspaces` without end, each drawn when it is asked for."""
     random = Random(seed)
-    return [random_mapspace(random, max_mappings, packed_share) for _ in range(count)]
+    while True:
+        yield random_mapspace(random, max_mappings, packed_share)
 
 
 def mapspaces(max_mappings: int = 2000, packed_share: float = PACKED_SHARE) -> st.SearchStrategy[Mapspace]:

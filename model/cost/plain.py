@@ -178,6 +178,8 @@ def _latency(rule: CountingRule, level: StorageLevel, steps: int, load: Load) ->
 def _busiest_first(
     rule: CountingRule, level: StorageLevel, steps: int, loads: Sequence[Load]
 ) -> Sequence[Load]:
+    if len(loads) == 1:
+        return loads
     return sorted(loads, key=lambda load: _latency(rule, level, steps, load), reverse=True)
 
 
@@ -191,8 +193,6 @@ def _level_cost(
 ) -> LevelCost:
     level = architecture.nodes[position]
     assert isinstance(level, StorageLevel)
-    above = [place for place in architecture.fanout_indices if place < position]
-    children = [Fraction(nest.instances(place + 1), nest.instances(place)) for place in above]
     paying = paying_instances(level, architecture.instances_above(position), nest.instances(position))
     by_space = zip(*(load.traffic for load in loads), strict=True)
     counts = [load.instances for load in loads]
@@ -200,9 +200,7 @@ def _level_cost(
         name=level.name,
         instances=nest.instances(position),
         cycles=math.ceil(needed),
-        leak_energy=round(
-            level.energy.leak_per_cycle * busy * leaking_instances(architecture, level, children)
-        ),
+        leak_energy=round(_leak_per_cycle(architecture, nest, position) * busy),
         dataspaces=tuple(
             _dataspace_cost(
                 level, own[0][0], list(zip(counts, (words for _, words in own), strict=True)), paying
@@ -210,6 +208,17 @@ def _level_cost(
             for own in by_space
         ),
     )
+
+
+def _leak_per_cycle(architecture: Architecture, nest: Nest, position: int) -> int:
+    """Energy that all instances of a level leak in a cycle."""
+    level = architecture.nodes[position]
+    assert isinstance(level, StorageLevel)
+    if not level.energy.leak_per_cycle:
+        return 0
+    above = [place for place in architecture.fanout_indices if place < position]
+    children = [Fraction(nest.instances(place + 1), nest.instances(place)) for place in above]
+    return level.energy.leak_per_cycle * leaking_instances(architecture, level, children)
 
 
 def _dataspace_cost(

@@ -81,9 +81,10 @@ def unrounded_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand])
     """The same, not rounded; same parameters."""
     if level.unlimited:
         return Fraction(steps)
-    reads, writes = level.other_reads, level.other_writes
+    reads: int | Fraction = level.other_reads
+    writes: int | Fraction = level.other_writes
     for name, read, written in demands:
-        scale = level.scale(name)
+        scale = level.scale(name) if level.bandwidth_scale else 1
         reads += read * scale
         writes += written * scale
     return max(Fraction(steps), transfer_time(level, reads, writes))

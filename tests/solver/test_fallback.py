@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import pytest
 
@@ -22,10 +23,14 @@ from solver.search.branching.completion import Priced
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
 from tests.solver.explain.row import mapspace_of
 
-SPACES = some_mapspaces(97, 60)
+SPACES = 60
 ENERGY = Options(objectives=("energy",))
 SHORT = 1.0
 minimise = fallback._minimise
+
+
+def spaces():
+    return some_mapspaces(97, SPACES)
 
 
 @pytest.fixture
@@ -35,8 +40,9 @@ def impatient(monkeypatch):
     monkeypatch.setattr(mapper, "PROGRESS_PERIOD_S", -1.0)
 
 
-@pytest.mark.parametrize("mapspace", SPACES)
-def test_the_feasibility_check_changes_no_answer(mapspace, impatient):
+@pytest.mark.parametrize("number", range(SPACES))
+def test_the_feasibility_check_changes_no_answer(number, impatient):
+    mapspace = spaces()[number]
     alone = map_einsum(mapspace, ENERGY)
     advised = map_or_explain(mapspace, ENERGY)
     assert (advised.status, advised.value, advised.bound) == (alone.status, alone.value, alone.bound)
@@ -45,8 +51,9 @@ def test_the_feasibility_check_changes_no_answer(mapspace, impatient):
     assert (unexplained.status, unexplained.value, unexplained.reasons) == (alone.status, alone.value, ())
 
 
-@pytest.mark.parametrize("mapspace", SPACES[::3])
-def test_the_feasibility_check_changes_no_front(mapspace, impatient):
+@pytest.mark.parametrize("number", range(0, SPACES, 3))
+def test_the_feasibility_check_changes_no_front(number, impatient):
+    mapspace = spaces()[number]
     alone, advised = pareto_front(mapspace), front_or_explain(mapspace)
     assert (advised.status, advised.termination) == (alone.status, Termination.PROVEN)
     costs = [[(p.evaluation.cycles, p.evaluation.energy) for p in own.points] for own in (alone, advised)]
@@ -57,7 +64,7 @@ def test_the_feasibility_check_changes_no_front(mapspace, impatient):
 
 
 def test_there_are_both_kinds_of_them():
-    assert {allows_a_mapping(mapspace) for mapspace in SPACES[::3]} >= {True, False}
+    assert {allows_a_mapping(mapspace) for mapspace in spaces()[::3]} >= {True, False}
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -78,7 +85,10 @@ def test_the_opinion_is_asked_once_and_only_if_nothing_is_found(impatient, monke
     assert len(asked) == 1
 
 
-NOTHING = [mapspace for mapspace in SPACES if allows_a_mapping(mapspace) is False]
+@cache
+def nothing():
+    """Those that allow no mapping."""
+    return [mapspace for mapspace in spaces() if allows_a_mapping(mapspace) is False]
 
 
 @pytest.fixture
@@ -95,8 +105,8 @@ def test_the_opinion_answers_for_a_front(asked, monkeypatch):
     """The walk is stopped before it proves anything, and does not begin again."""
     walks = []
     monkeypatch.setattr(fallback, "pareto_front", lambda *own: walks.append(pareto_front(*own)) or walks[-1])
-    fronts = [front_or_explain(mapspace) for mapspace in NOTHING]
-    assert len(walks) == len(NOTHING)
+    fronts = [front_or_explain(mapspace) for mapspace in nothing()]
+    assert len(walks) == len(nothing())
     opinions = iter(asked)
     for walk, front in zip(walks, fronts, strict=True):
         assert (front.status, front.termination) == (Status.INFEASIBLE, Termination.PROVEN)
@@ -111,7 +121,7 @@ def test_the_opinion_answers_for_a_front(asked, monkeypatch):
 def test_what_the_opinion_leaves_open_and_the_search_proves_is_explained(search, impatient, monkeypatch):
     asked = []
     monkeypatch.setattr("solver.explain.diagnose", lambda *_: asked.append(1) or Diagnosis(Verdict.UNKNOWN))
-    for mapspace in NOTHING:
+    for mapspace in nothing():
         answer = search(mapspace)
         assert answer.status is Status.INFEASIBLE
         assert answer.reasons
@@ -127,7 +137,7 @@ def test_the_reasons_have_what_is_left_of_the_time_limit(search, limit_s, given,
     monkeypatch.setattr(
         "solver.explain.explain_infeasible", lambda *own: times.append(own[2]) or explain_infeasible(*own)
     )
-    answer = search(NOTHING[0], Options(time_limit_s=limit_s), lambda own: phases.append(own.phase))
+    answer = search(nothing()[0], Options(time_limit_s=limit_s), lambda own: phases.append(own.phase))
     assert answer.reasons
     assert given[0] <= times[0] <= given[1]
     assert phases[-1] == Phase.EXPLANATION
@@ -151,9 +161,10 @@ def test_a_mapping_to_begin_with_is_kept_or_beaten():
     assert (stopped.status, stopped.mapping) == (Status.FEASIBLE, fastest.mapping)
 
 
-@pytest.mark.parametrize("mapspace", SPACES[:9])
-def test_a_survey_without_end_leaves_a_mapping_or_reasons(mapspace, monkeypatch):
+@pytest.mark.parametrize("number", range(9))
+def test_a_survey_without_end_leaves_a_mapping_or_reasons(number, monkeypatch):
     """It is cut off before the time limit; its bound stays."""
+    mapspace = spaces()[number]
     least = map_einsum(mapspace, ENERGY).value
 
     def surveying(space, options, on_progress, should_stop, known):
@@ -246,7 +257,7 @@ def test_a_stop_and_the_time_limit_are_heard(impatient):
 
 def test_more_keep_masks_than_are_searched_leave_a_mapping_without_proof(monkeypatch):
     (space, least) = next(
-        (own, found) for own in SPACES if (found := map_einsum(own, ENERGY)).status is Status.OPTIMAL
+        (own, found) for own in spaces() if (found := map_einsum(own, ENERGY)).status is Status.OPTIMAL
     )
     monkeypatch.setattr(mapper, "MOST_KEEP_MASKS", 0)
     alone = map_einsum(space, ENERGY)
@@ -256,8 +267,7 @@ def test_more_keep_masks_than_are_searched_leave_a_mapping_without_proof(monkeyp
     assert (found.status, found.termination) == (Status.FEASIBLE, Termination.MEMORY_LIMIT)
     assert found.evaluation.valid
     assert found.bound <= least.value <= found.value
-    nothing = next(own for own in SPACES if not allows_a_mapping(own))
-    assert map_or_explain(nothing, ENERGY).status is Status.INFEASIBLE
+    assert map_or_explain(nothing()[0], ENERGY).status is Status.INFEASIBLE
     assert front_or_explain(space).status is not Status.INFEASIBLE
 
 

@@ -9,14 +9,13 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, StorageLevel
-from model.cost import evaluate_in
 from model.mapspace import COUNTINGS, EXACT, TIMELOOP, KeepRules
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
 from solver.certificate import canonical, canonical_sha256
 from solver.certificate.canonical import canonical_mapping
 from tests import strategies
-from tests.bruteforce import enumerate_mappings, objective_value
+from tests.bruteforce import objective_value, valid_mappings
 from tests.mapspaces import free_mapspace
 from tests.solver.certificate.checker import digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
@@ -46,14 +45,13 @@ def of_a_kind(kind, monkeypatch, count):
 
 def priced(mapspace):
     """All mappings that fit, with their costs."""
-    found = ((mapping, evaluate_in(mapspace, mapping)) for mapping in enumerate_mappings(mapspace))
-    return [(mapping, evaluation) for mapping, evaluation in found if evaluation.valid]
+    return list(valid_mappings(mapspace))
 
 
 def ranked(objectives, mappings):
     """The best mapping of each value, best first, as `tests.bruteforce.optima` returns optima."""
     best = {
-        objective_value(objectives, own.energy, own.cycles): mapping for mapping, own in reversed(mappings)
+        objective_value(objectives, energy, cycles): mapping for mapping, energy, cycles in reversed(mappings)
     }
     return sorted(best.items(), key=lambda item: item[0])
 
@@ -87,8 +85,8 @@ def test_no_bound_excludes_a_mapping(kind, counting, monkeypatch):
     for drawn in of_a_kind(kind, monkeypatch, 10):
         mapspace = replace(drawn, counting=counting)
         space, mappings = prove.Space(canonical(mapspace)), priced(mapspace)
-        for mapping, own in random.sample(mappings, min(5, len(mappings))):
-            cost = space.price(*space.read(canonical_mapping(mapspace, mapping)))
+        for own in random.sample(mappings, min(5, len(mappings))):
+            cost = space.price(*space.read(canonical_mapping(mapspace, own.mapping)))
             assert (cost["energy"], cost["latency"], cost["fits"]) == (own.energy, own.cycles, True)
             assert prove.refute(space, prove.Query(energy=own.energy, latency=own.cycles)) is not None
 

@@ -9,7 +9,7 @@ import pytest
 
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED, EXIT_UNPROVEN
 from tests.solver.certificate.checker import certified, digested, prove
-from tests.solver.certificate.samples import FEASIBLE
+from tests.solver.certificate.samples import feasible
 
 WORST_FIRST = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}
 
@@ -18,7 +18,7 @@ WORST_FIRST = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}
 def folder(tmp_path_factory):
     """A file for each verdict but that which no file has, named like it."""
     folder = tmp_path_factory.mktemp("certificates")
-    valid = certified(FEASIBLE[0], "energy")
+    valid = certified(feasible(0), "energy")
     large = json.loads(json.dumps(valid))
     large["problem"]["bounds"][0] = 2**60
     large["problem_sha256"] = prove.sha256(large["problem"])

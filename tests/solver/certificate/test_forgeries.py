@@ -10,7 +10,7 @@ import pytest
 
 from solver.certificate import canonical_sha256
 from tests.solver.certificate.checker import certified, digested, prove, verdict
-from tests.solver.certificate.samples import FEASIBLE
+from tests.solver.certificate.samples import SAMPLES, feasible
 
 PRICES = ("read", "fill", "update")
 
@@ -18,7 +18,7 @@ PRICES = ("read", "fill", "update")
 @pytest.fixture(scope="module")
 def document():
     """The certificate of a mapspace with a fanout, whose problem has small bounds."""
-    documents = (certified(mapspace, "latency") for mapspace in FEASIBLE)
+    documents = (certified(mapspace, "latency") for mapspace in map(feasible, range(SAMPLES)))
     return next(
         own for own in documents if any(node["kind"] == "spatial" for node in own["problem"]["nodes"])
     )
@@ -281,10 +281,10 @@ def test_a_text_cannot_print_a_verdict(document, tmp_path):
     assert reason.isascii()
 
 
-@pytest.mark.parametrize("index", range(len(FEASIBLE)))
+@pytest.mark.parametrize("index", range(SAMPLES))
 def test_energy_that_is_free_limits_no_cycles(index):
     """Where nothing costs energy, a product of 0 is within reach at any number of cycles."""
-    problem = copy.deepcopy(certified(FEASIBLE[index], "latency")["problem"])
+    problem = copy.deepcopy(certified(feasible(index), "latency")["problem"])
     problem["compute_energy"] = 0
     storage(problem, leak=0, bandwidths={"read": [1, 2], "write": [1, 3], "shared": None})
     held(problem, **dict.fromkeys(PRICES, 0))

@@ -1,20 +1,22 @@
 """Small mapspaces whose loops may have any factors, for the checker of certificates."""
 
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 from model.extents import ANY
 from model.mapspace import Mapspace
 from tests.bruteforce import count_mappings
-from tests.strategies import random_mapspaces
+from tests.strategies import endless_mapspaces
 
 BOUNDS = (1, 2, 3, 3, 4, 5, 5, 6, 7)
 
 
-def uneven_mapspaces(seed: int, count: int, most: int) -> list[Mapspace]:
+@cache
+def uneven_mapspaces(seed: int, count: int, most: int) -> tuple[Mapspace, ...]:
     """Random mapspaces of two dimensions at least, of 20 to `most` mappings; few bounds divide."""
     random, found = Random(seed), []
-    for drawn in random_mapspaces(seed, 100 * count, 40):
+    for drawn in endless_mapspaces(seed, 40):
         problem = drawn.problem
         bounds = tuple(random.choice(BOUNDS) if random.random() < 0.7 else 1 for _ in problem.bounds)
         mapspace = replace(drawn, problem=replace(problem, bounds=bounds), factors=ANY)
@@ -24,4 +26,4 @@ def uneven_mapspaces(seed: int, count: int, most: int) -> list[Mapspace]:
             found.append(mapspace)
         if len(found) == count:
             break
-    return found
+    return tuple(found)

@@ -1,15 +1,16 @@
 """Complete enumeration of mapspaces without some of their constraints."""
 
 from functools import cache
+from itertools import islice
 
-from model.cost import evaluate
+from model.cost.batch import BatchEvaluator, encode
 from solver.explain.constraints import droppable, without
 from solver.formulation.requirements import constraints_of
 from tests.bruteforce import enumerate_mappings
 from tests.strategies import random_mapspaces
 
-ENOUGH = 1_000
-"""Mappings after which a mapspace is too large to be called empty."""
+FEW, ENOUGH = 50, 1_000
+"""Mappings that are looked at first, and after which a mapspace is too large to be called empty."""
 
 
 @cache
@@ -20,12 +21,13 @@ def some_mapspaces(seed, count):
 
 def allows_a_mapping(mapspace):
     """Whether some mapping is within the rules and the limits; None when there are too many to try."""
-    for number, mapping in enumerate(enumerate_mappings(mapspace, innermost_orders=False)):
-        if evaluate(mapspace.problem, mapspace.architecture, mapping).valid:
+    evaluator = BatchEvaluator(mapspace.problem, mapspace.architecture)
+    mappings = enumerate_mappings(mapspace, innermost_orders=False)
+    for most in (FEW, ENOUGH - FEW):
+        some = list(islice(mappings, most))
+        if some and evaluator.evaluate(encode(mapspace.problem, mapspace.architecture, some)).valid.any():
             return True
-        if number > ENOUGH:
-            return None
-    return False
+    return None if next(mappings, None) else False
 
 
 def feasible_without(mapspace, dropped):

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from model.cascade import Network
-from model.cost import evaluate
 from model.formats.cascade import load_network
 from model.mapping import Mapping, SpatialLoop
 from model.mapspace import Mapspace
@@ -18,7 +17,7 @@ from solver.fallback import map_from
 from solver.formulation.requirements import Capacity, Constraint, Whole, constraints_of
 from solver.network import NetworkResult, map_network
 from solver.result import Options, Reason, Status
-from tests.bruteforce import count_mappings, enumerate_mappings, optimum
+from tests.bruteforce import count_mappings, optimum, valid_mappings
 from tests.small_network import HOMES, write_specs
 
 pytestmark = pytest.mark.usefixtures("working_directory")
@@ -320,12 +319,9 @@ def holds_all(mapspace: Mapspace, mapping: Mapping) -> bool:
 
 
 def energies(mapspace: Mapspace) -> Iterator[int]:
-    for mapping in enumerate_mappings(mapspace, innermost_orders=False):
-        if not holds_all(mapspace, mapping):
-            continue
-        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
-        if evaluation.valid:
-            yield evaluation.energy
+    for own in valid_mappings(mapspace, innermost_orders=False):
+        if holds_all(mapspace, own.mapping):
+            yield own.energy
 
 
 @pytest.mark.parametrize("seed", range(40))

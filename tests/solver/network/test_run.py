@@ -16,7 +16,7 @@ from solver.network.run import NetworkProgress
 from solver.network.tasks import by_position
 from solver.report.network import network_document, print_network
 from solver.result import Options, Result, Status, Termination
-from tests.bruteforce import enumerate_mappings
+from tests.bruteforce import optimum
 from tests.small_network import too_tight
 from tests.solver.network.counting import Counting
 
@@ -28,10 +28,7 @@ def least(network: Network, objective: str) -> list[int]:
     found = []
     for layer in network.layers:
         if not layer.is_copy:
-            space = layer.mapspace
-            costs = (evaluate(space.problem, space.architecture, own) for own in enumerate_mappings(space))
-            valid = [own for own in costs if own.valid]
-            found.append(min(own.energy if objective == "energy" else own.cycles for own in valid))
+            found.append(optimum(layer.mapspace, objective)[0])
     return found
 
 

@@ -18,7 +18,7 @@ from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageClass
 from solver.search.survey import prospects, survey
-from tests.bruteforce import Objective, axis_choices, enumerate_mappings, objective_value, optima
+from tests.bruteforce import Objective, axis_choices, objective_value, optima, valid_mappings
 from tests.reference import OBJECTIVES
 from tests.rules import allows
 from tests.solver.search.unusual import told_apart
@@ -113,10 +113,7 @@ def hold_search(mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch) -> None:
 def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> Least:
     """Least energy and cycles of the valid mappings, by keep mask and what tells spatial choices apart."""
     best: Least = defaultdict(lambda: (2**100, 2**100))
-    for mapping in enumerate_mappings(mapspace, innermost_orders=False):
-        evaluation = evaluate_in(mapspace, mapping)
-        if not evaluation.valid:
-            continue
+    for mapping, own_energy, own_cycles in valid_mappings(mapspace, innermost_orders=False):
         storage = [part for part in mapping.nodes if isinstance(part, StorageMapping)]
         spatial = [part for part in mapping.nodes if isinstance(part, FanoutMapping)]
         mask = tuple(frozenset(v.place for v in space.views if v.name in part.keep) for part in storage)
@@ -129,7 +126,7 @@ def least_by_choice(mapspace: Mapspace, space: SearchSpace) -> Least:
             for stage, below in enumerate(space.fanouts_below)
         )
         energy, cycles = best[mask, stages]
-        best[mask, stages] = (min(energy, evaluation.energy), min(cycles, evaluation.cycles))
+        best[mask, stages] = (min(energy, own_energy), min(cycles, own_cycles))
     return best
 
 

@@ -2,14 +2,13 @@
 
 import pytest
 
-from model.cost import evaluate
 from model.cost.traffic import kept_positions
 from model.formats.timeloop import load_timeloop
 from solver import Options, Status, map_einsum
 from solver.search.mapper import SharedSearch
 from solver.search.space.search_space import SearchSpace
 from solver.search.survey.survey import Survey
-from tests.bruteforce import enumerate_mappings, objective_value
+from tests.bruteforce import objective_value, valid_mappings
 from tests.conftest import REPOSITORY
 from tests.strategies import random_mapspaces
 
@@ -56,16 +55,13 @@ def _best_per_mask(mapspace, objective):
     """Least value per keep mask, of all mappings."""
     best = {}
     positions = list(mapspace.architecture.storage_indices)
-    for mapping in enumerate_mappings(mapspace):
-        evaluation = evaluate(mapspace.problem, mapspace.architecture, mapping)
-        if not evaluation.valid:
-            continue
+    for mapping, energy, cycles in valid_mappings(mapspace, innermost_orders=False):
         kept = (
             kept_positions(mapspace.architecture, mapping, space.name)
             for space in mapspace.problem.dataspaces
         )
         keep = tuple(tuple(positions.index(position) for position in own) for own in kept)
-        value = objective_value(objective, evaluation.energy, evaluation.cycles)
+        value = objective_value(objective, energy, cycles)
         best[keep] = min(value, best.get(keep, value))
     return best
 

@@ -75,7 +75,7 @@ BOUND = workers._bound
 
 @cache
 def shipped() -> Mapspace:
-    specs = ("architectures/eyeriss_like.yaml", "layers/resnet18/02_conv2_block1_a.yaml")
+    specs = ("architectures/eyeriss_like.yaml", "layers/mobilenet_v2/42_block14_project.yaml")
     return load_timeloop([REPOSITORY / "specs" / spec for spec in specs]).mapspace
 
 
@@ -94,6 +94,7 @@ def test_what_lost_workers_were_at_is_bounded_without_them(mapspace, monkeypatch
     begun = []
     begin = workers.Workers
     monkeypatch.setattr(workers, "START_AFTER_S", 0)
+    monkeypatch.setattr(workers, "MOST_LOSSES", 2)  # each start takes seconds
     monkeypatch.setattr(workers, "Workers", lambda *given: begun.append(given) or begin(*given))
     monkeypatch.setattr(workers, "_bound", work)
     several = map_einsum(mapspace, Options(objectives=("energy",), jobs=2))
