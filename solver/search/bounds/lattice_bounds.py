@@ -21,6 +21,7 @@ from solver.search.bounds.pairs import MOST_PAIRS
 from solver.search.bounds.steps import SlotStep
 from solver.search.bounds.tables import CLOSED, BoundTables, Row, StageTables
 from solver.search.space.lattice import INFINITY
+from solver.search.space.search_space import Led
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblems.subproblem import Subproblem
 
@@ -262,7 +263,7 @@ class LatticeBounds(Generic[Sub_co]):
         rows = self._undominated(at_boundary, inside, room)
         least = np.full(len(tiles), INFINITY, dtype=np.int64)
         for led, costs in zip(self.classes, at_boundary, strict=True):
-            fitting = [values for row, values in rows.items() if row.fits(led.members)]
+            fitting = [values for row, values in rows.items() if row.fits(led)]
             np.minimum(least, costs + np.min(fitting, axis=0), out=least)
         keep = least < room
         stage = StageTables(tiles[keep], at_boundary[:, keep], least[keep])
@@ -285,11 +286,15 @@ class LatticeBounds(Generic[Sub_co]):
         self, level: int, stage: StageTables, inside: dict[Row, IntArray], outer: IntArray, room: int
     ) -> dict[Row, IntArray]:
         """Bounds at the tiles `outer` of `level` from those of the stage one level inside."""
-        sources, origins = self.space.lattice.times(stage.tiles, self.sub.unrollings(level))
+        lattice, codes = self.space.lattice, self.sub.unrollings(level)
+        parts = [lattice.times(stage.tiles, (code,)) for code in codes]
+        sources, origins = map(np.concatenate, zip(*parts, strict=True))
+        chosen = np.array([lattice.factors(code) for code in codes], dtype=np.int64)
+        factors = np.repeat(chosen, [len(own) for own, _ in parts], axis=0)
         result = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
         for part in self._parts(len(sources), len(outer)):
             tiles = stage.tiles[origins]
-            slot = SlotStep(self.boundaries, level, tiles, sources, outer[part], self.pairwise)
+            slot = SlotStep(self.boundaries, level, tiles, sources, outer[part], factors, self.pairwise)
             for key, bound in self._outwards(slot, stage, inside, origins, room):
                 known = result.setdefault(key, np.full(len(outer), INFINITY, dtype=np.int64))
                 known[part] = np.minimum(known[part], bound)
@@ -307,11 +312,15 @@ class LatticeBounds(Generic[Sub_co]):
     ) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of a slot with bounds at its outer tiles, several times the same row."""
         classes = zip(self.classes, stage.boundary_costs, strict=True)
-        fitting = ((row, *led) for led in classes for row in inside if row.fits(led[0].members))
+        fitting = ((row, *led) for led in classes for row in inside if row.fits(led[0]))
         for row, led, costs in fitting:
             if self._stop():
                 raise Stopped
             combined = costs + inside[row]
+            if led.alone is not None and row.alone is None:
+                # Where nothing stays by chance, it does not matter which loop it is.
+                plain = stage.boundary_costs[self.classes.index(Led(led.members))]
+                combined = np.where(costs < plain, combined, INFINITY)
             useful = combined < room
             if useful.any():
                 yield from slot.outwards(row, led, np.where(useful, combined, INFINITY)[origins])

@@ -19,7 +19,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary, ceil_div, times
 from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.branching.completion import Order, Priced, Skeleton, SkeletonKey
-from solver.search.branching.walk import Loops, Node, Walk
+from solver.search.branching.walk import Loops, Node, Walk, lonely_tiles
 from solver.search.goal import SLACK, Goal
 from solver.search.space.counts import loop_factors
 from solver.search.space.dataspaces import DataspaceView
@@ -151,7 +151,7 @@ class UnevenWords:
         """Words of all tiles but those that a loop over a dimension leaves in place, at least."""
         space, (component,) = self.space, [c for c in self._view.components if dim in c.dims]
         tiles = space.lattice.tiles[self._tiles, dim]
-        alone, last = _alone(tiles, factor, inside)
+        alone, last = lonely_tiles(tiles, factor, inside)
         box = space.tables[self._boundary.place].boxes[self._view.components.index(component)][self._tiles]
         own = tiles * box
         if component.linear:
@@ -190,19 +190,6 @@ class UnevenWords:
             moved = alive & (mover is not None and mover.level == outer)
             add(walk.node.path[outer][dim], ~held & (whole | ~moved))
         return distinct_digits(loops, self.space.lattice.tiles[self._tiles, dim])
-
-
-def _alone(tiles: IntArray, factor: IntArray, inside: IntArray) -> tuple[IntArray, BoolArray]:
-    """Tiles that are the only one of their pass of a loop, and whether the last of all tiles is one.
-
-    Each iteration of the loop has `inside` tiles, one per child.
-    """
-    rounds, more = tiles // inside, tiles % inside
-    first = rounds % factor == 0  # whether the last, partial round is the first of a pass
-    before = (rounds - 1) % factor == 0
-    alone = more * first + np.where(rounds > 0, (inside - more) * before, 0)
-    last = np.where(more > 0, first, before)
-    return np.where(factor > 1, alone, 0), last & (factor > 1)
 
 
 def cost_of(sub: Searchable, words: UnevenWords, paid: Sequence[Paid]) -> IntArray:

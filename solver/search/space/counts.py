@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -18,7 +18,7 @@ from operator import mul
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.space.lattice import INFINITY, Alone, Lattice, Slot
+from solver.search.space.lattice import EITHER, INFINITY, MOVING, Alone, Lattice, Slot
 from solver.search.space.packing import Packed
 
 _Unrolled = tuple[tuple[int, ...], tuple[int, ...]]
@@ -191,6 +191,17 @@ class CountLattice(Lattice):
         full = rounds * -(-least // inside)
         whole: IntArray = np.where(single & (tiles > 1), fewest, np.maximum(fewest, full))
         return whole
+
+    def rounds(self, dim: int, children: int) -> tuple[IntArray, IntArray]:
+        """Places of the numbers of rounds that so many children take for the tiles of each vector, from and to.
+
+        Returns
+        -------
+        tuple
+            By place along the dimension, twice.
+        """
+        first = self.place(dim, -(-self.most[dim] // children))
+        return first, self.place(dim, -(-self.numbers[dim] // children))
 
     def cells_of(self, finer: CountLattice) -> IntArray:
         """For each vector of a finer lattice the index of the cell that it lies in."""
@@ -503,8 +514,13 @@ class CountSlot(Slot):
     @cached_property
     def _alone_steps(self) -> dict[Alone, BoolArray]:
         """The same for loops whose last pass has so many rounds."""
-        every = (Alone(d, left) for d in range(len(self.allowed)) for left in (1, 2))
-        return {alone: self._in_cells(self._fine_alone(alone), alone.dim) for alone in every}
+        steps: dict[Alone, BoolArray] = {}
+        for dim in range(len(self.allowed)):
+            one, two = (self._in_cells(self._fine_alone(Alone(dim, left)), dim) for left in (1, 2))
+            moving = self._in_cells(np.tril(self._fine_steps(dim), -1), dim)
+            steps |= {Alone(dim, 1): one, Alone(dim, 2): two}
+            steps |= {Alone(dim, EITHER): one | two, Alone(dim, MOVING): moving}
+        return steps
 
     def _fine_alone(self, alone: Alone) -> BoolArray:
         """The factor divides all rounds but those of the last pass."""
@@ -523,8 +539,22 @@ class CountSlot(Slot):
     def _sweep_alone(self, table: IntArray, alone: Alone) -> IntArray:
         return self._sweep_pairs(table, alone.dim, self._alone_steps[alone])
 
+    def mover_steps(self, alone: Alone, children: int) -> BoolArray:
+        """As of `Slot`."""
+        key = alone, children
+        if key not in self._known_movers:
+            numbers = np.array(numbers_of_tiles(self.lattice.bounds[alone.dim]), dtype=np.int64)
+            rounds = np.searchsorted(-numbers, numbers // -children)
+            steps = self._fine_alone(alone)[:, rounds]
+            self._known_movers[key] = self._in_cells(steps, alone.dim)
+        return self._known_movers[key]
+
+    @cached_property
+    def _known_movers(self) -> dict[tuple[Alone, int], BoolArray]:
+        return {}
+
     def connects(
-        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: Alone | None = None
+        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: Collection[Alone] = ()
     ) -> BoolArray:
         """As of `Slot`."""
         rows, columns = self.lattice.places[targets], self.lattice.places[sources]
@@ -534,8 +564,9 @@ class CountSlot(Slot):
         still = [d for d in every if d not in moving]
         if any(1 not in self.allowed[d] for d in still):
             return np.zeros_like(connects)
+        special = {own.dim: own for own in alone}
         for d in moving:
-            steps = self._steps[d] if alone is None or alone.dim != d else self._alone_steps[alone]
+            steps = self._alone_steps[special[d]] if d in special else self._steps[d]
             connects &= steps[rows[:, d]][:, columns[:, d]]
         for d in still:
             connects &= rows[:, d, None] == columns[None, :, d]

@@ -237,7 +237,7 @@ class SearchSpace:
             return tuple(map(Led, self.reuse_classes))
         classes = []
         for members in self.reuse_classes:
-            split = (Alone(d, left) for d in self.leading(members) for left in self._left(d))
+            split = (Alone(d, left) for d in self.leading(members) for left in self.left(d))
             pairs = ((alone, still) for alone in split for still in self._besides(alone.dim))
             classes += [Led(members), *(Led(members, *pair) for pair in pairs)]
         return tuple(classes)
@@ -247,7 +247,7 @@ class SearchSpace:
         others = (self.left_in_place(d) for d in range(len(self.active)) if d != dim)
         return list(dict.fromkeys(others)) or [frozenset()]
 
-    def _left(self, dim: int) -> tuple[int, ...]:
+    def left(self, dim: int) -> tuple[int, ...]:
         """Rounds that the last pass of a loop may have where children have one iteration only."""
         unrolled = any(factor > 1 for stage in self.stages for factor in stage.unrolled[dim])
         return (1, 2) if unrolled else (1,)
@@ -378,7 +378,7 @@ class SearchSpace:
         if led is not None:
             leading = leading.intersection(self.leading(led.members))
         if isinstance(self.lattice, CountLattice):
-            every = (Alone(d, left) for d in sorted(leading) for left in self._left(d))
+            every = (Alone(d, left) for d in sorted(leading) for left in self.left(d))
             alone = tuple(every) if led is None else (led.alone,) if led.alone is not None else ()
             uneven = self.lattice
             if not alone and not view.window_dims:

@@ -63,6 +63,25 @@ def uneven_words(
     )
 
 
+def repeated_alone(
+    view: DataspaceView, lattice: CountLattice, unrolling: Unrolling, alone: Alone
+) -> IntArray:
+    """Least words each time that tiles are repeated which a loop moves, by tiles along its dimension.
+
+    Tiles along it do not overlap, and in some passes the loop may have one iteration only.
+
+    Returns
+    -------
+    IntArray
+        Shape (numbers of tiles,).
+    """
+    (component,) = (own for own in view.components if alone.dim in own.dims)
+    others = math.prod(int(covered(own, lattice).min()) for own in view.components if own is not component)
+    moved = _moved_apart(component, lattice, unrolling, alone, covered(component, lattice))
+    least: IntArray = moved.min(axis=tuple(d for d in range(len(lattice.counts)) if d != alone.dim))
+    return least * others
+
+
 def _kept_besides(
     view: DataspaceView,
     lattice: CountLattice,

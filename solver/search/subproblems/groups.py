@@ -17,6 +17,7 @@ from solver.search.space.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import Action, BoundaryPrice, LinearPrice
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import Factors
 from solver.search.space.windows import Unrolling
 from solver.search.subproblems.energies import EnergySubproblem, UnevenSubproblem
 from solver.search.subproblems.subproblem import Subproblem
@@ -158,12 +159,16 @@ class SubproblemGroup(Subproblem):
             energy += self.grid.price(place, action) * np.maximum(words, 0.0)
         return energy
 
+    def unrolled(self, level: int) -> tuple[Factors, ...]:
+        """As of `Subproblem`."""
+        return self.space.stages[level].unrolled_by(self._classes[level])
+
     def unrolling(self, level: int) -> Unrolling:
         """What the spatial factors of the window dimensions above `level` have in common."""
         chosen = list(zip(self.space.stages[:level], self._classes[:level], strict=True))
         shared = np.minimum if self.space.uneven else np.gcd
         common = [tuple(shared.reduce(stage.windows[own], axis=0).tolist()) for stage, own in chosen]
-        return self.space.unrolling(common, [stage.unrolled_by(own) for stage, own in chosen])
+        return self.space.unrolling(common, [self.unrolled(number) for number in range(level)])
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""
