@@ -199,7 +199,7 @@ def _bounded(work: Work[Sub], stop: Stop) -> LatticeBounds[Sub]:
         bounds = LatticeBounds(sub.on(finer), work.limit, stop=stop, within=cells)
         if bounds.empty:
             return LatticeBounds(sub, work.limit, bounds.tables, within=work.within)
-        cells, coarse = bounds.survivors, finer
+        cells, coarse = bounds.connected(work.limit), finer
     within = _opened(coarse, cells, space)
     if within is not None and work.within is not None:
         within = tuple(np.intersect1d(*pair) for pair in zip(within, work.within, strict=True))

@@ -12,8 +12,8 @@ import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.bounds.tables import Row
-from solver.search.space.counts import CountLattice
-from solver.search.space.lattice import INFINITY, Alone
+from solver.search.space.counts import Alone, CountLattice
+from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
 from solver.search.space.search_space import Led
 from solver.search.space.uneven import repeated_alone
@@ -161,7 +161,7 @@ class Boundary:
         """
         repeated, begun = self._least
         if self.sub.space.uneven:
-            return self.delivered(self.times(level, tiles, runs), self.least_repeated)
+            return self.delivered(self.times(level, tiles, runs), repeated)
         deliveries = self._deliveries(level, tiles, runs) * repeats
         return self._extra_of(repeated * np.maximum(deliveries - 1, 0) + begun)
 

@@ -20,6 +20,8 @@ from solver.search.bounds.boundary import Boundaries, Boundary
 from solver.search.bounds.pairs import MOST_PAIRS
 from solver.search.bounds.steps import SlotStep
 from solver.search.bounds.tables import CLOSED, BoundTables, Row, StageTables
+from solver.search.bounds.uneven import UnevenStep
+from solver.search.space.counts import CountReach
 from solver.search.space.lattice import INFINITY
 from solver.search.space.search_space import Led
 from solver.search.stopping import Stop, Stopped, never
@@ -153,6 +155,24 @@ class LatticeBounds(Generic[Sub_co]):
     def survivors(self) -> Survivors:
         """Tiles that may be part of a mapping below the limit, if there is any."""
         return tuple(stage.tiles for stage in self.stages)
+
+    def connected(self, limit: int) -> Survivors:
+        """With remainders, those of them that loops connect with tiles of all levels outside, below the limit."""
+        room, survivors = self.room(limit), []
+        outside, spent = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        outside[0] = self.space.lattice.size - 1
+        for level, stage in enumerate(self.stages):
+            sources, origins = self.space.lattice.times(stage.tiles, self.sub.unrollings(level))
+            reach = self.space.slots[level].reach(sources, outside)
+            assert isinstance(reach, CountReach)
+            least = reach.least_outside(spent)
+            before = np.full(len(stage.tiles), INFINITY, dtype=np.int64)
+            np.minimum.at(before, origins, least)
+            keep = before + stage.least < room
+            outside = stage.tiles[keep]
+            survivors.append(outside)
+            spent = before[keep] + stage.boundary_costs[:, keep].min(axis=0)
+        return tuple(survivors)
 
     @property
     def empty(self) -> bool:
@@ -294,7 +314,8 @@ class LatticeBounds(Generic[Sub_co]):
         result = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
         for part in self._parts(len(sources), len(outer)):
             tiles = stage.tiles[origins]
-            slot = SlotStep(self.boundaries, level, tiles, sources, outer[part], factors, self.pairwise)
+            kind = UnevenStep if self.space.uneven else SlotStep
+            slot = kind(self.boundaries, level, tiles, sources, outer[part], factors, self.pairwise)
             for key, bound in self._outwards(slot, stage, inside, origins, room):
                 known = result.setdefault(key, np.full(len(outer), INFINITY, dtype=np.int64))
                 known[part] = np.minimum(known[part], bound)

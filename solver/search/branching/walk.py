@@ -553,7 +553,9 @@ class Walk:
         for number, group in enumerate(self.order.groups):
             for dim in group.dims:
                 led[:, dim] |= (self.first == number) & self._alone_here(dim)
-        outer = next((n for n in reversed(range(self.node.level)) if max(self.node.path[n], default=1) > 1), None)
+        outer = next(
+            (n for n in reversed(range(self.node.level)) if max(self.node.path[n], default=1) > 1), None
+        )
         if outer is None:
             return led
         loops = self.node.path[outer]

@@ -8,10 +8,9 @@ is a running minimum along each axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -308,49 +307,6 @@ class Lattice:
         return fits
 
 
-EITHER, MOVING = 0, -1
-
-
-class Alone(NamedTuple):
-    """With remainders, a loop whose last pass leaves some tiles in place: some child has one iteration.
-
-    Parameters
-    ----------
-    dim
-        What it runs over.
-    left
-        Rounds of tiles in that pass: 1, or 2 of which the second one has fewer tiles than there are children;
-        or `EITHER`. `MOVING` stands for any loop, whatever it leaves in place.
-    """
-
-    dim: int
-    left: int
-
-
-class Mover(NamedTuple):
-    """A loop that leaves some tiles in place, which decides what the loops outside of it cost.
-
-    Parameters
-    ----------
-    alone
-        The loop.
-    children
-        How many tiles along its dimension run side by side in an iteration.
-    inside
-        Places of these tiles along it, shape (sources,).
-    costs
-        By place of the tiles, and kind of what is outside.
-    kinds
-        Of each target, shape (targets,).
-    """
-
-    alone: Alone
-    children: int
-    inside: IntArray
-    costs: IntArray
-    kinds: IntArray
-
-
 @dataclass(frozen=True)
 class Slot:
     """The temporal factors that one storage level may have, per dimension.
@@ -401,15 +357,11 @@ class Slot:
         places = np.flatnonzero(possible)
         return places, loops[places]
 
-    def connects(
-        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: Collection[Alone] = ()
-    ) -> BoolArray:
+    def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
         """Which targets (rows) loops of this slot make of which sources (columns), shape (targets, sources).
 
-        Only loops over `dims` (None: any). Both are linear indices. Those in `alone` are among them, as may
-        be with remainders.
+        Only loops over `dims` (None: any). Both are linear indices.
         """
-        del alone
         lattice = self.lattice
         every = range(len(self.allowed))
         moving = [d for d in (every if dims is None else dims) if not self.trivial[d]]
@@ -446,54 +398,24 @@ class Slot:
         made: BoolArray = self.sweep(table) == 0
         return made
 
-    def sweep(
-        self, table: IntArray, dims: Sequence[int] | None = None, alone: Collection[Alone] = ()
-    ) -> IntArray:
+    def sweep(self, table: IntArray, dims: Sequence[int] | None = None) -> IntArray:
         """Minimum of `table`, shape (lattice size,), over all vectors which this slot connects with each
         vector.
 
         ``result[x] = min(table[y] for y | x if x / y is allowed here)``, with x and y equal in the
-        dimensions that are not in `dims` (default: all); `INFINITY` where there is no such y. `alone` as of
-        `connects`.
+        dimensions that are not in `dims` (default: all); `INFINITY` where there is no such y.
         """
         every = range(len(self.allowed))
         moving = every if dims is None else dims
         if any(1 not in self.allowed[d] for d in every if d not in moving):
             return np.full_like(table, INFINITY)
-        result, special = table.copy(), {own.dim: own for own in alone}
+        result = table.copy()
         for d in (d for d in moving if not self.trivial[d]):
-            if d in special:
-                result = self._sweep_alone(result, special[d])
-            elif self.free[d]:
+            if self.free[d]:
                 self._sweep_free(result, d)
             else:
                 result = self._sweep_listed(result, d)
         return result
-
-    def _sweep_alone(self, table: IntArray, alone: Alone) -> IntArray:
-        """The same for a loop that has passes of one iteration only: there is none."""
-        del alone
-        return np.full_like(table, INFINITY)
-
-    def mover_steps(self, alone: Alone, children: int) -> BoolArray:
-        """Which tiles outside (rows) such a loop leaves of which inside (columns) by place along it: none."""
-        del children
-        none: BoolArray = np.zeros((self.lattice.counts[alone.dim],) * 2, dtype=np.bool_)
-        return none
-
-    def sweep_mover(self, table: IntArray, mover: Mover) -> IntArray:
-        """Minimum over the tiles that a `mover` has inside, with what it costs.
-
-        Along its dimension the table has the tiles inside of its children. `kinds` has the table's shape.
-        """
-        dim, steps = mover.alone.dim, self.mover_steps(mover.alone, mover.children)
-        shape = -1, self.lattice.counts[dim], self.lattice.dim_strides[dim]
-        old, kinds = table.reshape(shape), mover.kinds.reshape(shape)
-        new = np.full_like(old, INFINITY)
-        for target, source in np.argwhere(steps).tolist():
-            costs = old[:, source] + mover.costs[source][kinds[:, target]]
-            np.minimum(new[:, target], costs, out=new[:, target])
-        return new.reshape(table.shape)
 
     def _sweep_free(self, table: IntArray, dim: int) -> None:
         for view in self._along(table, dim):
@@ -537,63 +459,26 @@ class Reach:
         self._slot = slot
         self._sources = sources
         self._targets = targets
-        self._connects: dict[tuple[tuple[int, ...] | None, tuple[Alone, ...]], BoolArray] = {}
+        self._connects: dict[tuple[int, ...] | None, BoolArray] = {}
 
-    def least(
-        self,
-        values: IntArray,
-        dims: tuple[int, ...] | None = None,
-        alone: tuple[Alone, ...] = (),
-        mover: Mover | None = None,
-    ) -> IntArray:
+    def least(self, values: IntArray, dims: tuple[int, ...] | None = None) -> IntArray:
         """Per target, the minimum of `values` (one per source).
 
-        Sources and targets are equal in the dimensions that are not in `dims` (default: all are in). The
-        loops in `alone` are among those between, and a `mover` adds its costs.
+        Sources and targets are equal in the dimensions that are not in `dims` (default: all are in).
 
         Returns
         -------
         IntArray
             Shape (targets,); `INFINITY` for those that no source is connected with.
         """
-        special = alone if mover is None else (*alone, mover.alone)
-        moving = range(len(self._slot.allowed)) if dims is None else dims
-        if any(own.dim not in moving or self._slot.trivial[own.dim] for own in special):
-            return np.full(len(self._targets), INFINITY, dtype=np.int64)
         if self._are_many(dims):
-            return self._swept(values, dims, alone, mover)
-        key = dims, special
-        if key not in self._connects:
-            self._connects[key] = self._slot.connects(self._sources, self._targets, dims, special)
-        costs = np.where(self._connects[key], values, INFINITY)
-        if mover is not None:
-            targets = self._slot.lattice.places[self._targets, mover.alone.dim]
-            steps = self._slot.mover_steps(mover.alone, mover.children)[targets][:, mover.inside]
-            more = mover.costs[mover.inside[None, :], mover.kinds[:, None]]
-            costs = np.where(steps, costs + more, INFINITY)
-        least: IntArray = costs.min(axis=1, initial=INFINITY)
+            table = np.full(self._slot.lattice.size, INFINITY, dtype=np.int64)
+            np.minimum.at(table, self._sources, values)
+            return self._slot.sweep(table, dims)[self._targets]
+        if dims not in self._connects:
+            self._connects[dims] = self._slot.connects(self._sources, self._targets, dims)
+        least: IntArray = np.where(self._connects[dims], values, INFINITY).min(axis=1, initial=INFINITY)
         return least
-
-    def _swept(
-        self,
-        values: IntArray,
-        dims: tuple[int, ...] | None,
-        alone: tuple[Alone, ...],
-        mover: Mover | None,
-    ) -> IntArray:
-        lattice, sources = self._slot.lattice, self._sources
-        table = np.full(lattice.size, INFINITY, dtype=np.int64)
-        if mover is None:
-            np.minimum.at(table, sources, values)
-            return self._slot.sweep(table, dims, alone)[self._targets]
-        along = mover.inside - lattice.places[sources, mover.alone.dim]
-        np.minimum.at(table, sources + along * lattice.dim_strides[mover.alone.dim], values)
-        every = range(len(lattice.bounds)) if dims is None else dims
-        others = tuple(d for d in every if d != mover.alone.dim)
-        kinds = np.zeros(lattice.size, dtype=np.int64)
-        kinds[self._targets] = mover.kinds
-        outside = self._slot.sweep_mover(self._slot.sweep(table, others, alone), mover._replace(kinds=kinds))
-        return np.minimum(outside[self._targets], INFINITY)
 
     def _are_many(self, dims: tuple[int, ...] | None) -> bool:
         """Whether there are so many pairs that sweeping the lattice along `dims` is faster."""

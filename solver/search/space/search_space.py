@@ -18,10 +18,10 @@ from model.mapspace import Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.space.counts import CountLattice
+from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.dataspaces import DataspaceView, Tables, bounding_box, tables, view
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of
-from solver.search.space.lattice import Alone, Lattice, Slot, Steps
+from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
@@ -352,6 +352,11 @@ class SearchSpace:
         """All accesses to a dataspace that the levels of `chain` keep."""
         view = self.views[place]
         return accesses(self.levels, view.name, view.read_write, chain)
+
+    def repeats_of(self, place: int) -> IntArray:
+        """Per lattice vector, a number for its tiles along dimensions that do not index a dataspace."""
+        irrelevant = self.tables[place].irrelevant_tiles
+        return self.memo(("repeats", place), lambda: np.unique(irrelevant, return_inverse=True)[1])
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`."""

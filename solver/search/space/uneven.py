@@ -8,9 +8,8 @@ from collections.abc import Collection
 import numpy as np
 
 from solver.search.arrays import IntArray
-from solver.search.space.counts import CountLattice
+from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.dataspaces import Component, DataspaceView, Tables, covered
-from solver.search.space.lattice import Alone
 from solver.search.space.windows import Unrolling, Words
 
 
@@ -42,7 +41,7 @@ def uneven_words(
     ----------
     docs/search.md, "Remainders".
     """
-    plain = tables.plain_words.reshape(lattice.counts)
+    plain = lattice.across(tables.plain_words, sorted(view.relevant))
     repeated = begun = plain
     for component, dim in ((own, d) for own in view.components for d in own.dims if d in leading):
         own, split = covered(component, lattice), [one for one in alone if one.dim == dim]
