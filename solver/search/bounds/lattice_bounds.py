@@ -54,11 +54,13 @@ class LatticeBounds(Generic[Sub_co]):
     tables
         What the program found in another process; None to run it.
     pairwise
-        Whether to look at pairs of tiles where windows slide, which takes longer.
+        Whether to look at pairs of tiles where windows slide, or closely at remainders, which takes longer.
     stop
         Asked now and then.
     within
         Where it is known already which tiles are part of no mapping, the others; None otherwise.
+    survivors
+        What is left, if it is known from elsewhere; None for the tiles of the tables.
 
     References
     ----------
@@ -73,10 +75,12 @@ class LatticeBounds(Generic[Sub_co]):
         pairwise: bool = False,
         stop: Stop = never,
         within: Survivors | None = None,
+        survivors: Survivors | None = None,
     ) -> None:
         self.sub = sub
         self.pairwise = pairwise
         self._within = within
+        self._left = survivors
         self._stop = stop
         self.space = sub.space
         self.classes = self.space.led_classes
@@ -154,7 +158,7 @@ class LatticeBounds(Generic[Sub_co]):
     @property
     def survivors(self) -> Survivors:
         """Tiles that may be part of a mapping below the limit, if there is any."""
-        return tuple(stage.tiles for stage in self.stages)
+        return self._left or tuple(stage.tiles for stage in self.stages)
 
     def connected(self, limit: int) -> Survivors:
         """With remainders, those of them that loops connect with tiles of all levels outside, below the limit."""
@@ -323,7 +327,7 @@ class LatticeBounds(Generic[Sub_co]):
 
     def _parts(self, sources: int, targets: int) -> list[slice]:
         """Parts of the tiles outside of a slot: so small that pairs may be looked at, where that pays."""
-        if not self.pairwise or sources * targets > MOST_PARTS * MOST_PAIRS:
+        if self.space.uneven or not self.pairwise or sources * targets > MOST_PARTS * MOST_PAIRS:
             return [slice(0, targets)]
         size = max(1, MOST_PAIRS // max(1, sources))
         return [slice(start, start + size) for start in range(0, targets, size)]

@@ -29,7 +29,8 @@ class SlotStep:
     factors
         The spatial choice of each source, shape (sources, dimensions).
     pairwise
-        Whether to look at each pair of tiles, where windows slide and the pairs are few.
+        Whether to look at each pair of tiles, where windows slide and the pairs are few; with remainders,
+        whether to look closely at what stays in place by chance.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class SlotStep:
         self._slot = self.space.slots[level]
         few = len(sources) * len(outer) <= MOST_PAIRS
         self._pairwise = pairwise and few
+        self._closely = pairwise
 
     @cached_property
     def _reach(self) -> Reach:

@@ -22,10 +22,6 @@ from solver.search.space.counts import EITHER, MOVING, Alone, CountLattice, Coun
 from solver.search.space.lattice import INFINITY
 from solver.search.space.search_space import Led
 
-MOST_GRAINS = 1
-"""How coarse cells of tiles may be so that it pays to tell apart what stays by chance."""
-
-
 class _Way(NamedTuple):
     """Loops of a slot.
 
@@ -73,7 +69,7 @@ class UnevenStep(SlotStep):
 
     def outwards(self, row: Row, led: Led, costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """As of `SlotStep`."""
-        if len(self.space.grains) > MOST_GRAINS:
+        if not self._closely:
             yield from self._roughly(row, led, costs)
             return
         for key, _, ended in self._ends(replace(row, alone=None, still=frozenset()), led.members):
@@ -85,7 +81,7 @@ class UnevenStep(SlotStep):
                 yield replace(key, alone=led.alone.dim, still=led.still), self._reach.least(costs, ())
 
     def _roughly(self, row: Row, led: Led, costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
-        """The same for large cells of tiles, in which most loops may leave some in place."""
+        """The same in less time: what stays by chance may do so whatever the loops outside are like."""
         special = () if led.alone is None else (led.alone,)
         for key, _, ended in self._ends(row, led.members):
             least = self._reach.least(costs, self._loops(key, led.members), special)

@@ -156,8 +156,9 @@ class UnevenWords:
         own = tiles * box
         if component.linear:
             own = tiles + abs(component.coefficient(dim)) * (space.lattice.bounds[dim] - tiles)
+        longest = space.longest_boxes(self._boundary.place, component)[self._tiles]
         # The last tile may be short: where it is left in place, all others are full.
-        left = np.where(last & component.linear, (tiles - alone) * box, own - alone * box)
+        left = np.where(last & component.linear, (tiles - alone) * box, own - alone * longest)
         plain = space.tables[self._boundary.place].plain_words[self._tiles]
         words: IntArray = plain // own * np.where(alone == 0, own, np.maximum(left, 0))
         return words
@@ -282,7 +283,7 @@ class Variants:
     def _options(self, dim: int) -> list[_Choice]:
         """The choices of a dimension that no other one is as good as, the least factors first."""
         found = self._chains(dim)
-        if not self._by_steps:
+        if not self._by_steps or self._idle_in_last_round(dim):
             return [*found]
         best: list[_Choice] = []
         for choice in found:
@@ -292,6 +293,17 @@ class Variants:
                 # Later ones have larger tiles, and nothing that is less.
                 return best
         return best
+
+    def _idle_in_last_round(self, dim: int) -> bool:
+        """Whether some children have one tile only in the last pass of a loop: larger ones leave more there."""
+        tiles = [int(self.space.lattice.tiles[tile, dim]) for tile in self.node.tiles]
+        spatial = self._spatial(dim)
+        for level, factors in enumerate(self.node.path):
+            rounds, outer = -(-tiles[level + 1] // spatial[level]), tiles[level]
+            last = rounds - factors[dim] * (outer - 1)
+            if factors[dim] > 1 and last == 2 and math.prod(spatial[level:]) > 1:
+                return True
+        return False
 
     def _fewest(self, dim: int) -> tuple[int, ...]:
         """The counts of a choice if all children always had something to do."""

@@ -200,12 +200,15 @@ class CountLattice(Lattice):
     @cached_property
     def largest_extents(self) -> IntArray:
         """The largest extents of which there are as many tiles, shape (size, dimensions)."""
-        columns = [
-            np.where(own == 1, bound, -(-bound // np.maximum(own - 1, 1)) - 1)
-            for bound, own in zip(self.bounds, self.numbers, strict=True)
-        ]
+        columns = [self.longest(dim).reshape(-1) for dim in range(len(self.bounds))]
         mesh = np.meshgrid(*columns, indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
+
+    def longest(self, dim: int) -> IntArray:
+        """The same along a dimension, as `side` has the least ones."""
+        bound, own = self.bounds[dim], self.tiles_along(dim)
+        extents: IntArray = np.where(own == 1, bound, -(-bound // np.maximum(own - 1, 1)) - 1)
+        return extents
 
     def fewest_rounds(self, dim: int, outside: int, inside: int, alone: bool) -> IntArray:
         """Iterations along a dimension, at least, that no two children have at the same time.

@@ -19,7 +19,15 @@ from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import Alone, CountLattice
-from solver.search.space.dataspaces import DataspaceView, Tables, bounding_box, tables, view
+from solver.search.space.dataspaces import (
+    Component,
+    DataspaceView,
+    Tables,
+    bounding_box,
+    box_along,
+    tables,
+    view,
+)
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of
 from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
@@ -357,6 +365,15 @@ class SearchSpace:
         """Per lattice vector, a number for its tiles along dimensions that do not index a dataspace."""
         irrelevant = self.tables[place].irrelevant_tiles
         return self.memo(("repeats", place), lambda: np.unique(irrelevant, return_inverse=True)[1])
+
+    def longest_boxes(self, place: int, component: Component) -> IntArray:
+        """Per lattice vector, words along a component of the longest tiles of which there are so many."""
+        lattice = self.lattice
+        assert isinstance(lattice, CountLattice)
+        number = self.views[place].components.index(component)
+        return self.memo(
+            ("longest", place, number), lambda: box_along(component, lattice.largest_extents.T)
+        )
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`."""

@@ -128,22 +128,23 @@ def _moved_apart(
     """Words along a component whose tiles share nothing, but those that a loop leaves in place."""
     dim = split.dim
     tiles, alone = lattice.tiles_along(dim), _most_alone(lattice, unrolling, split)
-    box, others = (
-        _box(component, lattice),
-        math.prod(lattice.tiles_along(d) for d in component.dims if d != dim),
-    )
-    if unrolling.inside[dim] == (1,):
-        # The one that is left in place is the last one, so that all others are full.
-        left = (tiles - 1) * box * others if component.linear and len(component.dims) == 1 else 0 * own
+    others = math.prod(lattice.tiles_along(d) for d in component.dims if d != dim)
+    if split.left == 1 and component.linear and len(component.dims) == 1:
+        # The last tile is one of those, so that all others are full.
+        left = (tiles - alone) * _box(component, lattice)
+    elif unrolling.inside[dim] == (1,):
+        left = 0 * own
     else:
-        left = own - alone * box * others
+        left = own - alone * _box(component, lattice, longest=True) * others
     return np.where(alone == 0, own, np.maximum(np.minimum(left, own), 0))
 
 
-def _box(component: Component, lattice: CountLattice) -> IntArray:
+def _box(component: Component, lattice: CountLattice, longest: bool = False) -> IntArray:
+    """Words of a tile along a component: of the shortest of which there are so many, or of the longest."""
+    side = lattice.longest if longest else lattice.side
     box: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
     for rank in component.ranks:
-        box = box * (1 + sum(abs(c) * (lattice.side(d) - 1) for d, c in rank))
+        box = box * (1 + sum(abs(c) * (side(d) - 1) for d, c in rank))
     return box
 
 

@@ -161,7 +161,12 @@ class SubproblemGroup(Subproblem):
 
     def unrolled(self, level: int) -> tuple[Factors, ...]:
         """As of `Subproblem`."""
-        return self.space.stages[level].unrolled_by(self._classes[level])
+        return self._unrolled[level]
+
+    @cached_property
+    def _unrolled(self) -> tuple[tuple[Factors, ...], ...]:
+        stages = zip(self.space.stages, self._classes, strict=True)
+        return tuple(stage.unrolled_by(own) for stage, own in stages)
 
     def unrolling(self, level: int) -> Unrolling:
         """What the spatial factors of the window dimensions above `level` have in common."""
