@@ -44,6 +44,9 @@ POLL_S = 0.1
 MANY_TILES = 1 << 12
 """Numbers of tiles from which on cells of them are bounded first."""
 
+MOST_CLOSELY = 1 << 19
+"""Vectors of the lattice times spatial choices of a stage up to which groups are bounded closely."""
+
 FEWER = 2
 """By what factor cells have to be fewer."""
 
@@ -225,7 +228,7 @@ def _bounded(work: Work[Sub], stop: Stop) -> Found:
         if FEWER * finer.lattice.size > space.lattice.size:
             break
         cells = _opened(coarse, cells, finer)
-        bounds = LatticeBounds(sub.on(finer), work.limit, stop=stop, within=cells)
+        bounds = _closely(sub.on(finer), work.limit, stop, cells, number > 0)
         if bounds.empty:
             return Found(bounds.tables)
         cells, coarse = bounds.connected(work.limit), finer
@@ -236,7 +239,16 @@ def _bounded(work: Work[Sub], stop: Stop) -> Found:
     within = work.within if within is None else within
     if found is not None and isinstance(sub, SubproblemGroup):
         return found._replace(survivors=within)
-    return Found(LatticeBounds(sub, work.limit, stop=stop, within=within).tables)
+    return Found(_closely(sub, work.limit, stop, within, True).tables)
+
+
+def _closely(sub: Sub, limit: int, stop: Stop, within: Survivors | None, closely: bool) -> LatticeBounds[Sub]:
+    """Bound a subproblem, and once more if that does not settle it and it pays to look `closely`."""
+    bounds = LatticeBounds(sub, limit, stop=stop, within=within)
+    choices = max(len(sub.unrollings(level)) for level in range(len(sub.space.levels)))
+    if bounds.empty or not closely or choices > max(1, MOST_CLOSELY // sub.space.lattice.size):
+        return bounds
+    return LatticeBounds(sub, limit, pairwise=True, stop=stop, within=bounds.connected(limit))
 
 
 def _opened(coarse: SearchSpace | None, cells: Survivors | None, space: SearchSpace) -> Survivors | None:

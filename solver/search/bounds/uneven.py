@@ -22,6 +22,7 @@ from solver.search.space.counts import EITHER, MOVING, Alone, CountLattice, Coun
 from solver.search.space.lattice import INFINITY
 from solver.search.space.search_space import Led
 
+
 class _Way(NamedTuple):
     """Loops of a slot.
 

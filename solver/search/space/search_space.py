@@ -371,9 +371,7 @@ class SearchSpace:
         lattice = self.lattice
         assert isinstance(lattice, CountLattice)
         number = self.views[place].components.index(component)
-        return self.memo(
-            ("longest", place, number), lambda: box_along(component, lattice.largest_extents.T)
-        )
+        return self.memo(("longest", place, number), lambda: box_along(component, lattice.largest_extents.T))
 
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`."""
