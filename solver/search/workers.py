@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from fractions import Fraction
 from types import TracebackType
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -43,6 +43,9 @@ POLL_S = 0.1
 
 MANY_TILES = 1 << 12
 """Numbers of tiles from which on cells of them are bounded first."""
+
+MOST_CLOSELY = 1 << 19
+"""Vectors of the lattice times spatial choices of a stage up to which groups are bounded closely."""
 
 FEWER = 2
 """By what factor cells have to be fewer."""
@@ -157,7 +160,7 @@ class Bounder:
     def _here(self, works: Sequence[Work[Sub]], stop: Stop) -> Iterator[LatticeBounds[Sub]]:
         for work in works:
             begin = time.monotonic()
-            bounds = _bounded(work, stop)
+            bounds = _bounded(work, stop).of(work)
             self._seconds += time.monotonic() - begin
             yield bounds
 
@@ -169,7 +172,7 @@ class Bounder:
         for work, future in zip(works, futures, strict=True):
             if not _is_answered(future, stop):
                 return
-            yield LatticeBounds(work.sub, work.limit, future.result(), within=work.within)
+            yield future.result().of(work)
 
     def _let_go(self) -> None:
         if self._workers is not None:
@@ -187,23 +190,65 @@ class Bounder:
         return tuple(np.array([stage.place_of(chosen)]) for stage, chosen in stages)
 
 
-def _bounded(work: Work[Sub], stop: Stop) -> LatticeBounds[Sub]:
-    """Bound a subproblem: where there are many numbers of tiles, first for cells of similar ones."""
+class Found(NamedTuple):
+    """What bounding a subproblem found.
+
+    Parameters
+    ----------
+    coarse
+        Place among the coarser search spaces of that whose tables these are; None for the space itself.
+    survivors
+        Then the tiles of the space itself that are left; None otherwise.
+    """
+
+    tables: BoundTables
+    coarse: int | None = None
+    survivors: Survivors | None = None
+
+    def of(self, work: Work[Sub]) -> LatticeBounds[Sub]:
+        """The bounds."""
+        sub = work.sub
+        if self.coarse is not None:
+            sub = cast(Sub, sub.on(sub.space.coarser[self.coarse]))
+        return LatticeBounds(sub, work.limit, self.tables, within=work.within, survivors=self.survivors)
+
+
+def _bounded(work: Work[Sub], stop: Stop) -> Found:
+    """Bound a subproblem: where there are many numbers of tiles, first for cells of similar ones.
+
+    Groups are not bounded any closer.
+    """
     sub, space = work.sub, work.sub.space
     if not space.uneven or space.lattice.size < MANY_TILES:
-        return LatticeBounds(sub, work.limit, stop=stop, within=work.within)
+        return Found(LatticeBounds(sub, work.limit, stop=stop, within=work.within).tables)
     cells: Survivors | None = None
     coarse: SearchSpace | None = None
-    for finer in (own for own in space.coarser if FEWER * own.lattice.size <= space.lattice.size):
+    found: Found | None = None
+    for number, finer in enumerate(space.coarser):
+        if FEWER * finer.lattice.size > space.lattice.size:
+            break
         cells = _opened(coarse, cells, finer)
-        bounds = LatticeBounds(sub.on(finer), work.limit, stop=stop, within=cells)
+        bounds = _closely(sub.on(finer), work.limit, stop, cells, number > 0)
         if bounds.empty:
-            return LatticeBounds(sub, work.limit, bounds.tables, within=work.within)
-        cells, coarse = bounds.survivors, finer
+            return Found(bounds.tables)
+        cells, coarse = bounds.connected(work.limit), finer
+        found = Found(bounds.tables, number)
     within = _opened(coarse, cells, space)
     if within is not None and work.within is not None:
         within = tuple(np.intersect1d(*pair) for pair in zip(within, work.within, strict=True))
-    return LatticeBounds(sub, work.limit, stop=stop, within=work.within if within is None else within)
+    within = work.within if within is None else within
+    if found is not None and isinstance(sub, SubproblemGroup):
+        return found._replace(survivors=within)
+    return Found(_closely(sub, work.limit, stop, within, True).tables)
+
+
+def _closely(sub: Sub, limit: int, stop: Stop, within: Survivors | None, closely: bool) -> LatticeBounds[Sub]:
+    """Bound a subproblem, and once more if that does not settle it and it pays to look `closely`."""
+    bounds = LatticeBounds(sub, limit, stop=stop, within=within)
+    choices = max(len(sub.unrollings(level)) for level in range(len(sub.space.levels)))
+    if bounds.empty or not closely or choices > max(1, MOST_CLOSELY // sub.space.lattice.size):
+        return bounds
+    return LatticeBounds(sub, limit, pairwise=True, stop=stop, within=bounds.connected(limit))
 
 
 def _opened(coarse: SearchSpace | None, cells: Survivors | None, space: SearchSpace) -> Survivors | None:
@@ -215,7 +260,7 @@ def _opened(coarse: SearchSpace | None, cells: Survivors | None, space: SearchSp
     return tuple(np.flatnonzero(np.isin(cell_of, own)) for own in cells)
 
 
-def _is_answered(future: Future[BoundTables], stop: Stop) -> bool:
+def _is_answered(future: Future[Found], stop: Stop) -> bool:
     """Wait for an answer; False if `stop` says so before it is there."""
     while not wait((future,), POLL_S).done:
         if stop():
@@ -235,10 +280,10 @@ def _load(sub: Surveyed) -> Load | None:
     return Load(sub.resource, sub.scale) if isinstance(sub, LoadSubproblem) else None
 
 
-def _bound(task: Task) -> BoundTables:
+def _bound(task: Task) -> Found:
     sub = together(SpatialGrid(_SPACES[0], task.choices), task.mask, task.quantum)
     if task.load is None:
-        return LatticeBounds(sub, task.limit, within=task.within).tables
+        return _bounded(Work(sub, task.limit, task.within), never)
     assert isinstance(sub, EnergySubproblem)  # loads are bounded one by one
     priced = LoadSubproblem.of(sub, *task.load)
-    return LatticeBounds(priced, task.limit, within=task.within).tables
+    return _bounded(Work(priced, task.limit, task.within), never)

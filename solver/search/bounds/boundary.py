@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
-from solver.search.arrays import IntArray
+from solver.search.arrays import FloatArray, IntArray
 from solver.search.bounds.tables import Row
+from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
 from solver.search.space.search_space import Led
+from solver.search.space.uneven import repeated_alone
 from solver.search.space.windows import Unrolling, Words
 from solver.search.subproblems.subproblem import Subproblem
 
@@ -30,6 +35,11 @@ def ceil_div(numerator: IntArray, denominator: int) -> IntArray:
 def times(words: IntArray, factor: int) -> IntArray:
     """Words times a factor, as far as 64 bits hold the product."""
     return words * factor if factor <= 1 else np.minimum(words, LARGEST_COUNT // factor) * factor
+
+
+def products(factors: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """All products of one factor of each."""
+    return tuple(sorted({math.prod(own) for own in product(*factors)}))
 
 
 @dataclass(frozen=True)
@@ -151,18 +161,113 @@ class Boundary:
         """
         repeated, begun = self._least
         if self.sub.space.uneven:
-            times_delivered, copies = self._times(level, tiles, runs), self._copies
-            words = times(np.maximum(times_delivered - copies, 0), repeated) + copies * begun
-            return self.extra(np.maximum(words, self.once_words))
+            return self.delivered(self.times(level, tiles, runs), repeated)
         deliveries = self._deliveries(level, tiles, runs) * repeats
         return self._extra_of(repeated * np.maximum(deliveries - 1, 0) + begun)
+
+    def delivered(self, number: IntArray, repeated: IntArray | int) -> IntArray:
+        """Least extra cost of so many deliveries, as of `times`, each of which repeats so many words."""
+        copies = self._copies
+        more = np.maximum(number - copies, 0)
+        words = np.minimum(repeated, LARGEST_COUNT // np.maximum(more, 1)) * more
+        return self.extra(np.maximum(words + copies * self._least[1], self.once_words))
+
+    def repeating(self, number: IntArray, more: IntArray) -> IntArray:
+        """What it costs, at least, that so many deliveries, as of `times`, have `more` words each."""
+        repeats = np.maximum(number - self._copies, 0)
+        words = np.minimum(more, LARGEST_COUNT // np.maximum(repeats, 1)) * repeats
+        return np.minimum(self.price.increment(words), INFINITY)
+
+    @cached_property
+    def least_repeated(self) -> int:
+        """Least words each time that tiles are repeated, unless a loop leaves some in place by chance."""
+        view, space = self.sub.space.views[self.place], self.sub.space
+        if view.window_dims or not space.uneven:
+            return self._least[0]
+        return int(space.tables[self.place].plain_words[self.sub.feasible(self.level)].min())
+
+    @cached_property
+    def alone(self) -> tuple[Alone, ...]:
+        """Loops that may leave some tiles in place by chance, and move the others."""
+        space = self.sub.space
+        view = space.views[self.place]
+        if view.window_dims or not space.uneven or not space.reuses(self.place, self.level):
+            return ()
+        return tuple(Alone(d, left) for d in sorted(view.relevant) for left in space.left(d))
+
+    def repeated(self, alone: Alone, level: int, children: Sequence[int]) -> IntArray:
+        """Least words that are repeated each time that such a loop ends, by tiles of `level` along it.
+
+        Parameters
+        ----------
+        level
+            This one, or one farther out inside of the loop.
+        children
+            How many of its tiles may run side by side in an iteration of the loop.
+
+        Returns
+        -------
+        IntArray
+            By place along the dimension of the lattice.
+        """
+        inside = products(self.sub.unrolled(number)[alone.dim] for number in range(level, self.level))
+        key = "repeated", self.place, alone, inside, (*children,)
+        return self.sub.space.memo(key, lambda: self._repeated(alone, inside, children))
+
+    def repeated_farther(self, alone: Alone, level: int) -> IntArray:
+        """The same if the loop is any farther out than the tiles of `level`."""
+        unrolled = [self.sub.unrolled(number)[alone.dim] for number in range(level)]
+        children = {own for outer in range(level) for own in products(unrolled[outer:])}
+        return self.repeated(alone, level, sorted(children))
+
+    def repeated_by_both(self, alone: Alone, other: int, level: int, places: IntArray) -> IntArray:
+        """The same as `repeated_farther` if such a loop over another dimension follows, by places of tiles.
+
+        Only tiles stay that both leave in place.
+
+        Parameters
+        ----------
+        places
+            Of tiles of `level`, shape (tiles, dimensions).
+        """
+        plain = self.least_repeated
+        kept = np.maximum(plain - self.repeated_farther(alone, level)[places[:, alone.dim]], 0)
+        share = self.left_farther(other, level)[places[:, other]]
+        most = np.minimum(np.ceil(kept * share * (1 + 1e-9)).astype(np.int64), kept)
+        repeated: IntArray = plain - most
+        return repeated
+
+    def left_farther(self, dim: int, level: int) -> FloatArray:
+        """The largest share of words that a loop leaves in place which is farther out than `level`.
+
+        Returns
+        -------
+        FloatArray
+            By place along the dimension.
+        """
+        plain = max(1, self.least_repeated)
+        words = [self.repeated_farther(own, level) for own in self.alone if own.dim == dim]
+        shares: FloatArray = np.clip((plain - np.minimum.reduce(words)) / plain, 0.0, 1.0)
+        return shares
+
+    def _repeated(self, alone: Alone, inside: Sequence[int], children: Sequence[int]) -> IntArray:
+        space, dim = self.sub.space, alone.dim
+        view, lattice = space.views[self.place], space.lattice
+        assert isinstance(lattice, CountLattice)
+        words: IntArray = np.full(lattice.counts[dim], LARGEST_COUNT)
+        for inner, outer in product(inside, children):
+            every = tuple((inner * outer,) for _ in lattice.bounds)
+            least = repeated_alone(view, lattice, replace(self.unrolling, inside=every), alone)
+            for first, last, own in zip(*lattice.rounds(dim, inner), least, strict=True):
+                words[first : last + 1] = np.minimum(words[first : last + 1], own)
+        return words
 
     @cached_property
     def _copies(self) -> int:
         """Instances that use the same words, at least."""
         return self.sub.copies_above(self.place, self.level)
 
-    def _times(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
+    def times(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
         """How often all words are delivered, with remainders, if reuse ends at the tile of `level`.
 
         With T tiles outside, and s children for each, s (T - 1) + 1 copies are delivered at least, for the

@@ -20,7 +20,10 @@ from solver.search.bounds.boundary import Boundaries, Boundary
 from solver.search.bounds.pairs import MOST_PAIRS
 from solver.search.bounds.steps import SlotStep
 from solver.search.bounds.tables import CLOSED, BoundTables, Row, StageTables
+from solver.search.bounds.uneven import UnevenStep
+from solver.search.space.counts import CountReach
 from solver.search.space.lattice import INFINITY
+from solver.search.space.search_space import Led
 from solver.search.stopping import Stop, Stopped, never
 from solver.search.subproblems.subproblem import Subproblem
 
@@ -51,11 +54,13 @@ class LatticeBounds(Generic[Sub_co]):
     tables
         What the program found in another process; None to run it.
     pairwise
-        Whether to look at pairs of tiles where windows slide, which takes longer.
+        Whether to look at pairs of tiles where windows slide, or closely at remainders, which takes longer.
     stop
         Asked now and then.
     within
         Where it is known already which tiles are part of no mapping, the others; None otherwise.
+    survivors
+        What is left, if it is known from elsewhere; None for the tiles of the tables.
 
     References
     ----------
@@ -70,10 +75,12 @@ class LatticeBounds(Generic[Sub_co]):
         pairwise: bool = False,
         stop: Stop = never,
         within: Survivors | None = None,
+        survivors: Survivors | None = None,
     ) -> None:
         self.sub = sub
         self.pairwise = pairwise
         self._within = within
+        self._left = survivors
         self._stop = stop
         self.space = sub.space
         self.classes = self.space.led_classes
@@ -151,7 +158,25 @@ class LatticeBounds(Generic[Sub_co]):
     @property
     def survivors(self) -> Survivors:
         """Tiles that may be part of a mapping below the limit, if there is any."""
-        return tuple(stage.tiles for stage in self.stages)
+        return self._left or tuple(stage.tiles for stage in self.stages)
+
+    def connected(self, limit: int) -> Survivors:
+        """With remainders, those of them that loops connect with tiles of all levels outside, below the limit."""
+        room, survivors = self.room(limit), []
+        outside, spent = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        outside[0] = self.space.lattice.size - 1
+        for level, stage in enumerate(self.stages):
+            sources, origins = self.space.lattice.times(stage.tiles, self.sub.unrollings(level))
+            reach = self.space.slots[level].reach(sources, outside)
+            assert isinstance(reach, CountReach)
+            least = reach.least_outside(spent)
+            before = np.full(len(stage.tiles), INFINITY, dtype=np.int64)
+            np.minimum.at(before, origins, least)
+            keep = before + stage.least < room
+            outside = stage.tiles[keep]
+            survivors.append(outside)
+            spent = before[keep] + stage.boundary_costs[:, keep].min(axis=0)
+        return tuple(survivors)
 
     @property
     def empty(self) -> bool:
@@ -262,7 +287,7 @@ class LatticeBounds(Generic[Sub_co]):
         rows = self._undominated(at_boundary, inside, room)
         least = np.full(len(tiles), INFINITY, dtype=np.int64)
         for led, costs in zip(self.classes, at_boundary, strict=True):
-            fitting = [values for row, values in rows.items() if row.fits(led.members)]
+            fitting = [values for row, values in rows.items() if row.fits(led)]
             np.minimum(least, costs + np.min(fitting, axis=0), out=least)
         keep = least < room
         stage = StageTables(tiles[keep], at_boundary[:, keep], least[keep])
@@ -285,11 +310,16 @@ class LatticeBounds(Generic[Sub_co]):
         self, level: int, stage: StageTables, inside: dict[Row, IntArray], outer: IntArray, room: int
     ) -> dict[Row, IntArray]:
         """Bounds at the tiles `outer` of `level` from those of the stage one level inside."""
-        sources, origins = self.space.lattice.times(stage.tiles, self.sub.unrollings(level))
+        lattice, codes = self.space.lattice, self.sub.unrollings(level)
+        parts = [lattice.times(stage.tiles, (code,)) for code in codes]
+        sources, origins = map(np.concatenate, zip(*parts, strict=True))
+        chosen = np.array([lattice.factors(code) for code in codes], dtype=np.int64)
+        factors = np.repeat(chosen, [len(own) for own, _ in parts], axis=0)
         result = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
         for part in self._parts(len(sources), len(outer)):
             tiles = stage.tiles[origins]
-            slot = SlotStep(self.boundaries, level, tiles, sources, outer[part], self.pairwise)
+            kind = UnevenStep if self.space.uneven else SlotStep
+            slot = kind(self.boundaries, level, tiles, sources, outer[part], factors, self.pairwise)
             for key, bound in self._outwards(slot, stage, inside, origins, room):
                 known = result.setdefault(key, np.full(len(outer), INFINITY, dtype=np.int64))
                 known[part] = np.minimum(known[part], bound)
@@ -297,7 +327,7 @@ class LatticeBounds(Generic[Sub_co]):
 
     def _parts(self, sources: int, targets: int) -> list[slice]:
         """Parts of the tiles outside of a slot: so small that pairs may be looked at, where that pays."""
-        if not self.pairwise or sources * targets > MOST_PARTS * MOST_PAIRS:
+        if self.space.uneven or not self.pairwise or sources * targets > MOST_PARTS * MOST_PAIRS:
             return [slice(0, targets)]
         size = max(1, MOST_PAIRS // max(1, sources))
         return [slice(start, start + size) for start in range(0, targets, size)]
@@ -307,11 +337,15 @@ class LatticeBounds(Generic[Sub_co]):
     ) -> Iterator[tuple[Row, IntArray]]:
         """Rows outside of a slot with bounds at its outer tiles, several times the same row."""
         classes = zip(self.classes, stage.boundary_costs, strict=True)
-        fitting = ((row, *led) for led in classes for row in inside if row.fits(led[0].members))
+        fitting = ((row, *led) for led in classes for row in inside if row.fits(led[0]))
         for row, led, costs in fitting:
             if self._stop():
                 raise Stopped
             combined = costs + inside[row]
+            if led.alone is not None and row.alone is None:
+                # Where nothing stays by chance, it does not matter which loop it is.
+                plain = stage.boundary_costs[self.classes.index(Led(led.members))]
+                combined = np.where(costs < plain, combined, INFINITY)
             useful = combined < room
             if useful.any():
                 yield from slot.outwards(row, led, np.where(useful, combined, INFINITY)[origins])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -26,8 +26,11 @@ class SlotStep:
         Lattice indices of the tiles of the level inside, and the same times a spatial choice.
     outer
         Lattice indices of the tiles outside.
+    factors
+        The spatial choice of each source, shape (sources, dimensions).
     pairwise
-        Whether to look at each pair of tiles, where windows slide and the pairs are few.
+        Whether to look at each pair of tiles, where windows slide and the pairs are few; with remainders,
+        whether to look closely at what stays in place by chance.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class SlotStep:
         tiles: IntArray,
         sources: IntArray,
         outer: IntArray,
+        factors: IntArray,
         pairwise: bool,
     ) -> None:
         self.boundaries = boundaries
@@ -45,10 +49,11 @@ class SlotStep:
         self.outer = outer
         self._tiles = tiles
         self._sources = sources
+        self._factors = factors
         self._slot = self.space.slots[level]
         few = len(sources) * len(outer) <= MOST_PAIRS
-        # With remainders, loops between two tiles are not known by their extents.
-        self._pairwise = pairwise and few and not self.space.uneven
+        self._pairwise = pairwise and few
+        self._closely = pairwise
 
     @cached_property
     def _reach(self) -> Reach:
@@ -74,8 +79,8 @@ class SlotStep:
             yield from self._by_pairs(row, led.members, costs)
             return
         for key, begun, ended in self._ends(row, led.members):
-            least = self._reach.least(self._with(costs, begun), self._loops(key, led.members), led.alone)
-            yield key, np.minimum(least + self._charges(ended), INFINITY)
+            least = self._reach.least(self._with(costs, begun), self._loops(key, led.members))
+            yield key, self._with_ended(least, ended)
 
     def _by_pairs(self, row: Row, members: frozenset[int], costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """The same, with what each pair of tiles tells of windows."""
@@ -92,7 +97,7 @@ class SlotStep:
             here = ((b, repeats) for b, repeats in ended if b.sliding and b.level == self.level + 1)
             more = sum((pairs.ended(b, self.level, repeats) for b, repeats in here), more)
             least = pairs.least(np.minimum(charged + more, INFINITY), going_on)
-            yield key, np.minimum(least + self._charges(ended), INFINITY)
+            yield key, self._with_ended(least, ended)
 
     def _with(self, costs: IntArray, begun: Sequence[_Reuse]) -> IntArray:
         """Costs of the tiles inside with those of deliveries that begin there."""
@@ -101,11 +106,11 @@ class SlotStep:
                 costs = np.minimum(costs + boundary.begun(self._tiles, repeats), INFINITY)
         return costs
 
-    def _charges(self, ended: Iterable[_Reuse]) -> IntArray:
-        """What boundaries cost whose reuse ends at the tiles outside."""
-        none = np.zeros(len(self.outer), dtype=np.int64)
-        charges = (boundary.ended(self.level, self.outer, repeats) for boundary, repeats in ended)
-        return sum((np.minimum(charge, INFINITY) for charge in charges), none)
+    def _with_ended(self, costs: IntArray, ended: Sequence[_Reuse]) -> IntArray:
+        """Costs with those of boundaries whose reuse ends at the tiles outside."""
+        charges = (np.minimum(b.ended(self.level, self.outer, repeats), INFINITY) for b, repeats in ended)
+        whole: IntArray = np.minimum(sum(charges, costs), INFINITY)
+        return whole
 
     @cached_property
     def _inner(self) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from solver.search.arrays import FloatArray, IntArray
+from solver.search.space.search_space import Led
 
 
 @dataclass(frozen=True)
@@ -19,15 +20,28 @@ class Row:
         it depends on where the dataspace stops being in place.
     repeats
         How often it is delivered at least until then, as of `Boundary.REPEATS`; 0 if any number of times.
+    alone
+        With remainders, a dimension: the next loop outside runs over it, and leaves tiles in place in passes
+        of one iteration only, which the figures have used already. None if any loop may come next.
+    still
+        Likewise, dataspaces that the next loop leaves in place; with `alone`, the first one over another
+        dimension outside of that.
     """
 
     place: int | None = None
     innermost: int = 0
     repeats: int = 0
+    alone: int | None = None
+    still: frozenset[int] = frozenset()
 
-    def fits(self, members: frozenset[int]) -> bool:
-        """Whether the next loop outside can leave `members`, and no other dataspace, in place."""
-        return self.place is None or self.place in members
+    def fits(self, led: Led) -> bool:
+        """Whether the next loop outside can be of this kind."""
+        if self.alone is not None:
+            if led.alone is None or led.alone.dim != self.alone or not self.still <= led.still:
+                return False
+        elif not self.still <= led.members:
+            return False
+        return self.place is None or self.place in led.members
 
 
 CLOSED = Row()

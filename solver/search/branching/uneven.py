@@ -19,7 +19,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary, ceil_div, times
 from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.branching.completion import Order, Priced, Skeleton, SkeletonKey
-from solver.search.branching.walk import Loops, Node, Walk
+from solver.search.branching.walk import Loops, Node, Walk, lonely_tiles
 from solver.search.goal import SLACK, Goal
 from solver.search.space.counts import loop_factors
 from solver.search.space.dataspaces import DataspaceView
@@ -151,13 +151,14 @@ class UnevenWords:
         """Words of all tiles but those that a loop over a dimension leaves in place, at least."""
         space, (component,) = self.space, [c for c in self._view.components if dim in c.dims]
         tiles = space.lattice.tiles[self._tiles, dim]
-        alone, last = _alone(tiles, factor, inside)
+        alone, last = lonely_tiles(tiles, factor, inside)
         box = space.tables[self._boundary.place].boxes[self._view.components.index(component)][self._tiles]
         own = tiles * box
         if component.linear:
             own = tiles + abs(component.coefficient(dim)) * (space.lattice.bounds[dim] - tiles)
+        longest = space.longest_boxes(self._boundary.place, component)[self._tiles]
         # The last tile may be short: where it is left in place, all others are full.
-        left = np.where(last & component.linear, (tiles - alone) * box, own - alone * box)
+        left = np.where(last & component.linear, (tiles - alone) * box, own - alone * longest)
         plain = space.tables[self._boundary.place].plain_words[self._tiles]
         words: IntArray = plain // own * np.where(alone == 0, own, np.maximum(left, 0))
         return words
@@ -190,19 +191,6 @@ class UnevenWords:
             moved = alive & (mover is not None and mover.level == outer)
             add(walk.node.path[outer][dim], ~held & (whole | ~moved))
         return distinct_digits(loops, self.space.lattice.tiles[self._tiles, dim])
-
-
-def _alone(tiles: IntArray, factor: IntArray, inside: IntArray) -> tuple[IntArray, BoolArray]:
-    """Tiles that are the only one of their pass of a loop, and whether the last of all tiles is one.
-
-    Each iteration of the loop has `inside` tiles, one per child.
-    """
-    rounds, more = tiles // inside, tiles % inside
-    first = rounds % factor == 0  # whether the last, partial round is the first of a pass
-    before = (rounds - 1) % factor == 0
-    alone = more * first + np.where(rounds > 0, (inside - more) * before, 0)
-    last = np.where(more > 0, first, before)
-    return np.where(factor > 1, alone, 0), last & (factor > 1)
 
 
 def cost_of(sub: Searchable, words: UnevenWords, paid: Sequence[Paid]) -> IntArray:
@@ -295,7 +283,7 @@ class Variants:
     def _options(self, dim: int) -> list[_Choice]:
         """The choices of a dimension that no other one is as good as, the least factors first."""
         found = self._chains(dim)
-        if not self._by_steps:
+        if not self._by_steps or self._idle_in_last_round(dim):
             return [*found]
         best: list[_Choice] = []
         for choice in found:
@@ -305,6 +293,17 @@ class Variants:
                 # Later ones have larger tiles, and nothing that is less.
                 return best
         return best
+
+    def _idle_in_last_round(self, dim: int) -> bool:
+        """Whether some children have one tile only in the last pass of a loop: larger ones leave more there."""
+        tiles = [int(self.space.lattice.tiles[tile, dim]) for tile in self.node.tiles]
+        spatial = self._spatial(dim)
+        for level, factors in enumerate(self.node.path):
+            rounds, outer = -(-tiles[level + 1] // spatial[level]), tiles[level]
+            last = rounds - factors[dim] * (outer - 1)
+            if factors[dim] > 1 and last == 2 and math.prod(spatial[level:]) > 1:
+                return True
+        return False
 
     def _fewest(self, dim: int) -> tuple[int, ...]:
         """The counts of a choice if all children always had something to do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -184,6 +185,19 @@ class InnerTiles:
     def only(self, chosen: BoolArray) -> InnerTiles:
         """The tiles where `chosen`, shape (tiles,), is true."""
         return InnerTiles(self.places[chosen], self.tiles[chosen], self.loops[chosen], self.member)
+
+
+def lonely_tiles(tiles: IntArray, factor: IntArray, inside: IntArray) -> tuple[IntArray, BoolArray]:
+    """Tiles that are the only one of their pass of a loop, and whether the last of all tiles is one.
+
+    Each iteration of the loop has `inside` tiles, one per child.
+    """
+    rounds, more = tiles // inside, tiles % inside
+    first = rounds % factor == 0  # whether the last, partial round is the first of a pass
+    before = (rounds - 1) % factor == 0
+    alone = more * first + np.where(rounds > 0, (inside - more) * before, 0)
+    last = np.where(more > 0, first, before)
+    return np.where(factor > 1, alone, 0), last & (factor > 1)
 
 
 class Walk:
@@ -491,13 +505,78 @@ class Walk:
         for row, table in bounds.inside[level].items():
             cost = table[places]
             applies = cost < least if row.place is None else self._stays(row.place) & (cost < least)
+            if row.alone is not None:
+                applies = applies & self._led_alone[:, row.alone]
+            else:
+                applies = applies & np.logical_and.reduce([self._stays(own) for own in sorted(row.still)])
             if not applies.any():
                 continue
             for boundary in bounds.boundaries.due(row, level):
-                runs = self.runs[boundary.place]
-                cost = cost + boundary.ended(level, self.candidates.tiles, row.repeats, runs)
+                cost = cost + self._ended(boundary, level, row.repeats)
             least = np.where(applies, np.minimum(least, cost), least)
         return least
+
+    def _ended(self, boundary: Boundary, level: int, repeats: int) -> IntArray:
+        """What a boundary costs whose dataspace the loops outside of the tiles at `level` leave in place."""
+        tiles, place = self.candidates.tiles, boundary.place
+        if not boundary.alone:
+            return boundary.ended(level, tiles, repeats, self.runs[place])
+        repeated, lattice = np.full(len(tiles), boundary.least_repeated), self.space.lattice
+        for dim, children, alone in self._movers_alone[place]:
+            for own in (own for own in boundary.alone if own.dim == dim):
+                less = boundary.repeated(own, level, (children,))[lattice.places[tiles, dim]]
+                repeated = np.where(alone, np.minimum(repeated, less), repeated)
+        return boundary.delivered(boundary.times(level, tiles, self.runs[place]), repeated)
+
+    @cached_property
+    def _movers_alone(self) -> tuple[list[tuple[int, int, BoolArray]], ...]:
+        """Per dataspace, loops that may move it first: dimension, children, whether they leave tiles alone."""
+        return tuple([*self._movers_of(view)] for view in self.space.views)
+
+    def _movers_of(self, view: DataspaceView) -> Iterator[tuple[int, int, BoolArray]]:
+        node, alive, factors = self.node, self.alive[view.place], self.candidates.member.factors
+        for dim in sorted(view.relevant):
+            yield dim, factors[dim], self.may_lead(view, dim) & self._alone_here(dim)
+        movers = node.movers[view.place]
+        for outer, dim in sorted(movers.loops) if movers is not None else ():
+            yield dim, self._unrolled(outer, dim), alive & self._alone_outside(outer, dim)
+
+    def _unrolled(self, level: int, dim: int) -> int:
+        """Children that run side by side in an iteration of a loop outside."""
+        own = self.candidates.member.factors[dim]
+        return own * math.prod(choice.factors[dim] for choice in self.node.spatial[level:])
+
+    @cached_property
+    def _led_alone(self) -> BoolArray:
+        """Whether the next loop outside may run over each dimension, and leaves tiles alone in some passes."""
+        led = np.zeros((len(self.first), len(self.space.active)), dtype=np.bool_)
+        for number, group in enumerate(self.order.groups):
+            for dim in group.dims:
+                led[:, dim] |= (self.first == number) & self._alone_here(dim)
+        outer = next(
+            (n for n in reversed(range(self.node.level)) if max(self.node.path[n], default=1) > 1), None
+        )
+        if outer is None:
+            return led
+        loops = self.node.path[outer]
+        innermost = next(g for g in self.node.orders[outer].groups if any(loops[d] > 1 for d in g.dims))
+        for dim in (d for d in innermost.dims if loops[d] > 1):
+            led[:, dim] |= (self.first < 0) & self._alone_outside(outer, dim)
+        return led
+
+    def _alone_here(self, dim: int) -> BoolArray:
+        return self._alone(dim, self.candidates.loops[:, dim], self.candidates.member.factors[dim])
+
+    def _alone_outside(self, level: int, dim: int) -> BoolArray:
+        """The same for a loop of a slot outside."""
+        factor = np.full(len(self.first), self.node.path[level][dim])
+        return self._alone(dim, factor, self._unrolled(level, dim))
+
+    def _alone(self, dim: int, factor: IntArray, children: int) -> BoolArray:
+        """Whether loops have passes in which some child has one tile of the candidates only."""
+        tiles = self.space.lattice.tiles[self.candidates.tiles, dim]
+        alone, last = lonely_tiles(tiles, factor, np.full(len(tiles), children))
+        return (alone > 0) | last
 
     def _stays(self, place: int) -> BoolArray:
         """Tiles whose innermost loop outside leaves dataspace `place` as it is."""

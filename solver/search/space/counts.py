@@ -7,19 +7,26 @@ of tiles; its extents are the least that have so many. There are about 2 sqrt(N)
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from operator import mul
+from typing import NamedTuple
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.space.lattice import INFINITY, Alone, Lattice, Slot
+from solver.search.space.lattice import INFINITY, Lattice, Reach, Slot
 from solver.search.space.packing import Packed
+
+EITHER, MOVING = 0, -1
+
+FEW_PAIRS = 1 << 14
+"""Pairs of sources and targets up to which they are compared one by one."""
 
 _Unrolled = tuple[tuple[int, ...], tuple[int, ...]]
 """Spatial factors per dimension, and how many tiles they need."""
@@ -110,6 +117,46 @@ def _joined(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list
     return kept
 
 
+class Alone(NamedTuple):
+    """A loop whose last pass leaves some tiles in place: some child has one iteration.
+
+    Parameters
+    ----------
+    dim
+        What it runs over.
+    left
+        Rounds of tiles in that pass: 1, or 2 of which the second one has fewer tiles than there are children;
+        or `EITHER`. `MOVING` stands for any loop, whatever it leaves in place.
+    """
+
+    dim: int
+    left: int
+
+
+class Mover(NamedTuple):
+    """A loop that leaves some tiles in place, which decides what the loops outside of it cost.
+
+    Parameters
+    ----------
+    alone
+        The loop.
+    children
+        How many tiles along its dimension run side by side in an iteration.
+    inside
+        Places of these tiles along it, shape (sources,).
+    costs
+        By place of the tiles, and kind of what is outside.
+    kinds
+        Of each target, shape (targets,).
+    """
+
+    alone: Alone
+    children: int
+    inside: IntArray
+    costs: IntArray
+    kinds: IntArray
+
+
 @dataclass(frozen=True)
 class CountLattice(Lattice):
     """Vectors of numbers of tiles, one axis per dimension, tiles growing along it.
@@ -153,12 +200,15 @@ class CountLattice(Lattice):
     @cached_property
     def largest_extents(self) -> IntArray:
         """The largest extents of which there are as many tiles, shape (size, dimensions)."""
-        columns = [
-            np.where(own == 1, bound, -(-bound // np.maximum(own - 1, 1)) - 1)
-            for bound, own in zip(self.bounds, self.numbers, strict=True)
-        ]
+        columns = [self.longest(dim).reshape(-1) for dim in range(len(self.bounds))]
         mesh = np.meshgrid(*columns, indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=1) if mesh else np.ones((1, 0), dtype=np.int64)
+
+    def longest(self, dim: int) -> IntArray:
+        """The same along a dimension, as `side` has the least ones."""
+        bound, own = self.bounds[dim], self.tiles_along(dim)
+        extents: IntArray = np.where(own == 1, bound, -(-bound // np.maximum(own - 1, 1)) - 1)
+        return extents
 
     def fewest_rounds(self, dim: int, outside: int, inside: int, alone: bool) -> IntArray:
         """Iterations along a dimension, at least, that no two children have at the same time.
@@ -191,6 +241,17 @@ class CountLattice(Lattice):
         full = rounds * -(-least // inside)
         whole: IntArray = np.where(single & (tiles > 1), fewest, np.maximum(fewest, full))
         return whole
+
+    def rounds(self, dim: int, children: int) -> tuple[IntArray, IntArray]:
+        """Places of the numbers of rounds that so many children take for the tiles of each vector, from and to.
+
+        Returns
+        -------
+        tuple
+            By place along the dimension, twice.
+        """
+        first = self.place(dim, -(-self.most[dim] // children))
+        return first, self.place(dim, -(-self.numbers[dim] // children))
 
     def cells_of(self, finer: CountLattice) -> IntArray:
         """For each vector of a finer lattice the index of the cell that it lies in."""
@@ -503,8 +564,13 @@ class CountSlot(Slot):
     @cached_property
     def _alone_steps(self) -> dict[Alone, BoolArray]:
         """The same for loops whose last pass has so many rounds."""
-        every = (Alone(d, left) for d in range(len(self.allowed)) for left in (1, 2))
-        return {alone: self._in_cells(self._fine_alone(alone), alone.dim) for alone in every}
+        steps: dict[Alone, BoolArray] = {}
+        for dim in range(len(self.allowed)):
+            one, two = (self._in_cells(self._fine_alone(Alone(dim, left)), dim) for left in (1, 2))
+            moving = self._in_cells(np.tril(self._fine_steps(dim), -1), dim)
+            steps |= {Alone(dim, 1): one, Alone(dim, 2): two}
+            steps |= {Alone(dim, EITHER): one | two, Alone(dim, MOVING): moving}
+        return steps
 
     def _fine_alone(self, alone: Alone) -> BoolArray:
         """The factor divides all rounds but those of the last pass."""
@@ -520,26 +586,34 @@ class CountSlot(Slot):
         steps: BoolArray = (exact | only) & np.isin(factors, allowed)
         return steps
 
-    def _sweep_alone(self, table: IntArray, alone: Alone) -> IntArray:
-        return self._sweep_pairs(table, alone.dim, self._alone_steps[alone])
+    def steps(self, dim: int, alone: Alone | None) -> BoolArray:
+        """Which tiles outside (rows) loops over a dimension leave of which inside (columns), by place along it.
 
-    def connects(
-        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: Alone | None = None
-    ) -> BoolArray:
+        With `alone` only such loops.
+        """
+        return self._steps[dim] if alone is None else self._alone_steps[alone]
+
+    def mover_steps(self, alone: Alone, children: int) -> BoolArray:
+        """The same for one loop, by tiles that so many children take side by side."""
+        key = alone, children
+        if key not in self._known_movers:
+            numbers = np.array(numbers_of_tiles(self.lattice.bounds[alone.dim]), dtype=np.int64)
+            rounds = np.searchsorted(-numbers, numbers // -children)
+            steps = self._fine_alone(alone)[:, rounds]
+            self._known_movers[key] = self._in_cells(steps, alone.dim)
+        return self._known_movers[key]
+
+    @cached_property
+    def _known_movers(self) -> dict[tuple[Alone, int], BoolArray]:
+        return {}
+
+    def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
         """As of `Slot`."""
-        rows, columns = self.lattice.places[targets], self.lattice.places[sources]
-        connects = np.ones((len(targets), len(sources)), dtype=np.bool_)
-        every = range(len(self.allowed))
-        moving = [d for d in (every if dims is None else dims) if not self.trivial[d]]
-        still = [d for d in every if d not in moving]
-        if any(1 not in self.allowed[d] for d in still):
-            return np.zeros_like(connects)
-        for d in moving:
-            steps = self._steps[d] if alone is None or alone.dim != d else self._alone_steps[alone]
-            connects &= steps[rows[:, d]][:, columns[:, d]]
-        for d in still:
-            connects &= rows[:, d, None] == columns[None, :, d]
-        return connects
+        return self.reach(sources, targets).connected(dims, {})
+
+    def reach(self, sources: IntArray, targets: IntArray) -> CountReach:
+        """As of `Slot`."""
+        return CountReach(self, sources, targets)
 
     def _sweep_listed(self, table: IntArray, dim: int) -> IntArray:
         return self._sweep_pairs(table, dim, self._steps[dim])
@@ -551,3 +625,145 @@ class CountSlot(Slot):
         for target, source in np.argwhere(steps).tolist():
             np.minimum(new[:, target], old[:, source], out=new[:, target])
         return new.reshape(table.shape)
+
+
+class CountReach(Reach):
+    """The same where any are factors: many tiles are compared dimension by dimension."""
+
+    _slot: CountSlot
+
+    @cached_property
+    def _inside(self) -> IntArray:
+        """Places of the sources, shape (sources, dimensions)."""
+        return self._slot.lattice.places[self._sources]
+
+    @cached_property
+    def _outside(self) -> IntArray:
+        return self._slot.lattice.places[self._targets]
+
+    def least(
+        self,
+        values: IntArray,
+        dims: tuple[int, ...] | None = None,
+        alone: tuple[Alone, ...] = (),
+        mover: Mover | None = None,
+    ) -> IntArray:
+        """As of `Reach`. The loops in `alone` are among those between, and a `mover` adds its costs."""
+        special = {own.dim: own for own in (alone if mover is None else (*alone, mover.alone))}
+        moving = range(len(self._slot.allowed)) if dims is None else dims
+        chosen = np.flatnonzero(values < INFINITY)
+        if not len(chosen) or any(d not in moving or self._slot.trivial[d] for d in special):
+            return np.full(len(self._targets), INFINITY, dtype=np.int64)
+        if len(chosen) * len(self._targets) > FEW_PAIRS:
+            return self._by_dimensions(values, chosen, dims, special, mover)
+        some = self._only(chosen)
+        costs = np.where(some.connected(dims, special), values[chosen], INFINITY)
+        if mover is not None:
+            inside, outside = mover.inside[chosen], self._outside[:, mover.alone.dim]
+            steps = self._slot.mover_steps(mover.alone, mover.children)[outside][:, inside]
+            more = mover.costs[inside[None, :], mover.kinds[:, None]]
+            costs = np.where(steps, np.minimum(costs + more, INFINITY), INFINITY)
+        least: IntArray = costs.min(axis=1, initial=INFINITY)
+        return least
+
+    def _only(self, chosen: IntArray) -> CountReach:
+        """For some of the sources."""
+        some = CountReach(self._slot, self._sources[chosen], self._targets)
+        some.__dict__.update(_inside=self._inside[chosen], _outside=self._outside)
+        return some
+
+    def connected(self, dims: Sequence[int] | None, special: Mapping[int, Alone]) -> BoolArray:
+        """Which targets (rows) loops over `dims` make of which sources (columns)."""
+        connects = np.ones((len(self._targets), len(self._sources)), dtype=np.bool_)
+        for d in range(len(self._slot.allowed)):
+            steps = self._steps(d, dims, special)
+            connects &= steps[self._outside[:, d]][:, self._inside[:, d]]
+        return connects
+
+    def _steps(self, dim: int, dims: Sequence[int] | None, special: Mapping[int, Alone]) -> BoolArray:
+        """Tiles outside (rows) and inside (columns) of a dimension that go together, by place."""
+        if (dims is None or dim in dims) and not self._slot.trivial[dim]:
+            return self._slot.steps(dim, special.get(dim))
+        same: BoolArray = np.eye(self._slot.lattice.counts[dim], dtype=np.bool_)
+        return same & (1 in self._slot.allowed[dim])
+
+    def _by_dimensions(
+        self,
+        values: IntArray,
+        chosen: IntArray,
+        dims: tuple[int, ...] | None,
+        special: Mapping[int, Alone],
+        mover: Mover | None,
+    ) -> IntArray:
+        """The same over the places that any source or target has, one dimension after the other."""
+        inside = self._inside[chosen]
+        if mover is not None:
+            inside = inside.copy()
+            inside[:, mover.alone.dim] = mover.inside[chosen]
+        sources, shape, used = _places(inside, self._slot.lattice.counts)
+        targets, outer, present = self._target_places
+        table = np.full(math.prod(shape), INFINITY, dtype=np.int64)
+        np.minimum.at(table, sources, values[chosen])
+        table = table.reshape(shape)
+        last = None if mover is None else mover.alone.dim
+        # The dimensions that leave the fewest entries first.
+        order = sorted((d for d in range(len(shape)) if d != last), key=lambda d: outer[d] / shape[d])
+        for d in order:
+            steps = self._steps(d, dims, special)[present[d]][:, used[d]]
+            table = _least_along(table, d, steps)
+        if mover is not None:
+            table = self._moved(table, mover, used[mover.alone.dim])
+        return np.minimum(table.reshape(-1)[targets], INFINITY)
+
+    @cached_property
+    def _target_places(self) -> tuple[IntArray, tuple[int, ...], list[IntArray]]:
+        return _places(self._outside, self._slot.lattice.counts)
+
+    def _moved(self, table: IntArray, mover: Mover, inside: IntArray) -> IntArray:
+        """The same along the dimension of a mover, with its costs."""
+        targets, outer, present = self._target_places
+        dim = mover.alone.dim
+        kinds = np.zeros(math.prod(outer), dtype=np.int64)
+        kinds[targets] = mover.kinds
+        steps = self._slot.mover_steps(mover.alone, mover.children)[present[dim]][:, inside]
+        old = table.reshape(math.prod(outer[:dim]), len(inside), -1)
+        by_kind = kinds.reshape(old.shape[0], outer[dim], old.shape[2])
+        new = np.full(by_kind.shape, INFINITY, dtype=np.int64)
+        for target, source in np.argwhere(steps).tolist():
+            costs = old[:, source] + mover.costs[inside[source]][by_kind[:, target]]
+            np.minimum(new[:, target], costs, out=new[:, target])
+        return new
+
+    def least_outside(self, values: IntArray) -> IntArray:
+        """Per source, the minimum of `values` (one per target) over the targets that it is connected with."""
+        sources, shape, used = _places(self._inside, self._slot.lattice.counts)
+        targets, outer, present = self._target_places
+        table = np.full(math.prod(outer), INFINITY, dtype=np.int64)
+        np.minimum.at(table, targets, values)
+        table = table.reshape(outer)
+        for d in range(len(shape)):
+            table = _least_along(table, d, self._steps(d, None, {})[present[d]][:, used[d]].T)
+        least: IntArray = table.reshape(-1)[sources]
+        return least
+
+
+def _places(vectors: IntArray, counts: Sequence[int]) -> tuple[IntArray, tuple[int, ...], list[IntArray]]:
+    """Linear indices of vectors among the places that occur, how many these are, and which, per dimension."""
+    indices, used = np.zeros(len(vectors), dtype=np.int64), []
+    for column, number in zip(vectors.T, counts, strict=True):
+        occurs = np.zeros(number, dtype=np.bool_)
+        occurs[column] = True
+        places = np.flatnonzero(occurs)
+        indices = indices * len(places) + (np.cumsum(occurs) - 1)[column]
+        used.append(places)
+    return indices, tuple(map(len, used)), used
+
+
+def _least_along(table: IntArray, dim: int, steps: BoolArray) -> IntArray:
+    """Per row of `steps`, the minimum of the table over its columns along a dimension."""
+    moved = np.moveaxis(table, dim, 0)
+    new = np.full((len(steps), *moved.shape[1:]), INFINITY, dtype=np.int64)
+    for row, chosen in enumerate(steps):
+        if chosen.any():
+            moved[chosen].min(axis=0, out=new[row])
+    return np.moveaxis(new, 0, dim)

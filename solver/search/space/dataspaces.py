@@ -211,7 +211,7 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
     """Tabulate `space` over the lattice."""
     dims = range(len(lattice.bounds))
     one: IntArray = np.ones([1 for _ in dims], dtype=np.int64)
-    boxes = [_box(component, [lattice.side(d) for d in dims]) for component in space.components]
+    boxes = [box_along(component, [lattice.side(d) for d in dims]) for component in space.components]
     plain = math.prod((covered(component, lattice) for component in space.components), start=one)
     irrelevant = math.prod(map(lattice.tiles_along, space.irrelevant), start=one)
     tile, plain, irrelevant = map(lattice.spread, (math.prod(boxes, start=one), plain, irrelevant))
@@ -260,12 +260,12 @@ def _covered(component: Component, lattice: Lattice, tiles: dict[int, IntArray])
 
 def bounding_box(space: DataspaceView, extents: IntArray) -> IntArray:
     """Words of tiles of some extents, shape (tiles, dimensions)."""
-    boxes = (_box(component, extents.T) for component in space.components)
+    boxes = (box_along(component, extents.T) for component in space.components)
     words: IntArray = math.prod(boxes, start=np.ones(len(extents), dtype=np.int64))
     return words
 
 
-def _box(component: Component, extents: Sequence[IntArray] | IntArray) -> IntArray:
+def box_along(component: Component, extents: Sequence[IntArray] | IntArray) -> IntArray:
     """Extents of tiles in a component, given those of each dimension."""
     box: IntArray = np.ones(1, dtype=np.int64)
     for rank in component.ranks:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -308,21 +307,6 @@ class Lattice:
         return fits
 
 
-class Alone(NamedTuple):
-    """With remainders, a loop whose last pass leaves some tiles in place: some child has one iteration.
-
-    Parameters
-    ----------
-    dim
-        What it runs over.
-    left
-        Rounds of tiles in that pass: 1, or 2 of which the second one has fewer tiles than there are children.
-    """
-
-    dim: int
-    left: int
-
-
 @dataclass(frozen=True)
 class Slot:
     """The temporal factors that one storage level may have, per dimension.
@@ -373,15 +357,11 @@ class Slot:
         places = np.flatnonzero(possible)
         return places, loops[places]
 
-    def connects(
-        self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None, alone: Alone | None = None
-    ) -> BoolArray:
+    def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
         """Which targets (rows) loops of this slot make of which sources (columns), shape (targets, sources).
 
-        Only loops over `dims` (None: any). Both are linear indices. With `alone` one of them is of that
-        kind, as may be with remainders.
+        Only loops over `dims` (None: any). Both are linear indices.
         """
-        del alone
         lattice = self.lattice
         every = range(len(self.allowed))
         moving = [d for d in (every if dims is None else dims) if not self.trivial[d]]
@@ -418,15 +398,12 @@ class Slot:
         made: BoolArray = self.sweep(table) == 0
         return made
 
-    def sweep(
-        self, table: IntArray, dims: Sequence[int] | None = None, alone: Alone | None = None
-    ) -> IntArray:
+    def sweep(self, table: IntArray, dims: Sequence[int] | None = None) -> IntArray:
         """Minimum of `table`, shape (lattice size,), over all vectors which this slot connects with each
         vector.
 
         ``result[x] = min(table[y] for y | x if x / y is allowed here)``, with x and y equal in the
-        dimensions that are not in `dims` (default: all); `INFINITY` where there is no such y. `alone` as of
-        `connects`.
+        dimensions that are not in `dims` (default: all); `INFINITY` where there is no such y.
         """
         every = range(len(self.allowed))
         moving = every if dims is None else dims
@@ -434,18 +411,11 @@ class Slot:
             return np.full_like(table, INFINITY)
         result = table.copy()
         for d in (d for d in moving if not self.trivial[d]):
-            if alone is not None and d == alone.dim:
-                result = self._sweep_alone(result, alone)
-            elif self.free[d]:
+            if self.free[d]:
                 self._sweep_free(result, d)
             else:
                 result = self._sweep_listed(result, d)
         return result
-
-    def _sweep_alone(self, table: IntArray, alone: Alone) -> IntArray:
-        """The same for a loop that has passes of one iteration only: there is none."""
-        del alone
-        return np.full_like(table, INFINITY)
 
     def _sweep_free(self, table: IntArray, dim: int) -> None:
         for view in self._along(table, dim):
@@ -489,35 +459,25 @@ class Reach:
         self._slot = slot
         self._sources = sources
         self._targets = targets
-        self._connects: dict[tuple[tuple[int, ...] | None, Alone | None], BoolArray] = {}
+        self._connects: dict[tuple[int, ...] | None, BoolArray] = {}
 
-    def least(
-        self, values: IntArray, dims: tuple[int, ...] | None = None, alone: Alone | None = None
-    ) -> IntArray:
+    def least(self, values: IntArray, dims: tuple[int, ...] | None = None) -> IntArray:
         """Per target, the minimum of `values` (one per source).
 
-        Sources and targets are equal in the dimensions that are not in `dims` (default: all are in). With
-        `alone` one of the loops is of that kind, or there is no loop at all.
+        Sources and targets are equal in the dimensions that are not in `dims` (default: all are in).
 
         Returns
         -------
         IntArray
             Shape (targets,); `INFINITY` for those that no source is connected with.
         """
-        if alone is None:
-            return self._least(values, dims, None)
-        found = self._least(values, dims, alone) if dims is None or alone.dim in dims else INFINITY
-        return np.minimum(found, self._least(values, (), None))
-
-    def _least(self, values: IntArray, dims: tuple[int, ...] | None, alone: Alone | None) -> IntArray:
         if self._are_many(dims):
             table = np.full(self._slot.lattice.size, INFINITY, dtype=np.int64)
             np.minimum.at(table, self._sources, values)
-            return self._slot.sweep(table, dims, alone)[self._targets]
-        key = dims, alone
-        if key not in self._connects:
-            self._connects[key] = self._slot.connects(self._sources, self._targets, dims, alone)
-        least: IntArray = np.where(self._connects[key], values, INFINITY).min(axis=1, initial=INFINITY)
+            return self._slot.sweep(table, dims)[self._targets]
+        if dims not in self._connects:
+            self._connects[dims] = self._slot.connects(self._sources, self._targets, dims)
+        least: IntArray = np.where(self._connects[dims], values, INFINITY).min(axis=1, initial=INFINITY)
         return least
 
     def _are_many(self, dims: tuple[int, ...] | None) -> bool:

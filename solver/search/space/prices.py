@@ -133,7 +133,7 @@ class LinearPrice(BoundaryPrice):
         IntArray
             Whole quanta, shape (len(delivered),), `LARGEST_TOTAL` at most.
         """
-        total = np.zeros(len(delivered))
+        total = np.zeros(delivered.shape)
         for rate, minus in self.rates:
             total += np.maximum(delivered * rate - minus, 0.0)
         return _whole(total)

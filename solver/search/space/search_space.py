@@ -18,10 +18,18 @@ from model.mapspace import ACCELFORGE, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
-from solver.search.space.counts import CountLattice
-from solver.search.space.dataspaces import DataspaceView, Tables, bounding_box, tables, view
+from solver.search.space.counts import Alone, CountLattice
+from solver.search.space.dataspaces import (
+    Component,
+    DataspaceView,
+    Tables,
+    bounding_box,
+    box_along,
+    tables,
+    view,
+)
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of, most_masks
-from solver.search.space.lattice import Alone, Lattice, Slot, Steps
+from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
@@ -237,7 +245,7 @@ class SearchSpace:
             return tuple(map(Led, self.reuse_classes))
         classes = []
         for members in self.reuse_classes:
-            split = (Alone(d, left) for d in self.leading(members) for left in self._left(d))
+            split = (Alone(d, left) for d in self.leading(members) for left in self.left(d))
             pairs = ((alone, still) for alone in split for still in self._besides(alone.dim))
             classes += [Led(members), *(Led(members, *pair) for pair in pairs)]
         return tuple(classes)
@@ -247,7 +255,7 @@ class SearchSpace:
         others = (self.left_in_place(d) for d in range(len(self.active)) if d != dim)
         return list(dict.fromkeys(others)) or [frozenset()]
 
-    def _left(self, dim: int) -> tuple[int, ...]:
+    def left(self, dim: int) -> tuple[int, ...]:
         """Rounds that the last pass of a loop may have where children have one iteration only."""
         unrolled = any(factor > 1 for stage in self.stages for factor in stage.unrolled[dim])
         return (1, 2) if unrolled else (1,)
@@ -358,6 +366,18 @@ class SearchSpace:
         drains = rule_of(self.mapspace.counting).drains_are_reads
         return accesses(self.levels, view.name, view.read_write, chain, drains)
 
+    def repeats_of(self, place: int) -> IntArray:
+        """Per lattice vector, a number for its tiles along dimensions that do not index a dataspace."""
+        irrelevant = self.tables[place].irrelevant_tiles
+        return self.memo(("repeats", place), lambda: np.unique(irrelevant, return_inverse=True)[1])
+
+    def longest_boxes(self, place: int, component: Component) -> IntArray:
+        """Per lattice vector, words along a component of the longest tiles of which there are so many."""
+        lattice = self.lattice
+        assert isinstance(lattice, CountLattice)
+        number = self.views[place].components.index(component)
+        return self.memo(("longest", place, number), lambda: box_along(component, lattice.largest_extents.T))
+
     def tenants(self, mask: KeepMask, level: int) -> frozenset[int]:
         """Dataspaces whose tiles take room in `level`, at least as much as tiles of its extents would."""
         places = self.places_to[level]
@@ -407,7 +427,7 @@ class SearchSpace:
         if led is not None:
             leading = leading.intersection(self.leading(led.members))
         if isinstance(self.lattice, CountLattice):
-            every = (Alone(d, left) for d in sorted(leading) for left in self._left(d))
+            every = (Alone(d, left) for d in sorted(leading) for left in self.left(d))
             alone = tuple(every) if led is None else (led.alone,) if led.alone is not None else ()
             uneven = self.lattice
             if not alone and not view.window_dims:

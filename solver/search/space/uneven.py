@@ -8,9 +8,8 @@ from collections.abc import Collection
 import numpy as np
 
 from solver.search.arrays import IntArray
-from solver.search.space.counts import CountLattice
+from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.dataspaces import Component, DataspaceView, Tables, covered
-from solver.search.space.lattice import Alone
 from solver.search.space.windows import Unrolling, Words
 
 
@@ -42,7 +41,7 @@ def uneven_words(
     ----------
     docs/search.md, "Remainders".
     """
-    plain = tables.plain_words.reshape(lattice.counts)
+    plain = lattice.across(tables.plain_words, sorted(view.relevant))
     repeated = begun = plain
     for component, dim in ((own, d) for own in view.components for d in own.dims if d in leading):
         own, split = covered(component, lattice), [one for one in alone if one.dim == dim]
@@ -61,6 +60,25 @@ def uneven_words(
     return Words(
         words, tables.plain_words if whole else np.broadcast_to(begun, lattice.counts).reshape(lattice.size)
     )
+
+
+def repeated_alone(
+    view: DataspaceView, lattice: CountLattice, unrolling: Unrolling, alone: Alone
+) -> IntArray:
+    """Least words each time that tiles are repeated which a loop moves, by tiles along its dimension.
+
+    Tiles along it do not overlap, and in some passes the loop may have one iteration only.
+
+    Returns
+    -------
+    IntArray
+        Shape (numbers of tiles,).
+    """
+    (component,) = (own for own in view.components if alone.dim in own.dims)
+    others = math.prod(int(covered(own, lattice).min()) for own in view.components if own is not component)
+    moved = _moved_apart(component, lattice, unrolling, alone, covered(component, lattice))
+    least: IntArray = moved.min(axis=tuple(d for d in range(len(lattice.counts)) if d != alone.dim))
+    return least * others
 
 
 def _kept_besides(
@@ -110,22 +128,23 @@ def _moved_apart(
     """Words along a component whose tiles share nothing, but those that a loop leaves in place."""
     dim = split.dim
     tiles, alone = lattice.tiles_along(dim), _most_alone(lattice, unrolling, split)
-    box, others = (
-        _box(component, lattice),
-        math.prod(lattice.tiles_along(d) for d in component.dims if d != dim),
-    )
-    if unrolling.inside[dim] == (1,):
-        # The one that is left in place is the last one, so that all others are full.
-        left = (tiles - 1) * box * others if component.linear and len(component.dims) == 1 else 0 * own
+    others = math.prod(lattice.tiles_along(d) for d in component.dims if d != dim)
+    if split.left == 1 and component.linear and len(component.dims) == 1:
+        # The last tile is one of those, so that all others are full.
+        left = (tiles - alone) * _box(component, lattice)
+    elif unrolling.inside[dim] == (1,):
+        left = 0 * own
     else:
-        left = own - alone * box * others
+        left = own - alone * _box(component, lattice, longest=True) * others
     return np.where(alone == 0, own, np.maximum(np.minimum(left, own), 0))
 
 
-def _box(component: Component, lattice: CountLattice) -> IntArray:
+def _box(component: Component, lattice: CountLattice, longest: bool = False) -> IntArray:
+    """Words of a tile along a component: of the shortest of which there are so many, or of the longest."""
+    side = lattice.longest if longest else lattice.side
     box: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
     for rank in component.ranks:
-        box = box * (1 + sum(abs(c) * (lattice.side(d) - 1) for d, c in rank))
+        box = box * (1 + sum(abs(c) * (side(d) - 1) for d, c in rank))
     return box
 
 

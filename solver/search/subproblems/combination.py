@@ -16,7 +16,7 @@ from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, rounded_down
 from solver.search.space.prices import Access, Action, Spread
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.spatial import StageClass, nested_use
+from solver.search.space.spatial import Factors, StageClass, nested_use
 from solver.search.space.windows import Unrolling
 from solver.search.subproblems.subproblem import Subproblem
 
@@ -72,10 +72,15 @@ class Combination(Subproblem):
         lattice = self.space.lattice
         return tuple(dict.fromkeys(member.code(lattice) for member in self.spatial[level].members))
 
+    def unrolled(self, level: int) -> tuple[Factors, ...]:
+        """As of `Subproblem`."""
+        return self.spatial[level].unrolled
+
     def unrolling(self, level: int) -> Unrolling:
         """Spatial factors of the window dimensions above `level` (not the outermost)."""
         stages = self.spatial[:level]
-        return self.space.unrolling([own.windows for own in stages], [own.unrolled for own in stages])
+        every = [self.unrolled(number) for number in range(level)]
+        return self.space.unrolling([own.windows for own in stages], every)
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""

@@ -17,6 +17,7 @@ from solver.search.space.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import Action, BoundaryPrice, LinearPrice
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import Factors
 from solver.search.space.windows import Unrolling
 from solver.search.subproblems.energies import EnergySubproblem, UnevenSubproblem
 from solver.search.subproblems.subproblem import Subproblem
@@ -162,12 +163,21 @@ class SubproblemGroup(Subproblem):
             energy += self.grid.price(place, action) * np.maximum(words, 0.0)
         return energy
 
+    def unrolled(self, level: int) -> tuple[Factors, ...]:
+        """As of `Subproblem`."""
+        return self._unrolled[level]
+
+    @cached_property
+    def _unrolled(self) -> tuple[tuple[Factors, ...], ...]:
+        stages = zip(self.space.stages, self._classes, strict=True)
+        return tuple(stage.unrolled_by(own) for stage, own in stages)
+
     def unrolling(self, level: int) -> Unrolling:
         """What the spatial factors of the window dimensions above `level` have in common."""
         chosen = list(zip(self.space.stages[:level], self._classes[:level], strict=True))
         shared = np.minimum if self.space.uneven else np.gcd
         common = [tuple(shared.reduce(stage.windows[own], axis=0).tolist()) for stage, own in chosen]
-        return self.space.unrolling(common, [stage.unrolled_by(own) for stage, own in chosen])
+        return self.space.unrolling(common, [self.unrolled(number) for number in range(level)])
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""

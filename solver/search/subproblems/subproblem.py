@@ -15,6 +15,7 @@ from solver.search.goal import SLACK
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.prices import BoundaryPrice
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.spatial import Factors
 from solver.search.space.windows import Unrolling
 
 
@@ -72,6 +73,10 @@ class Subproblem(ABC):
     @abstractmethod
     def unrollings(self, level: int) -> tuple[int, ...]:
         """Lattice indices of the spatial factors below `level`, one of which is chosen."""
+
+    @abstractmethod
+    def unrolled(self, level: int) -> tuple[Factors, ...]:
+        """Per dimension, all factors of the fanouts below `level` that some choice has."""
 
     @abstractmethod
     def unrolling(self, level: int) -> Unrolling:
