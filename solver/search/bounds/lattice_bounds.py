@@ -161,7 +161,7 @@ class LatticeBounds(Generic[Sub_co]):
         return self._left or tuple(stage.tiles for stage in self.stages)
 
     def connected(self, limit: int) -> Survivors:
-        """With remainders, those of them that loops connect with tiles of all levels outside, below the limit."""
+        """With remainders, those that loops connect with tiles of all levels outside, below the limit."""
         room, survivors = self.room(limit), []
         outside, spent = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         outside[0] = self.space.lattice.size - 1

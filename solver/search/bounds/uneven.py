@@ -175,28 +175,32 @@ class UnevenStep(SlotStep):
         The loop that moves the dataspace is one of the slot, or the next one outside of it. Loops farther out
         repeat nothing of what stays, unless another one moves that in between.
         """
-        place = ended[0].place
-        relevant = sorted(self.space.views[place].relevant)
         for alone in ended[0].alone:
-            for children in self._children(alone.dim):
-                here = np.where(self._factors[:, alone.dim] == children, costs, INFINITY)
-                first = _First(alone, children, ended)
-                if not self._stays(first):
-                    continue
-                for other in (d for d in relevant if d != alone.dim):
-                    both, mover = (*way.special, Alone(other, EITHER)), self._mover(first, other, True)
-                    yield replace(key, still=way.still), self._reach.least(here, way.dims, both, mover)
-                if not self.level:
-                    continue
-                every = range(len(self.space.active)) if way.dims is None else way.dims
-                only = tuple(d for d in every if d == alone.dim or d not in relevant)
-                least = self._reach.least(here, only, way.special, self._mover(first))
-                yield replace(key, still=way.still | {place}), least
-                for other in (d for d in relevant if way.still <= self.space.left_in_place(d)):
-                    mover = self._mover(first, other)
-                    yield replace(key, alone=other), self._reach.least(here, only, way.special, mover)
+            for first in (_First(alone, children, ended) for children in self._children(alone.dim)):
+                if self._stays(first):
+                    yield from self._moved_by(first, way, key, costs)
         if self.level:
             yield from self._moved_farther(way, key, ended, costs)
+
+    def _moved_by(
+        self, first: _First, way: _Way, key: Row, costs: IntArray
+    ) -> Iterator[tuple[Row, IntArray]]:
+        """The same if a loop of the slot moves the dataspace first."""
+        place, dim = first.ended[0].place, first.alone.dim
+        relevant = sorted(self.space.views[place].relevant)
+        here = np.where(self._factors[:, dim] == first.children, costs, INFINITY)
+        for other in (d for d in relevant if d != dim):
+            both, mover = (*way.special, Alone(other, EITHER)), self._mover(first, other, True)
+            yield replace(key, still=way.still), self._reach.least(here, way.dims, both, mover)
+        if not self.level:
+            return
+        every = range(len(self.space.active)) if way.dims is None else way.dims
+        only = tuple(d for d in every if d == dim or d not in relevant)
+        least = self._reach.least(here, only, way.special, self._mover(first))
+        yield replace(key, still=way.still | {place}), least
+        for other in (d for d in relevant if way.still <= self.space.left_in_place(d)):
+            mover = self._mover(first, other)
+            yield replace(key, alone=other), self._reach.least(here, only, way.special, mover)
 
     def _moved_farther(
         self, way: _Way, key: Row, ended: Sequence[Boundary], costs: IntArray

@@ -283,7 +283,7 @@ class Variants:
     def _options(self, dim: int) -> list[_Choice]:
         """The choices of a dimension that no other one is as good as, the least factors first."""
         found = self._chains(dim)
-        if not self._by_steps or self._idle_in_last_round(dim):
+        if not self._by_steps or dim in self.space.window_dims or self._idle_in_last_round(dim):
             return [*found]
         best: list[_Choice] = []
         for choice in found:
@@ -295,7 +295,7 @@ class Variants:
         return best
 
     def _idle_in_last_round(self, dim: int) -> bool:
-        """Whether some children have one tile only in the last pass of a loop: larger ones leave more there."""
+        """Whether some children have one tile only in the last pass of a loop: larger ones leave more."""
         tiles = [int(self.space.lattice.tiles[tile, dim]) for tile in self.node.tiles]
         spatial = self._spatial(dim)
         for level, factors in enumerate(self.node.path):

@@ -530,7 +530,7 @@ class Walk:
 
     @cached_property
     def _movers_alone(self) -> tuple[list[tuple[int, int, BoolArray]], ...]:
-        """Per dataspace, loops that may move it first: dimension, children, whether they leave tiles alone."""
+        """Per dataspace, loops that may move it first: dimension, children, whether tiles stay alone."""
         return tuple([*self._movers_of(view)] for view in self.space.views)
 
     def _movers_of(self, view: DataspaceView) -> Iterator[tuple[int, int, BoolArray]]:
@@ -548,7 +548,7 @@ class Walk:
 
     @cached_property
     def _led_alone(self) -> BoolArray:
-        """Whether the next loop outside may run over each dimension, and leaves tiles alone in some passes."""
+        """Whether the next loop outside may run over each dimension, with passes of one iteration."""
         led = np.zeros((len(self.first), len(self.space.active)), dtype=np.bool_)
         for number, group in enumerate(self.order.groups):
             for dim in group.dims:
@@ -573,10 +573,11 @@ class Walk:
         return self._alone(dim, factor, self._unrolled(level, dim))
 
     def _alone(self, dim: int, factor: IntArray, children: int) -> BoolArray:
-        """Whether loops have passes in which some child has one tile of the candidates only."""
-        tiles = self.space.lattice.tiles[self.candidates.tiles, dim]
-        alone, last = lonely_tiles(tiles, factor, np.full(len(tiles), children))
-        return (alone > 0) | last
+        """Whether loops have passes in which some child has one tile only, farther in too."""
+        rounds = -(-self.space.lattice.tiles[self.candidates.tiles, dim] // children)
+        last = rounds - factor * (-(-rounds // factor) - 1)
+        alone: BoolArray = (factor > 1) & (last <= max(self.space.left(dim)))
+        return alone
 
     def _stays(self, place: int) -> BoolArray:
         """Tiles whose innermost loop outside leaves dataspace `place` as it is."""

@@ -243,7 +243,7 @@ class CountLattice(Lattice):
         return whole
 
     def rounds(self, dim: int, children: int) -> tuple[IntArray, IntArray]:
-        """Places of the numbers of rounds that so many children take for the tiles of each vector, from and to.
+        """Places of the numbers of rounds that so many children take for each number of tiles, from and to.
 
         Returns
         -------
@@ -587,7 +587,7 @@ class CountSlot(Slot):
         return steps
 
     def steps(self, dim: int, alone: Alone | None) -> BoolArray:
-        """Which tiles outside (rows) loops over a dimension leave of which inside (columns), by place along it.
+        """Which tiles outside (rows) loops over a dimension leave of which inside (columns), by place.
 
         With `alone` only such loops.
         """

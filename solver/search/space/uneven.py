@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from functools import reduce
+from itertools import product
 
 import numpy as np
 
@@ -167,12 +169,10 @@ def _led(
     none = np.zeros_like(own)
     if not component.linear or lattice.grains:
         return none, none + 1
-    number = math.prod(lattice.tiles_along(d) for d in component.dims)
     tiles = lattice.tiles_along(dim)
     step = abs(component.coefficient(dim)) * lattice.side(dim) * unrolling.directly[dim]
-    move = np.minimum(step, box)
     starts = (tiles + np.minimum(most_alone, tiles)) // 2
-    led = np.maximum((tiles - starts) * (number // tiles) * move - (number * box - own), 0)
+    led = _moved_along(component, lattice, unrolling, dim, own, starts)
     others = sum(
         np.where(
             lattice.tiles_along(d) > unrolling.above[d],
@@ -185,7 +185,8 @@ def _led(
     back = np.clip(step - others * (2 if component.turns else 1), 0, box)
     full = math.prod(
         np.where(
-            lattice.tiles_along(d) * lattice.side(d) == lattice.bounds[d],
+            (lattice.tiles_along(d) * lattice.side(d) == lattice.bounds[d])
+            & (lattice.longest(d) == lattice.side(d)),
             unrolling.above[d],
             max(1, unrolling.above[d] - 1),
         )
@@ -198,6 +199,35 @@ def _led(
     )
     again = share * (led + back)
     return again, again + once * (full * box - back)
+
+
+def _moved_along(
+    component: Component,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    dim: int,
+    own: IntArray,
+    starts: IntArray,
+) -> IntArray:
+    """Least words that a loop over `dim` brings along a window, but for whole tiles at its `starts`.
+
+    As a function of the extents that leave so many tiles this is concave: its least is at the shortest or the
+    longest ones.
+    """
+    tiles = lattice.tiles_along(dim)
+    number = math.prod(lattice.tiles_along(d) for d in component.dims)
+    (rank,) = component.ranks
+    moved = []
+    for ends in product((False, True), repeat=len(component.dims)):
+        side = {
+            d: lattice.longest(d) if end else lattice.side(d)
+            for d, end in zip(component.dims, ends, strict=True)
+        }
+        box = 1 + sum(abs(c) * (side[d] - 1) for d, c in rank)
+        step = abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim]
+        moved.append((tiles - starts) * (number // tiles) * np.minimum(step, box) - (number * box - own))
+    least: IntArray = np.maximum(reduce(np.minimum, moved), 0)
+    return least
 
 
 def uneven_union(
