@@ -175,10 +175,13 @@ class UnevenStep(SlotStep):
         The loop that moves the dataspace is one of the slot, or the next one outside of it. Loops farther out
         repeat nothing of what stays, unless another one moves that in between.
         """
-        for alone in ended[0].alone:
-            for first in (_First(alone, children, ended) for children in self._children(alone.dim)):
-                if self._stays(first):
-                    yield from self._moved_by(first, way, key, costs)
+        firsts = (
+            _First(alone, children, ended)
+            for alone in ended[0].alone
+            for children in self._children(alone.dim)
+        )
+        for first in filter(self._stays, firsts):
+            yield from self._moved_by(first, way, key, costs)
         if self.level:
             yield from self._moved_farther(way, key, ended, costs)
 
