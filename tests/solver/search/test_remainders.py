@@ -72,6 +72,79 @@ def test_an_uneven_split_may_be_faster():
     assert solve(mapspace, "latency").value == optimum(mapspace, "latency")[0] == 28
 
 
+def rounds_of_two(words: int, children: int, iterations: int) -> Mapspace:
+    """Registers of children keep A while K repeats, unless there is a second round for them."""
+    spaces = (
+        Dataspace("A", ((Term("P"),),)),
+        Dataspace("B", ((Term("K"),),)),
+        Dataspace("Z", ((Term("P"),), (Term("K"),)), read_write=True),
+    )
+    nodes = (
+        StorageLevel("DRAM", energy=AccessEnergy(100, 0, 0)),
+        Fanout("PE", children),
+        StorageLevel("register", size_words=words),
+    )
+    mapspace = free_mapspace(Problem("outer product", ("P", "K"), (iterations, 3), spaces), *nodes)
+    keep = KeepRules(frozenset("ABZ")), KeepRules(frozenset("A"), frozenset("BZ"))
+    temporal = (
+        TemporalRules((FactorRule("P", "=", 2),), inner=("P", "K")),
+        TemporalRules((FactorRule("K", "=", 1),)),
+    )
+    return replace(mapspace, keep=keep, temporal=temporal, factors=ANY)
+
+
+def convolution(coefficient: int, bounds: tuple[int, int], *nodes: StorageLevel | Fanout) -> Mapspace:
+    """Input windows over P and R; the first memory on chip keeps them alone, the second one the rest."""
+    spaces = (
+        Dataspace("I", ((Term("P", coefficient), Term("R")),)),
+        Dataspace("W", ((Term("R"),),)),
+        Dataspace("O", ((Term("P"),),), read_write=True),
+    )
+    mapspace = free_mapspace(Problem("convolution", ("P", "R"), bounds, spaces), *nodes)
+    keep = KeepRules(frozenset("IWO")), KeepRules(frozenset("I"), frozenset("WO"))
+    keep = (*keep, KeepRules(frozenset("WO"), frozenset("I")))[: len(mapspace.keep)]
+    return replace(mapspace, keep=keep, factors=ANY)
+
+
+LONGEST = [rounds_of_two(*case) for case in ((4, 3, 9), (4, 2, 9), (5, 2, 11), (6, 2, 13))]
+"""Of 9 words in 3 tiles, one of 4 may stay where one of 3 would: the others have 5 words."""
+
+SHORT_WINDOWS = replace(
+    convolution(
+        2,
+        (17, 4),
+        StorageLevel("DRAM", energy=AccessEnergy(10, 10, 0)),
+        StorageLevel("L0", size_words=3, energy=AccessEnergy(0, 3, 0)),
+    ),
+    temporal=(TemporalRules(inner=("P", "R")), TemporalRules()),
+)
+"""Tiles of 3 and 1 along R bring fewer words per step of P than two tiles of 2."""
+
+ALONE_FARTHER_IN = replace(
+    convolution(
+        1,
+        (3, 13),
+        StorageLevel("DRAM", energy=AccessEnergy(100, 0, 0)),
+        Fanout("F0", 4),
+        StorageLevel("L0", size_words=3, energy=AccessEnergy(1, 1, 0)),
+        Fanout("F1", 4),
+        StorageLevel("L1", size_words=3, energy=AccessEnergy(0, 0, 0)),
+    ),
+    temporal=(TemporalRules((FactorRule("P", "=", 2),)), TemporalRules(), TemporalRules()),
+)
+"""Two rounds of P at L0 are full, but at L1 the second one has one tile for two children."""
+
+
+@pytest.mark.parametrize("mapspace", [*LONGEST, SHORT_WINDOWS, ALONE_FARTHER_IN])
+def test_what_stays_depends_on_more_than_the_number_of_tiles(
+    mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch
+):
+    best, _ = optimum(mapspace, "energy")
+    assert solve(mapspace, "energy").value == best
+    start_below(monkeypatch, best + 1)
+    assert solve(mapspace, "energy").value == best
+
+
 def test_a_tile_alone_in_its_pass_stays():
     """Of 5 tiles, a loop of 4 leaves the last one in place while K repeats; a loop of 3 does not."""
     assert solve(outer_product(3, 3), "energy").value == 1800
