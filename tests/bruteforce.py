@@ -15,9 +15,10 @@ from typing import NamedTuple
 from model.architecture import Fanout
 from model.cost import evaluate_in
 from model.cost.batch import BatchEvaluator, encode
+from model.cost.batch.counts import most_words
 from model.extents import PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import ACCELFORGE, FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem
 from model.sparse import MappingError, evaluate_sparse_in
 
@@ -93,7 +94,8 @@ def valid_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iter
 
     Where batches can tell, mappings are priced in batches, and each 17th by the plain cost model as well.
     """
-    if mapspace.rules or mapspace.joint or mapspace.factors != PERFECT:
+    unusual = mapspace.rules or mapspace.joint or mapspace.counting == ACCELFORGE
+    if unusual or mapspace.factors != PERFECT or _too_many_words(mapspace.problem):
         yield from _priced_one_by_one(mapspace, innermost_orders)
         return
     problem, architecture = mapspace.problem, mapspace.architecture
@@ -109,6 +111,11 @@ def valid_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iter
                 assert (plain.valid, plain.energy, plain.cycles) == (batch.valid[row], energy, cycles)
             if batch.valid[row]:
                 yield Priced(mapping, energy, cycles)
+
+
+def _too_many_words(problem: Problem) -> bool:
+    """Whether batches cannot count the words of a dataspace."""
+    return any(most_words(problem, space) >= 2**53 for space in problem.dataspaces)
 
 
 def _priced_one_by_one(mapspace: Mapspace, innermost_orders: bool) -> Iterator[Priced]:

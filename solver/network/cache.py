@@ -202,7 +202,7 @@ def _result(document: dict[str, Any], mapspace: Mapspace) -> Result:
         termination=Termination.PROVEN,
         objectives=objectives,
         units_per_pj=mapspace.architecture.units_per_pj,
-        statistics=Statistics(**document["statistics"]),
+        statistics=_statistics(document["statistics"]),
         evidence=tuple(map(_evidence, document["evidence"])),
     )
     if document["status"] == Status.INFEASIBLE.value:
@@ -221,6 +221,10 @@ def _result(document: dict[str, Any], mapspace: Mapspace) -> Result:
         mapping=mapping,
         evaluation=evaluation,
     )
+
+
+def _statistics(document: dict[str, Any]) -> Statistics:
+    return Statistics(**{**document, "settled_by": tuple(document["settled_by"])})
 
 
 def _evidence(document: dict[str, Any]) -> Evidence:

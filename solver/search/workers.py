@@ -44,8 +44,8 @@ POLL_S = 0.1
 MANY_TILES = 1 << 12
 """Numbers of tiles from which on cells of them are bounded first."""
 
-MOST_CLOSELY = 1 << 19
-"""Vectors of the lattice times spatial choices of a stage up to which groups are bounded closely."""
+MOST_CLOSELY = 1 << 23
+"""Vectors, times innermost loops and spatial choices, up to which groups are bounded closely."""
 
 FEWER = 2
 """By what factor cells have to be fewer."""
@@ -245,8 +245,12 @@ def _bounded(work: Work[Sub], stop: Stop) -> Found:
 def _closely(sub: Sub, limit: int, stop: Stop, within: Survivors | None, closely: bool) -> LatticeBounds[Sub]:
     """Bound a subproblem, and once more if that does not settle it and it pays to look `closely`."""
     bounds = LatticeBounds(sub, limit, stop=stop, within=within)
-    choices = max(len(sub.unrollings(level)) for level in range(len(sub.space.levels)))
-    if bounds.empty or not closely or choices > max(1, MOST_CLOSELY // sub.space.lattice.size):
+    space = sub.space
+    choices = max(len(sub.unrollings(level)) for level in range(len(space.levels)))
+    entries = choices * len(space.led_classes) * space.lattice.size
+    # Bounds on windows are loose in any case.
+    slow = bool(space.window_dims) or (choices > 1 and entries > MOST_CLOSELY)
+    if bounds.empty or not closely or slow:
         return bounds
     return LatticeBounds(sub, limit, pairwise=True, stop=stop, within=bounds.connected(limit))
 

@@ -188,7 +188,7 @@ def _ports(level: StorageLevel) -> Iterator[tuple[Fraction, Fraction]]:
         (1, 1, level.shared_bandwidth),
     ):
         if bandwidth is not None:
-            yield reads / bandwidth, writes / bandwidth
+            yield Fraction(reads) / bandwidth, Fraction(writes) / bandwidth
     yield from ((port.read_cycles, port.write_cycles) for port in level.ports)
 
 

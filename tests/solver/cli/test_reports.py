@@ -38,7 +38,7 @@ COMMANDS = {
         ["evaluate", "row.yaml", "--mapping", str(DATA / "row_mapping.yaml")],
         "respects every limit",
     ),
-    "sparse": (0, ["evaluate", str(DATA / "sparse_gemm.yaml")], "For dense data"),
+    "sparse": (0, ["evaluate", str(DATA / "sparse_gemm.yaml")], "The mapping without zeros"),
     "fused": (
         0,
         [

@@ -248,7 +248,11 @@ def test_a_compute_inside_parallel_is_an_error():
     [
         ("architectur: {}\n", "unknown top-level key `architectur`", "architectur"),
         ("mapspace: {template: rubi}\n", "only the mapspace templates `uber`", "rubi"),
-        ("sparse_optimizations: {targets: [{name: DRAM}]}\n", "not searched", "sparse_optimizations"),
+        (
+            "sparse_optimizations: {targets: [{name: DRAM}]}\n",
+            "does not know sparse data",
+            "sparse_optimizations",
+        ),
         ("variables: 1\n", "must be a mapping", "1"),
         ("variables: [1]\n", "must be a mapping", "1"),
         ("dumped_by_timeloop_front_end: true\n", "flattened", "dumped_by_timeloop_front_end"),
@@ -289,7 +293,7 @@ def test_environments_that_make_timeloop_count_otherwise_are_noted(variables, co
 
 def test_sparse_optimizations_can_be_ignored():
     nodes = (DRAM, BUFFER + "    sparse_optimizations: {action_optimization: [{type: gating}]}\n", MAC)
-    assert "not searched" in failure(spec(arch=architecture(*nodes))).message
+    assert "does not know sparse data" in failure(spec(arch=architecture(*nodes))).message
     loaded = load(spec(arch=architecture(*nodes)), ignore_sparse=True)
     assert len(loaded.notes) == 1
 
