@@ -310,20 +310,32 @@ class LatticeBounds(Generic[Sub_co]):
         self, level: int, stage: StageTables, inside: dict[Row, IntArray], outer: IntArray, room: int
     ) -> dict[Row, IntArray]:
         """Bounds at the tiles `outer` of `level` from those of the stage one level inside."""
-        lattice, codes = self.space.lattice, self.sub.unrollings(level)
-        parts = [lattice.times(stage.tiles, (code,)) for code in codes]
-        sources, origins = map(np.concatenate, zip(*parts, strict=True))
-        chosen = np.array([lattice.factors(code) for code in codes], dtype=np.int64)
-        factors = np.repeat(chosen, [len(own) for own, _ in parts], axis=0)
+        sources, origins, factors = self._unrolled(level, stage.tiles)
         result = {CLOSED: np.full(len(outer), INFINITY, dtype=np.int64)}
         for part in self._parts(len(sources), len(outer)):
             tiles = stage.tiles[origins]
-            kind = UnevenStep if self.space.uneven else SlotStep
-            slot = kind(self.boundaries, level, tiles, sources, outer[part], factors, self.pairwise)
+            slot: SlotStep
+            if factors is None:
+                slot = SlotStep(self.boundaries, level, tiles, sources, outer[part], self.pairwise)
+            else:
+                slot = UnevenStep(self.boundaries, level, tiles, sources, outer[part], self.pairwise, factors)
             for key, bound in self._outwards(slot, stage, inside, origins, room):
                 known = result.setdefault(key, np.full(len(outer), INFINITY, dtype=np.int64))
                 known[part] = np.minimum(known[part], bound)
         return result
+
+    def _unrolled(self, level: int, tiles: IntArray) -> tuple[IntArray, IntArray, IntArray | None]:
+        """Tiles times the spatial choices below a level, the places of the former, and each one's choice.
+
+        The last one only with remainders, shape (products, dimensions).
+        """
+        lattice, codes = self.space.lattice, self.sub.unrollings(level)
+        if not self.space.uneven:
+            return *lattice.times(tiles, codes), None
+        parts = [lattice.times(tiles, (code,)) for code in codes]
+        sources, origins = map(np.concatenate, zip(*parts, strict=True))
+        chosen = np.array([lattice.factors(code) for code in codes], dtype=np.int64)
+        return sources, origins, np.repeat(chosen, [len(own) for own, _ in parts], axis=0)
 
     def _parts(self, sources: int, targets: int) -> list[slice]:
         """Parts of the tiles outside of a slot: so small that pairs may be looked at, where that pays."""

@@ -26,11 +26,8 @@ class SlotStep:
         Lattice indices of the tiles of the level inside, and the same times a spatial choice.
     outer
         Lattice indices of the tiles outside.
-    factors
-        The spatial choice of each source, shape (sources, dimensions).
     pairwise
-        Whether to look at each pair of tiles, where windows slide and the pairs are few; with remainders,
-        whether to look closely at what stays in place by chance.
+        Whether to look at each pair of tiles, where windows slide and the pairs are few.
     """
 
     def __init__(
@@ -40,7 +37,6 @@ class SlotStep:
         tiles: IntArray,
         sources: IntArray,
         outer: IntArray,
-        factors: IntArray,
         pairwise: bool,
     ) -> None:
         self.boundaries = boundaries
@@ -49,11 +45,9 @@ class SlotStep:
         self.outer = outer
         self._tiles = tiles
         self._sources = sources
-        self._factors = factors
         self._slot = self.space.slots[level]
         few = len(sources) * len(outer) <= MOST_PAIRS
         self._pairwise = pairwise and few
-        self._closely = pairwise
 
     @cached_property
     def _reach(self) -> Reach:

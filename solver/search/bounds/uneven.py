@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.bounds.boundary import Boundary
+from solver.search.bounds.boundary import Boundaries, Boundary
 from solver.search.bounds.steps import SlotStep
 from solver.search.bounds.tables import Row
 from solver.search.space.counts import EITHER, MOVING, Alone, CountLattice, CountReach, CountSlot, Mover
@@ -60,7 +60,29 @@ class _First(NamedTuple):
 
 
 class UnevenStep(SlotStep):
-    """The step over the loops of a level, with remainders."""
+    """The step over the loops of a level, with remainders.
+
+    Parameters
+    ----------
+    closely
+        Whether to look closely at what stays in place by chance.
+    factors
+        The spatial choice of each source, shape (sources, dimensions).
+    """
+
+    def __init__(
+        self,
+        boundaries: Boundaries,
+        level: int,
+        tiles: IntArray,
+        sources: IntArray,
+        outer: IntArray,
+        closely: bool,
+        factors: IntArray,
+    ) -> None:
+        super().__init__(boundaries, level, tiles, sources, outer, pairwise=False)
+        self._closely = closely
+        self._factors = factors
 
     @cached_property
     def _reach(self) -> CountReach:
