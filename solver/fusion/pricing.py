@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from model.architecture import AccessEnergy, StorageLevel
-from model.cost.copying import transfer_of
 from model.cost.prices import network_latency
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
@@ -468,11 +467,6 @@ class EdgePricer:
         self.clock.stop()
         bound = result.bound or 0
         at.beyond = (bound, 0) if self.objective != "latency" else (0, bound)
-
-    def copy_cost(self, place: int, homes: dict[str, int]) -> tuple[int, int]:
-        """Energy and cycles of a copy between memories."""
-        transfer = transfer_of(self.space.einsums[place].mapspace, homes)
-        return (0, 0) if transfer is None else (transfer.energy, transfer.cycles)
 
 
 class Inner(NamedTuple):

@@ -211,8 +211,8 @@ class Boundary:
             By place along the dimension of the lattice.
         """
         inside = products(self.sub.unrolled(number)[alone.dim] for number in range(level, self.level))
-        key = "repeated", self.place, alone, inside, (*children,)
-        return self.sub.space.memo(key, lambda: self._repeated(alone, inside, children))
+        key = self.place, alone, inside, (*children,)
+        return self.sub.space.memo_along(key, lambda: self._repeated(alone, inside, children))
 
     def repeated_farther(self, alone: Alone, level: int) -> IntArray:
         """The same if the loop is any farther out than the tiles of `level`."""

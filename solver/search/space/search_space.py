@@ -466,6 +466,16 @@ class SearchSpace:
     def _known(self) -> dict[object, IntArray]:
         return {}
 
+    @cached_property
+    def _known_along(self) -> dict[object, IntArray]:
+        return {}
+
+    def memo_along(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
+        """As `memo`, for tables along one dimension: they are small, and none is forgotten."""
+        if key not in self._known_along:
+            self._known_along[key] = compute()
+        return self._known_along[key]
+
     def memo(self, key: object, compute: Callable[[], IntArray]) -> IntArray:
         """Compute a table once; the oldest ones are forgotten first. All that it depends on is in its key."""
         if key not in self._known:
