@@ -88,7 +88,7 @@ class UnevenStep(SlotStep):
     def _reach(self) -> CountReach:
         slot = self.space.slots[self.level]
         assert isinstance(slot, CountSlot)
-        return slot.reach(self._sources, self.outer)
+        return slot.reach(self._sources, self.outer, self._factors)
 
     def outwards(self, row: Row, led: Led, costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """As of `SlotStep`."""

@@ -104,7 +104,7 @@ class Combination(Subproblem):
     def spread(self, place: int) -> Spread:
         """How the words of a dataspace spread."""
         view = self.space.views[place]
-        partition = [int(self.space.tables[place].tile_words[-1])]
+        partition = [self.space.tables[place].whole_words]
         for stage in self.spatial[:-1]:
             shared = stage.units // stage.irrelevant[place] if view.simple else 1
             partition.append(partition[-1] // shared)
@@ -219,7 +219,7 @@ class Uneven(Combination):
         if not access.first_touch_free:
             return 0
         view, level = self.space.views[place], access.level
-        words = int(self.space.tables[place].tile_words[-1])
+        words = self.space.tables[place].whole_words
         return words * (self.unused_above(place, level) if view.simple else self.used[level])
 
     def asked_share(self, place: int, access: Access) -> Fraction:
