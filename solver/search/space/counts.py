@@ -696,6 +696,12 @@ class CountReach(Reach):
             connects &= steps[self._outside[:, d]][:, self._inside[:, d]]
         return connects
 
+    def steps_of(self, alone: Alone) -> BoolArray:
+        """Which targets (rows) such a loop leaves of which sources (columns) along its dimension."""
+        steps = self._steps(alone.dim, None, {alone.dim: alone})
+        connects: BoolArray = steps[self._outside[:, alone.dim]][:, self._inside[:, alone.dim]]
+        return connects
+
     def _steps(self, dim: int, dims: Sequence[int] | None, special: Mapping[int, Alone]) -> BoolArray:
         """Tiles outside (rows) and inside (columns) of a dimension that go together, by place.
 

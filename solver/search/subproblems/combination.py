@@ -74,7 +74,16 @@ class Combination(Subproblem):
 
     def unrolled(self, level: int) -> tuple[Factors, ...]:
         """As of `Subproblem`."""
-        return self.spatial[level].unrolled
+        return self._unrolled[level]
+
+    @cached_property
+    def _unrolled(self) -> tuple[tuple[Factors, ...], ...]:
+        return tuple(stage.unrolled for stage in self.spatial)
+
+    def least_used(self, level: int) -> Factors:
+        """As of `Subproblem`."""
+        members = (member.least_used for member in self.spatial[level].members)
+        return tuple(min(column) for column in zip(*members, strict=True))
 
     def unrolling(self, level: int) -> Unrolling:
         """Spatial factors of the window dimensions above `level` (not the outermost)."""
@@ -187,9 +196,8 @@ class Uneven(Combination):
     def copies_above(self, place: int, level: int) -> int:
         """Instances of `level` that use the same words of a dataspace, at least."""
         used = [1] * len(self.space.active)
-        for stage in reversed(self.spatial[:level]):
-            own = (min(column) for column in zip(*(m.least_used for m in stage.members), strict=True))
-            used = [*map(nested_use, own, used)]
+        for number in reversed(range(level)):
+            used = [*map(nested_use, self.least_used(number), used)]
         return math.prod(used[d] for d in self.space.views[place].irrelevant)
 
     @property
