@@ -204,7 +204,8 @@ def _led(
         if other is not component
     )
     again = share * (led + np.where(only, 0, back))
-    return again, again + once * (full * box - back)
+    # Of each instance the very first tile comes whole.
+    return again, again + once * (full * box - np.where(only, full, 1) * back)
 
 
 class Passes(NamedTuple):

@@ -136,7 +136,21 @@ ALONE_FARTHER_IN = replace(
 """Two rounds of P at L0 are full, but at L1 the second one has one tile for two children."""
 
 
-@pytest.mark.parametrize("mapspace", [*LONGEST, SHORT_WINDOWS, ALONE_FARTHER_IN])
+WHOLE_ONCE = replace(
+    convolution(
+        1,
+        (3, 9),
+        StorageLevel("DRAM", energy=AccessEnergy(10, 10, 0)),
+        Fanout("F0", 2),
+        StorageLevel("L0", size_words=4, energy=AccessEnergy(0, 3, 0)),
+    ),
+    keep=(KeepRules(frozenset("IWO")), KeepRules(frozenset("IW"), frozenset("O"))),
+    temporal=(TemporalRules(inner=("R", "P")), TemporalRules()),
+)
+"""The window of each child comes whole at first only, and that is no step."""
+
+
+@pytest.mark.parametrize("mapspace", [*LONGEST, SHORT_WINDOWS, ALONE_FARTHER_IN, WHOLE_ONCE])
 def test_what_stays_depends_on_more_than_the_number_of_tiles(
     mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch
 ):
