@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from model.extents import PERFECT
 from model.mapspace import Mapspace
 from solver.pareto import Front, pareto_front
 from solver.result import (
@@ -152,9 +151,8 @@ def _with_fallback(search: Search[Answer], question: _Question) -> Answer:
 
 
 def _with_reasons(question: _Question, answer: Answer) -> Answer:
-    """Add the reasons why nothing fits, if asked for; they know perfect factors only."""
-    is_explained = question.mapspace.factors == PERFECT and question.wants_reasons
-    if answer.status is not Status.INFEASIBLE or answer.reasons or not is_explained:
+    """Add the reasons why nothing fits, if asked for."""
+    if answer.status is not Status.INFEASIBLE or answer.reasons or not question.wants_reasons:
         return answer
     from solver.explain import explain_infeasible, reasons_time_s  # noqa: PLC0415 (rarely needed)
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
-from model.extents import ANY
+from model.extents import ANY, PERFECT
+from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
+
+
+def perfect_mapspace(*files: str | Path, **options: Any) -> Mapspace:
+    """Mapspace of spec files, with perfect factors: for tests that are not about remainders."""
+    return load_timeloop(files, options=LoadOptions(factors=PERFECT, **options)).mapspace
 
 
 def matmul(m: int, n: int, k: int) -> Problem:

@@ -138,7 +138,7 @@ def _check_attainable(factor: Factor, context: Context) -> None:
         raise ConflictError(message, factor.span, related)
     if factor.relation == "=" and factor.value not in context.extents(factor.dim).values:
         message = f"`{factor}`: {factor.value} does not divide the bound {factor.dim} = {bound}"
-        hint = "only `mapspace: {template: ruby}` allows factors that leave a remainder"
+        hint = "`--factors any` allows factors that leave a remainder"
         raise ConflictError(message, factor.span, related, hint=hint)
 
 

@@ -61,6 +61,7 @@ from model.text.source import (
     SequenceNode,
     Span,
     SpecError,
+    TakeNote,
     note_at,
     source_ref,
 )
@@ -86,7 +87,7 @@ class LoadOptions:
     # For latency alone energies may be unknown; None: the spec's own
     objectives: tuple[str, ...] | None = None
     counting: Counting = EXACT
-    factors: Factors | None = None  # which factors loops may have; None: as the spec says, or perfect ones
+    factors: Factors | None = None  # which factors loops may have; None: as the spec says, see `free_factors`
     # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
     # and whether what no search knows is refused
     costs: Path | None = None
@@ -100,6 +101,17 @@ class LoadOptions:
     def reads_sparse(self) -> bool:
         """Whether sparse features are read."""
         return self.model_sparse and not self.ignore_sparse
+
+    def free_factors(self, obstacle: str | None, note: TakeNote) -> Factors:
+        """Return which factors loops may have where neither the options nor the spec say so.
+
+        They are any, but perfect where an `obstacle` excludes remainders; a note names it before searches.
+        """
+        if obstacle is None:
+            return ANY
+        if not self.require_mapping:
+            note(Note("loops have perfect factors: {}", (obstacle,)))
+        return PERFECT
 
     def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
         """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
@@ -189,6 +201,8 @@ def load_node(
     top = with_settings(top, options.settings)
     check_sections(top, problem is not None, notes.append)
     context = _context(top, files, options, notes, problem)
+    written = written_rules(top, context)
+    context = replace(context, factors=_factors(top, options, bool(written), notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.skip_mapping else sections_of(top, "mapping")
     if not sections and options.require_mapping:
@@ -202,7 +216,6 @@ def load_node(
     if not context.optimizes_sparse:
         note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
-    written = written_rules(top, context)
     rules = _rules(written, assembly, context, options, problem is not None)
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
@@ -288,7 +301,6 @@ def _context(
         note=notes.append,
         timeloop_padding=options.timeloop_padding,
         counting=options.counting,
-        factors=_factors(top, options),
         limits=options.limits,
         idle_levels=problem is not None,
         optimizes_sparse=options.reads_sparse and has_optimizations(top, tree.leaves),
@@ -302,12 +314,19 @@ def _context(
     return context
 
 
-def _factors(top: MappingNode, options: LoadOptions) -> Factors:
-    """Return which factors loops may have: as the options say, else the template of the mapspace."""
+def _factors(top: MappingNode, options: LoadOptions, has_rules: bool, note: TakeNote) -> Factors:
+    """Return which factors loops may have: as the options say, or the template of the mapspace, or any."""
     written = read_template(top)
-    if options.factors is not None or written is None:
-        return options.check_factors(options.factors or PERFECT)
-    return options.check_factors(*written)
+    if options.factors is not None:
+        return options.check_factors(options.factors)
+    if written is not None:
+        return options.check_factors(*written)
+    obstacle = None
+    if options.counting != EXACT:
+        obstacle = f"the rule `{options.counting}` does not count remainders"
+    elif has_rules:
+        obstacle = "rules are not searched together with remainders"
+    return options.free_factors(obstacle, note)
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
