@@ -4,7 +4,9 @@ import pytest
 
 from model.assignment.methods import LOWERINGS
 from model.cascade import Network
+from model.extents import PERFECT
 from model.formats.assignment.methods import load_method_network
+from model.formats.timeloop import LoadOptions
 from solver.assignment.mapped import assign_mapped, searches_of
 from solver.network import map_network
 from solver.result import Options, Status
@@ -25,7 +27,9 @@ network:
 
 def load(name, network):
     specs = [network, SPECS / "architectures" / f"{name}.yaml"]
-    return load_method_network(specs, SPECS / "methods" / f"{name}.yaml")
+    return load_method_network(
+        specs, SPECS / "methods" / f"{name}.yaml", options=LoadOptions(factors=PERFECT)
+    )
 
 
 def test_there_are_methods():

@@ -229,10 +229,25 @@ def _reachable(dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Deman
     allowed = _allowed(dim, levels, demands, context)
     if context.factors == PERFECT:
         return bound in _products(allowed, bound)[-1]
+    if _covered_at_once(allowed, bound):
+        return True
     left = {bound}
     for factors in reversed(allowed):
         left = {count for tiles in left for count in _tiles_left(tiles, factors)}
     return 1 in left
+
+
+def _covered_at_once(allowed: Sequence[Collection[int]], bound: int) -> bool:
+    """Whether one node may have all that the least factors inside of it leave: the usual case, soon seen."""
+    left = bound
+    for place in reversed(range(len(allowed))):
+        if left in allowed[place] and all(1 in factors for factors in allowed[:place]):
+            return True
+        least = min(allowed[place], default=left + 1)
+        if least > left:
+            return False
+        left = tiles_of(left, least)
+    return left == 1
 
 
 def _tiles_left(tiles: int, factors: Collection[int]) -> Iterator[int]:

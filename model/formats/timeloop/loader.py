@@ -326,7 +326,23 @@ def _factors(top: MappingNode, options: LoadOptions, has_rules: bool, note: Take
         obstacle = f"the rule `{options.counting}` does not count remainders"
     elif has_rules:
         obstacle = "rules are not searched together with remainders"
+    elif any(_leaves_no_remainder(value) for name in _CONSTRAINED for _, value in sections_of(top, name)):
+        obstacle = "`remainders: 1` leaves none"
     return options.free_factors(obstacle, note)
+
+
+_CONSTRAINED = ("architecture", "constraints")
+
+
+def _leaves_no_remainder(node: Node) -> bool:
+    """Whether constraints somewhere under a node limit remainders to 1."""
+    if isinstance(node, SequenceNode):
+        return any(map(_leaves_no_remainder, node.items))
+    if not isinstance(node, MappingNode):
+        return False
+    limit = node.get("remainders")
+    is_none = isinstance(limit, ScalarNode) and limit.value == 1
+    return is_none or any(_leaves_no_remainder(value) for _, value in node.entries)
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:
