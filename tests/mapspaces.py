@@ -13,10 +13,13 @@ from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 
+PERFECT_ONLY = LoadOptions(factors=PERFECT)
+"""For tests of what ships that are not about remainders."""
+
 
 def perfect_mapspace(*files: str | Path, **options: Any) -> Mapspace:
-    """Mapspace of spec files, with perfect factors: for tests that are not about remainders."""
-    return load_timeloop(files, options=LoadOptions(factors=PERFECT, **options)).mapspace
+    """Mapspace of spec files, with perfect factors."""
+    return load_timeloop(files, options=replace(PERFECT_ONLY, **options)).mapspace
 
 
 def matmul(m: int, n: int, k: int) -> Problem:

@@ -70,8 +70,8 @@ renames:
 
 
 def write_specs(workload: str = WORKLOAD, architecture: str = ARCHITECTURE) -> list[Path]:
-    """Write a workload and an architecture into the working directory; return their names."""
-    Path("a.yaml").write_text(architecture, encoding="utf-8")
+    """Write a workload and an architecture, with perfect factors, as files here; return their names."""
+    Path("a.yaml").write_text(f"{architecture}mapspace: {{template: uber}}\n", encoding="utf-8")
     Path("w.yaml").write_text(workload, encoding="utf-8")
     return [Path("w.yaml"), Path("a.yaml")]
 

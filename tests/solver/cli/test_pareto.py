@@ -28,6 +28,8 @@ SPECS = REPOSITORY / "specs"
 LAYER = [
     str(SPECS / "architectures" / "free_three_level.yaml"),
     str(SPECS / "layers" / "alexnet" / "02_conv2.yaml"),
+    "--factors",
+    "perfect",
 ]
 
 
