@@ -243,17 +243,24 @@ def _covered_at_once(allowed: Sequence[Collection[int]], bound: int) -> bool:
     for place in reversed(range(len(allowed))):
         if left in allowed[place] and all(1 in factors for factors in allowed[:place]):
             return True
-        least = min(allowed[place], default=left + 1)
-        if least > left:
+        least, largest = _ends(allowed[place])
+        if not least <= min(left, largest):
             return False
         left = tiles_of(left, least)
     return left == 1
 
 
+def _ends(factors: Collection[int]) -> tuple[int, int]:
+    """The least factor and the largest, 1 and 0 if there is none; of ranges, which may be long, at once."""
+    if isinstance(factors, range):
+        return (factors[0], factors[-1]) if factors else (1, 0)
+    return min(factors, default=1), max(factors, default=0)
+
+
 def _tiles_left(tiles: int, factors: Collection[int]) -> Iterator[int]:
     """Yield the different numbers of tiles that loops with these consecutive factors leave outside."""
-    factor, last = min(factors, default=1), min(tiles, max(factors, default=0))
-    while factor <= last:
+    factor, largest = _ends(factors)
+    while factor <= min(tiles, largest):
         left = tiles_of(tiles, factor)
         yield left
         if left == 1:
@@ -281,8 +288,8 @@ def _least_covering(allowed: Sequence[Collection[int]], bound: int) -> list[int]
     """Return for each level an extent that none can go below: the least factors inside, the most outside."""
     least: list[int] = []
     for place in range(len(allowed)):
-        inside = math.prod(min(factors) for factors in allowed[place:])
-        outside = math.prod(max(factors) for factors in allowed[:place])
+        inside = math.prod(_ends(factors)[0] for factors in allowed[place:])
+        outside = math.prod(_ends(factors)[1] for factors in allowed[:place])
         least.append(min(bound, max(inside, tiles_of(bound, outside))))
     return least
 
