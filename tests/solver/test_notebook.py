@@ -68,7 +68,9 @@ def test_paths_dictionaries_and_classes(monkeypatch, tmp_path):
 
 
 def test_a_result_shows_itself(tmp_path):
-    result = map_einsum(load(matmul(2, 6, 4), arch=ARCHITECTURE), Options(objectives=("energy",)))
+    result = map_einsum(
+        load(matmul(2, 6, 4), arch=ARCHITECTURE, factors="perfect"), Options(objectives=("energy",))
+    )
     assert result.status is Status.OPTIMAL
     fragment = result._repr_html_()
     assert fragment.startswith('<div class="tilewright">') and "<script" not in fragment
@@ -79,7 +81,7 @@ def test_a_result_shows_itself(tmp_path):
 
 def test_results_as_frames():
     pytest.importorskip("pandas")
-    result = map_einsum(load(matmul(2, 6, 4), arch=ARCHITECTURE))
+    result = map_einsum(load(matmul(2, 6, 4), arch=ARCHITECTURE, factors="perfect"))
     frame = result.to_frame()
     level = result.evaluation.level("DRAM")
     (reads,) = frame[(frame.level == "DRAM") & (frame.dataspace == "A")].reads
