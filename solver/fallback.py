@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from model.extents import PERFECT
 from model.mapspace import Mapspace
 from solver.pareto import Front, pareto_front
 from solver.result import (
@@ -241,10 +240,8 @@ def _with_fallback(search: Search[Answer], question: _Question) -> Answer:
 
 
 def _with_reasons(question: _Question, answer: Answer) -> Answer:
-    """Add the reasons why nothing fits, if asked for; they know perfect factors and no limit on loops."""
-    mapspace = question.mapspace
-    is_known = mapspace.factors == PERFECT and mapspace.max_temporal_loops is None
-    is_explained = is_known and question.wants_reasons
+    """Add the reasons why nothing fits, if asked for; they know no limit on loops."""
+    is_explained = question.mapspace.max_temporal_loops is None and question.wants_reasons
     if answer.status is not Status.INFEASIBLE or answer.reasons or not is_explained:
         return answer
     from solver.explain import explain_infeasible, reasons_time_s  # noqa: PLC0415 (rarely needed)

@@ -121,8 +121,8 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
         "--factors",
         choices=FACTORS,
         metavar="KIND",
-        help="factors of loops: divisors only (perfect, the default), or any, the last pass being cut short "
-        "(any, as `mapspace: {template: ruby}`)",
+        help="factors of loops: any, the last pass being cut short (any, the default), or divisors only "
+        "(perfect, as `mapspace: {template: uber}`)",
     )
     _add_flag(
         group,

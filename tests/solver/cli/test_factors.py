@@ -30,7 +30,7 @@ def document():
     return json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
-FEWER = ("M: 6", "M: 5")
+FEWER = ("P: 4, C: 4, M: 6", "P: 2, C: 2, M: 5")
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,24 @@ from solver.result import Options, Status
 from solver.search import engine, map_einsum
 from tests import strategies
 from tests.bruteforce import count_mappings, optima, optimum
-from tests.mapspaces import copies, free_mapspace, matmul, outer_product, uneven_split
+from tests.conftest import REPOSITORY
+from tests.mapspaces import (
+    copies,
+    free_mapspace,
+    matmul,
+    outer_product,
+    perfect_mapspace,
+    uneven_split,
+)
 from tests.reference import OBJECTIVES
 from tests.solver.search.holding import compare, solve, start_below
 from tests.solver.search.unusual import fixed_mapspaces, unusual_einsum, unusual_mapspaces
-from tests.strategies import CONVOLUTIONS, convolution_2d, random_mapspaces_with_remainders
+from tests.strategies import (
+    CONVOLUTIONS,
+    convolution_2d,
+    random_mapspaces,
+    random_mapspaces_with_remainders,
+)
 
 
 def wider(mapspaces: Sequence[Mapspace], seed: int, most: int) -> list[Mapspace]:
@@ -193,6 +206,37 @@ def test_padding_never_beats_it():
             assert wide.value <= other.value
             better += wide.value < wide.perfect_factors.value
     assert better > 2
+
+
+def test_remainders_save_nothing_where_every_extent_divides():
+    """Of bounds of 1 and 2 all extents are divisors."""
+    for mapspace in random_mapspaces(5, 6, 200):
+        bounds = tuple(min(bound, 2) for bound in mapspace.problem.bounds)
+        even = replace(mapspace, problem=replace(mapspace.problem, bounds=bounds))
+        for objective in OBJECTIVES:
+            perfect, wide = (solve(replace(even, factors=kind), objective) for kind in (PERFECT, ANY))
+            assert (wide.status, wide.value) == (perfect.status, perfect.value)
+
+
+@pytest.mark.parametrize("layer", ["resnet18/21_fc", "mobilenet_v2/42_block14_project"])
+@pytest.mark.parametrize("architecture", ["simba_like", "output_stationary"])
+def test_shipped_layers_get_no_worse(architecture: str, layer: str):
+    """Whether or not it ends in a proof, and the proof without remainders stays what it is."""
+    files = [
+        REPOSITORY / "specs" / f"{name}.yaml" for name in (f"architectures/{architecture}", f"layers/{layer}")
+    ]
+    mapspace = perfect_mapspace(*files)
+    perfect = solve(mapspace, "edp")
+    wide = map_einsum(replace(mapspace, factors=ANY), Options(("edp",), time_limit_s=1.0))
+    assert wide.bound <= wide.value <= perfect.value == wide.perfect_factors.value
+    assert wide.perfect_factors.bound == perfect.bound
+
+
+def test_more_rows_of_an_array_take_a_last_round_that_does_not_fill_them():
+    """388 outputs on 48 lanes take 9 rounds; the largest divisor that fits is 4, which takes 97."""
+    lanes = free_mapspace(matmul(388, 1, 1), StorageLevel("DRAM"), Fanout("lane", 48))
+    found = [solve(replace(lanes, factors=kind), "latency").value for kind in (PERFECT, ANY)]
+    assert found == [97, 9]
 
 
 def test_perfect_factors_come_first():
