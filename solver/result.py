@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
@@ -47,8 +48,14 @@ class Termination(Enum):
     MEMORY_LIMIT = "MEMORY_LIMIT"
     TOO_LARGE = "TOO_LARGE"
     """Of networks: the layer has more words than a search counts."""
+    REMAINDER_LIMIT = "REMAINDER_LIMIT"
+    """`REMAINDERS_S` are over, the default where loops may have remainders."""
     LOOP_LIMIT = "LOOP_LIMIT"
     """The best mapping has more temporal loops than the mapspace allows, which the search does not model."""
+
+
+REMAINDERS_S = 30.0
+"""Seconds per Einsum that mappings with remainders are searched at most, if there is no time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,9 @@ class Options:
     objectives
         Names out of `model.objective.OBJECTIVES`, compared lexicographically; None: those of the mapspace.
     time_limit_s
-        Seconds after which the incumbent is returned; None is no limit.
+        Seconds after which the incumbent is returned; `math.inf` is no limit. None, the default, is no limit
+        but for mappings with remainders: once the best one without is proven, they are searched for
+        `REMAINDERS_S` at most.
     jobs
         Number of workers; it does not affect the answer. Workers are new interpreters that import the main
         module: a script that asks for several does so under ``if __name__ == "__main__":``.
@@ -201,10 +210,16 @@ Search = Callable[..., "Result"]
 class Clock:
     """Measures a search against its time limit (None: none), and asks whether it was interrupted."""
 
-    def __init__(self, limit_s: float | None, should_stop: StopCallback | None = None) -> None:
+    def __init__(
+        self,
+        limit_s: float | None,
+        should_stop: StopCallback | None = None,
+        ending: Termination = Termination.TIME_LIMIT,
+    ) -> None:
         self._start = time.monotonic()
         self._limit = limit_s
         self._should_stop = should_stop
+        self._ending = ending
         self.termination: Termination | None = None
 
     @property
@@ -222,10 +237,18 @@ class Clock:
         left_s = self.left_s
         return Clock(None if left_s is None else left_s / parts, self.stop)
 
+    @contextmanager
+    def untimed(self) -> Iterator[None]:
+        """Do not count the time of what goes on meanwhile."""
+        limit, began = self._limit, self.seconds
+        self._limit = None
+        yield
+        self._limit = None if limit is None else limit + self.seconds - began
+
     def stop(self) -> bool:
         """Whether the search must end now."""
         if self.termination is None and self._limit is not None and self.seconds >= self._limit:
-            self.end(Termination.TIME_LIMIT)
+            self.end(self._ending)
         if self.termination is None and self._should_stop is not None and self._should_stop():
             self.end(Termination.INTERRUPTED)
         return self.termination is not None

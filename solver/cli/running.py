@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,9 @@ EXIT_OF_STATUS = {
 
 PRICED = {"model_sparse": True, "refuse_unsearchable": False}
 """Options on specs that are not searched: what the cost model alone knows is read as well."""
+
+CERTIFYING = ("certificate", "certificates", "check")
+"""Options of commands that write certificates or have them checked."""
 
 MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
 EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
@@ -175,10 +179,13 @@ def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tu
 
 
 def search_options(arguments: argparse.Namespace) -> Options:
-    """Return the options of `add_search_options`."""
+    """Return the options of `add_search_options`; what is to be certified is searched to the proof."""
+    limit_s = arguments.time_limit
+    if limit_s is None and any(getattr(arguments, name, None) for name in CERTIFYING):
+        limit_s = math.inf
     return Options(
         objectives=arguments.objective,
-        time_limit_s=arguments.time_limit,
+        time_limit_s=limit_s,
         jobs=arguments.jobs,
         seed=arguments.seed,
         memory_limit_mib=arguments.memory_limit,

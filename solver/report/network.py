@@ -209,6 +209,8 @@ def network_status(result: NetworkResult) -> Text:
             parts.append(
                 f"{stopped[ending]} {ENDINGS[ending]} (`--{ending.value.lower().replace('_', '-')}`)"
             )
+    if stopped[Termination.REMAINDER_LIMIT]:
+        parts.append(f"{stopped[Termination.REMAINDER_LIMIT]} {ENDINGS[Termination.REMAINDER_LIMIT]}")
     if stopped[Termination.LOOP_LIMIT]:
         parts.append(f"of {stopped[Termination.LOOP_LIMIT]} {ENDINGS[Termination.LOOP_LIMIT]}")
     if result.too_large:

@@ -38,7 +38,7 @@ from solver.report.tables import (
     slack_table,
     totals_table,
 )
-from solver.result import Narrower, Result, Statistics, Status, Termination
+from solver.result import REMAINDERS_S, Narrower, Result, Statistics, Status, Termination
 from solver.sensitivity import Effect, variations
 
 STYLES = {
@@ -50,6 +50,9 @@ STYLES = {
 ENDINGS = {
     Termination.PROVEN: "",
     Termination.TIME_LIMIT: "stopped by the time limit",
+    Termination.REMAINDER_LIMIT: f"stopped after {REMAINDERS_S:g} s, the default where loops may have "
+    "remainders; --time-limit none searches to the proof, --factors perfect proves the best mapping without "
+    "remainders at once",
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
     Termination.TOO_LARGE: "too large for a search",

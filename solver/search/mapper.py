@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -13,11 +14,12 @@ import numpy as np
 
 from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT, Factors
 from model.mapspace import Mapspace
 from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
+    REMAINDERS_S,
     Clock,
     Evidence,
     Narrower,
@@ -80,9 +82,17 @@ class _Clock(Clock):
     """Says when to stop, and why; reports progress from time to time."""
 
     def __init__(
-        self, options: Options, on_progress: ProgressCallback | None, should_stop: StopCallback | None
+        self,
+        options: Options,
+        factors: Factors,
+        on_progress: ProgressCallback | None,
+        should_stop: StopCallback | None,
     ) -> None:
-        super().__init__(options.time_limit_s, should_stop)
+        self.has_default_limit = options.time_limit_s is None and factors == ANY
+        if self.has_default_limit:
+            super().__init__(REMAINDERS_S, should_stop, Termination.REMAINDER_LIMIT)
+        else:
+            super().__init__(options.time_limit_s, should_stop)
         self._on_progress = on_progress
         self._reported = -math.inf
 
@@ -164,7 +174,7 @@ class SharedSearch:
         mapspace.check_searchable(simple_rules=True, by_bounds=True)
         _check_size(mapspace.problem)
         self.mapspace = mapspace
-        self._clock = _Clock(options, on_progress, should_stop)
+        self._clock = _Clock(options, mapspace.factors, on_progress, should_stop)
         self._partner = partner
         self._narrow = self._narrower(options, on_progress)
         space = _affordable(mapspace, options.memory_limit_mib << 20, self._stop)
@@ -185,8 +195,8 @@ class SharedSearch:
         if mapspace.factors == PERFECT and not mapspace.joint:
             return None
         first = gathered(mapspace) if mapspace.joint else replace(mapspace, factors=PERFECT)
-        left_s = self._clock.left_s
-        limited = replace(options, time_limit_s=None if left_s is None else left_s * NARROWER_SHARE)
+        limit_s = options.time_limit_s
+        limited = replace(options, time_limit_s=None if limit_s is None else limit_s * NARROWER_SHARE)
         return SharedSearch(first, limited, on_progress, self._stop)
 
     def _stop(self) -> bool:
@@ -237,7 +247,8 @@ class SharedSearch:
             raise ValueError("there is nothing to minimise: at least one objective must be named")
         first = None
         if self._narrow is not None and known is None:
-            first = self._narrow.minimise(objectives, caps)
+            with self._clock.untimed() if self._clock.has_default_limit else nullcontext():
+                first = self._narrow.minimise(objectives, caps)
             known = _priced(self.mapspace, first)
         best = known
         own = ((name, min(UNLIMITED, most)) for name, most in self.mapspace.cost_limits)
