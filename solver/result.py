@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
@@ -210,16 +209,10 @@ Search = Callable[..., "Result"]
 class Clock:
     """Measures a search against its time limit (None: none), and asks whether it was interrupted."""
 
-    def __init__(
-        self,
-        limit_s: float | None,
-        should_stop: StopCallback | None = None,
-        ending: Termination = Termination.TIME_LIMIT,
-    ) -> None:
+    def __init__(self, limit_s: float | None, should_stop: StopCallback | None = None) -> None:
         self._start = time.monotonic()
         self._limit = limit_s
         self._should_stop = should_stop
-        self._ending = ending
         self.termination: Termination | None = None
 
     @property
@@ -237,18 +230,10 @@ class Clock:
         left_s = self.left_s
         return Clock(None if left_s is None else left_s / parts, self.stop)
 
-    @contextmanager
-    def untimed(self) -> Iterator[None]:
-        """Do not count the time of what goes on meanwhile."""
-        limit, began = self._limit, self.seconds
-        self._limit = None
-        yield
-        self._limit = None if limit is None else limit + self.seconds - began
-
     def stop(self) -> bool:
         """Whether the search must end now."""
         if self.termination is None and self._limit is not None and self.seconds >= self._limit:
-            self.end(self._ending)
+            self.end(Termination.TIME_LIMIT)
         if self.termination is None and self._should_stop is not None and self._should_stop():
             self.end(Termination.INTERRUPTED)
         return self.termination is not None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -88,13 +88,27 @@ class _Clock(Clock):
         on_progress: ProgressCallback | None,
         should_stop: StopCallback | None,
     ) -> None:
-        self.has_default_limit = options.time_limit_s is None and factors == ANY
-        if self.has_default_limit:
-            super().__init__(REMAINDERS_S, should_stop, Termination.REMAINDER_LIMIT)
-        else:
-            super().__init__(options.time_limit_s, should_stop)
+        super().__init__(options.time_limit_s, should_stop)
+        self._remainders_s = REMAINDERS_S if factors == ANY and options.time_limit_s is None else None
+        self._remainders_since: float | None = None
         self._on_progress = on_progress
         self._reported = -math.inf
+
+    @contextmanager
+    def on_remainders(self) -> Iterator[None]:
+        """Count the time meanwhile against the default limit on mappings with remainders, if it applies."""
+        self._remainders_since = began = self.seconds
+        yield
+        self._remainders_since = None
+        if self._remainders_s is not None:
+            self._remainders_s -= self.seconds - began
+
+    def stop(self) -> bool:
+        """Whether the search must end now."""
+        most, since = self._remainders_s, self._remainders_since
+        if most is not None and since is not None and self.seconds - since >= most:
+            self.end(Termination.REMAINDER_LIMIT)
+        return super().stop()
 
     def report(self, phase: Phase, goal: Goal, bound: int | None) -> None:
         """Tell the caller how far the search is, at most once per period."""
@@ -247,10 +261,17 @@ class SharedSearch:
             raise ValueError("there is nothing to minimise: at least one objective must be named")
         first = None
         if self._narrow is not None and known is None:
-            with self._clock.untimed() if self._clock.has_default_limit else nullcontext():
-                first = self._narrow.minimise(objectives, caps)
+            first = self._narrow.minimise(objectives, caps)
             known = _priced(self.mapspace, first)
-        best = known
+        with self._clock.on_remainders():
+            result = self._minimise_all(objectives, caps, known)
+        known_before = None if first is None else Narrower.of(first)
+        if self.mapspace.joint:
+            return replace(result, even_tiles=known_before)
+        return replace(result, perfect_factors=known_before)
+
+    def _minimise_all(self, objectives: Sequence[str], caps: Caps, best: Priced | None) -> Result:
+        """Minimise the objectives, one after the other."""
         own = ((name, min(UNLIMITED, most)) for name, most in self.mapspace.cost_limits)
         limits = (*caps.limits, *own)
         bounds: list[int | None] = []
@@ -269,14 +290,7 @@ class SharedSearch:
             bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
         best = _tidied(self.mapspace, best)
         result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._statistics)
-        known_before = None if first is None else Narrower.of(first)
-        even = bool(self.mapspace.joint)
-        return replace(
-            result,
-            evidence=tuple(evidence),
-            perfect_factors=None if even else known_before,
-            even_tiles=known_before if even else None,
-        )
+        return replace(result, evidence=tuple(evidence))
 
     def _with_partner(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound, together with what the partner knows."""

@@ -1,5 +1,6 @@
 """The search of mappings with remainders, against complete enumeration with the plain cost model."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -10,8 +11,9 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY, PERFECT
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
-from solver.result import Options, Status
-from solver.search import engine, map_einsum
+from solver.pareto import pareto_front
+from solver.result import Options, Status, Termination
+from solver.search import engine, map_einsum, mapper
 from tests import strategies
 from tests.bruteforce import count_mappings, optima, optimum
 from tests.conftest import REPOSITORY
@@ -246,3 +248,44 @@ def test_perfect_factors_come_first():
     assert result.perfect_factors.status is Status.OPTIMAL
     assert result.perfect_factors.value == result.perfect_factors.bound == perfect.value > result.value
     assert perfect.perfect_factors is None
+
+
+def far_from_proven() -> Mapspace:
+    """Matrix product of primes on an array: without remainders hardly anything fits."""
+    nodes = (
+        StorageLevel("DRAM", energy=AccessEnergy(200, 200, 200)),
+        StorageLevel("buffer", size_words=200, energy=AccessEnergy(6, 6, 6)),
+        Fanout("PE", 4),
+        StorageLevel("register", size_words=12, energy=AccessEnergy(1, 1, 1)),
+    )
+    return replace(free_mapspace(matmul(29, 31, 37), *nodes), factors=ANY)
+
+
+def test_without_a_time_limit_the_wider_search_ends_by_default(monkeypatch: pytest.MonkeyPatch):
+    mapspace = far_from_proven()
+    best = map_einsum(mapspace, Options(("edp",), time_limit_s=math.inf))
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    found = map_einsum(mapspace, Options(("edp",)))
+    assert (found.status, found.termination) == (Status.FEASIBLE, Termination.REMAINDER_LIMIT)
+    first = found.perfect_factors
+    assert first is not None
+    assert first.status is Status.OPTIMAL
+    assert found.value == first.value == map_einsum(replace(mapspace, factors=PERFECT)).value
+    assert (found.bound or 0) <= (best.value or 0) < (found.value or 0)
+    assert best.status is Status.OPTIMAL
+    assert best.perfect_factors == first
+
+
+def test_the_default_limit_is_for_remainders_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    mapspace = replace(far_from_proven(), factors=PERFECT)
+    assert map_einsum(mapspace).status is Status.OPTIMAL
+    assert map_einsum(replace(mapspace, factors=ANY), Options(time_limit_s=600)).status is Status.OPTIMAL
+
+
+def test_the_default_limit_holds_for_all_searches_of_a_front_together(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    front = pareto_front(far_from_proven())
+    assert (front.status, front.termination) == (Status.FEASIBLE, Termination.REMAINDER_LIMIT)
+    assert front.points
+    assert front.open_ranges
