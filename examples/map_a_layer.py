@@ -2,7 +2,7 @@
 
 from solver import load, map_einsum
 
-layer = load("specs/layers/resnet18/02_conv2_block1_a.yaml", arch="simba_like")
+layer = load("specs/layers/resnet18/18_conv5_block1_shortcut.yaml", arch="simba_like")
 result = map_einsum(layer)
 
 print(result.status.value, result.reported_value, "pJ*cycles")

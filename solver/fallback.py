@@ -25,6 +25,7 @@ from solver.result import (
     ProgressCallback,
     Reason,
     Result,
+    Statistics,
     Status,
     StopCallback,
     Termination,
@@ -35,6 +36,7 @@ from solver.result import (
 from solver.search.branching.completion import Priced
 from solver.search.mapper import NARROWER_SHARE, SharedSearch
 from solver.search.shared import ALONE, Partner
+from solver.search.trivial import trivial_bound
 
 if TYPE_CHECKING:
     from solver.formulation.engine import Beginning
@@ -122,7 +124,12 @@ def _in_stages(question: _Question, formulate: Callable[..., Result]) -> Result:
         return _formulated(question, formulate, Beginning(known=known))
     first = _without_remainders(question, formulate)
     left = question.after(first.statistics.seconds)
-    answer = _formulated(left, formulate, Beginning(known=first.mapping))
+    try:
+        answer = _formulated(left, formulate, Beginning(known=first.mapping))
+    except TooLargeError as error:
+        if first.mapping is None:
+            raise
+        answer = _unproven(question, first, str(error))
     work = replace(first.statistics, settled_by=()).together(answer.statistics)
     return replace(answer, perfect_factors=Narrower.of(first), statistics=work)
 
@@ -134,6 +141,19 @@ def _without_remainders(question: _Question, formulate: Callable[..., Result]) -
     options = replace(question.options, time_limit_s=None if limit_s is None else limit_s * NARROWER_SHARE)
     search = map_from if mapspace.rules and mapspace.has_simple_rules else formulate
     return search(mapspace, options, question.on_progress, question.should_stop)
+
+
+def _unproven(question: _Question, first: Result, refusal: str) -> Result:
+    """Return the best mapping without remainders where the formulation with them is too large."""
+    return replace(
+        first,
+        status=Status.FEASIBLE,
+        termination=Termination.MEMORY_LIMIT,
+        bound=trivial_bound(question.mapspace, first.objective),
+        later_bounds=(),
+        evidence=(),
+        statistics=Statistics(cp_sat=f"refused: {refusal}"),
+    )
 
 
 def _formulated(question: _Question, formulate: Callable[..., Result], beginning: Beginning) -> Result:

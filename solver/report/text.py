@@ -250,9 +250,12 @@ def _saved_text(result: Result, value: int, narrower: Narrower, what: str) -> st
     """Return what remainders or uneven tiles bring."""
     if narrower.status is Status.INFEASIBLE:
         return f"nothing fits without {what}"
-    if narrower.value is None or narrower.value == value:
-        return f"{what} save nothing" if narrower.value == value else f"without {what} nothing was found"
-    return f"{what} save {percent(1 - value / narrower.value)} {result.objective}"
+    if narrower.value is None:
+        return f"without {what} nothing was found"
+    saved = (
+        "nothing" if narrower.value == value else f"{percent(1 - value / narrower.value)} {result.objective}"
+    )
+    return f"{what} save {saved}" + ("" if result.status is Status.OPTIMAL else " so far")
 
 
 def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:
