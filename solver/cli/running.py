@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from model.extents import PERFECT
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
@@ -250,16 +251,44 @@ def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> Non
         raise OutputError(f"cannot write {arguments.export_model}: {error.strerror}") from error
 
 
-def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
-    """Map again with other limits of the architecture; an interrupt ends that with what is known."""
+def sensitivities(
+    mapspace: Mapspace, result: Result, arguments: argparse.Namespace
+) -> tuple[Mapspace, tuple[Effect, ...]]:
+    """Map again with other limits of the architecture; an interrupt ends that with what is known.
+
+    Return also the mappings among which, see `without_remainders`.
+    """
     from solver.fallback import map_or_explain
     from solver.sensitivity import sensitivity
 
     if result.mapping is None:
-        return ()
-    search = partial(map_or_explain, reasons=False)
+        return mapspace, ()
+    search, options = partial(map_or_explain, reasons=False), search_options(arguments)
+    narrower = without_remainders("limits are varied", mapspace, result, arguments)
     with watched(mapspace, arguments.quiet) as callbacks:
-        return sensitivity(mapspace, result, search_options(arguments), search, *callbacks)
+        if narrower is not None:
+            mapspace, result = narrower, search(narrower, options, *callbacks)
+        return mapspace, sensitivity(mapspace, result, options, search, *callbacks)
+
+
+def without_remainders(
+    what: str, mapspace: Mapspace, result: Result, arguments: argparse.Namespace
+) -> Mapspace | None:
+    """Return the mappings without remainders for a series of searches, with a note that says `what`; or None.
+
+    That is where the best of them is proven, that with remainders is not, and nobody asked for these.
+    """
+    first = result.perfect_factors
+    is_open = result.status is Status.FEASIBLE and first is not None and first.status is Status.OPTIMAL
+    if not is_open or arguments.factors is not None:
+        return None
+    return replace(mapspace, factors=PERFECT, notes=(*mapspace.notes, Note(ONLY_PERFECT, (what,))))
+
+
+ONLY_PERFECT = (
+    "{} among mappings without remainders, since the best one with them was not proven in time; "
+    "--factors any includes them"
+)
 
 
 def counting_notes(

@@ -7,6 +7,7 @@ import pytest
 
 from model.extents import FACTORS
 from solver import fallback
+from solver.cli import commands
 from solver.cli.arguments import parse_arguments
 from solver.cli.certify import reproducing_command
 from solver.cli.main import main
@@ -63,6 +64,24 @@ def test_without_a_time_limit_searches_with_remainders_end(command, row, capsys,
         assert "pareto" in command or document()["perfect_factors"]["status"] == "OPTIMAL"
     if "cp-sat" not in command:  # which takes seconds
         assert main([*words, "--time-limit", "none"]) == EXIT_OPTIMAL
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [(["map", "--sensitivity"], "limits are varied"), (["explain"], "constraints are priced")],
+)
+def test_many_searches_leave_remainders_out_where_one_takes_too_long(words, what, row, capsys, monkeypatch):
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    monkeypatch.setattr(commands, "_explain_options", commands.search_options)  # without a time limit
+    words = [*words, row(FEWER), "--objective", "energy"]
+    assert main([*words, "--json", "out.json"]) in (EXIT_FEASIBLE, EXIT_OPTIMAL)
+    assert f"{what} among mappings without remainders" in " ".join(capsys.readouterr().out.split())
+    found = document()
+    searches = found["sensitivity"] if "map" in words else [found]
+    assert {search["status"] for search in searches} <= {"OPTIMAL", "INFEASIBLE"}
+    assert "map" in words or found["factors"] == "perfect"
+    main([*words, "--factors", "any"])
+    assert "among mappings without" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["prove"], ["map", "--check"]])
