@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
@@ -22,7 +22,7 @@ from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_outp
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.figures import objective_text
-from solver.result import Options, Reason, Result, Status, Termination
+from solver.result import Options, Reason, Result, Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
     from model.cost.report import Evaluation
@@ -40,9 +40,6 @@ EXIT_OF_STATUS = {
 
 PRICED = {"model_sparse": True, "refuse_unsearchable": False}
 """Options on specs that are not searched: what the cost model alone knows is read as well."""
-
-CERTIFYING = ("certificate", "certificates", "check")
-"""Options of commands that write certificates or have them checked."""
 
 MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` prices it"
 EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
@@ -180,9 +177,9 @@ def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tu
 
 
 def search_options(arguments: argparse.Namespace) -> Options:
-    """Return the options of `add_search_options`; what is to be certified is searched to the proof."""
+    """Return the options of `add_search_options`; `map` searches what it certifies to the proof."""
     limit_s = arguments.time_limit
-    if limit_s is None and any(getattr(arguments, name, None) for name in CERTIFYING):
+    if limit_s is None and arguments.command == "map" and (arguments.certificate or arguments.check):
         limit_s = math.inf
     return Options(
         objectives=arguments.objective,
@@ -245,6 +242,9 @@ def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> Non
         export_model(formulation, scale, arguments.export_model)
     except EmptyProgramError as error:
         write_stderr(f"note: no model is written: nothing is allowed ({error})\n")
+    except TooLargeError as error:
+        hint = " with remainders; --factors perfect leaves them out" if mapspace.factors == ANY else ""
+        raise OutputError(f"--export-model: {error}{hint}") from error
     except ValueError as error:
         raise OutputError(f"--export-model: {error}") from error
     except OSError as error:
