@@ -11,6 +11,7 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY, PERFECT
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
+from solver.fallback import map_or_explain
 from solver.pareto import pareto_front
 from solver.result import Options, Status, Termination
 from solver.search import engine, map_einsum, mapper
@@ -289,3 +290,12 @@ def test_the_default_limit_holds_for_all_searches_of_a_front_together(monkeypatc
     assert (front.status, front.termination) == (Status.FEASIBLE, Termination.REMAINDER_LIMIT)
     assert front.points
     assert front.open_ranges
+
+
+def test_what_fits_with_remainders_only_is_found_all_the_same(monkeypatch: pytest.MonkeyPatch):
+    """Seven iterations keep three units busy, by the feasibility check if the search has no time."""
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    mapspace = replace(copies((7,), 100, 3, units=3), factors=ANY)
+    assert map_einsum(mapspace).termination is Termination.REMAINDER_LIMIT
+    assert map_or_explain(mapspace).mapping is not None
+    assert map_or_explain(replace(mapspace, factors=PERFECT)).status is Status.INFEASIBLE
