@@ -142,5 +142,6 @@ def test_several_layers_are_mapped_under_rules(folder, capsys):
     assert main(["network", *words, "--json", "network.json"]) == EXIT_OPTIMAL
     capsys.readouterr()
     layers = json.loads(Path("network.json").read_text(encoding="utf-8"))["layers"]
-    assert main(["map", "spec.yaml", "--quiet", "--objective", "energy", "--json", "-"]) == EXIT_OPTIMAL
+    words = ["map", "spec.yaml", "--factors", "perfect", "--objective", "energy", "--quiet", "--json", "-"]
+    assert main(words) == EXIT_OPTIMAL
     assert layers[0]["result"]["energy_pj"] == json.loads(capsys.readouterr().out)["energy_pj"]

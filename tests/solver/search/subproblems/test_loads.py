@@ -106,8 +106,7 @@ def test_limits_of_loads_lose_no_words_that_the_cost_model_allows(bandwidth: Fra
     assert (ties > 0) == (counting == TIMELOOP) or bandwidth == 2
 
 
-@pytest.mark.parametrize(("counting", "cycles"), [(EXACT, 3_359_232), (TIMELOOP, 3_359_233)])
-def test_mappings_that_tie_with_the_bound_are_not_priced_one_by_one(counting: Counting, cycles: int):
+def test_mappings_that_tie_with_the_bound_are_not_priced_one_by_one():
     """Thousands take as long, by Timeloop's quotients of doubles a cycle above the bound."""
     files = [SPECS / "architectures" / "eyeriss_like.yaml", SPECS / "layers" / "alexnet" / "02_conv2.yaml"]
     mapspace = perfect_mapspace(*files)
@@ -119,10 +118,10 @@ def test_mappings_that_tie_with_the_bound_are_not_priced_one_by_one(counting: Co
 
     architecture = mapspace.architecture
     nodes = tuple(quarter(node) if isinstance(node, StorageLevel) else node for node in architecture.nodes)
-    narrow = replace(mapspace, architecture=replace(architecture, nodes=nodes), counting=counting)
+    narrow = replace(mapspace, architecture=replace(architecture, nodes=nodes), counting=TIMELOOP)
     result = map_einsum(narrow, Options(objectives=("latency",)))
     assert result.status is Status.OPTIMAL
-    assert result.value == cycles
+    assert result.value == 3_359_233
     assert result.statistics.mappings_priced < 200
 
 
