@@ -265,10 +265,17 @@ class SharedSearch:
             known = _priced(self.mapspace, first)
         with self._clock.on_remainders():
             result = self._minimise_all(objectives, caps, known)
+        if self._narrow is None:
+            return result
         known_before = None if first is None else Narrower.of(first)
-        if self.mapspace.joint:
-            return replace(result, even_tiles=known_before)
-        return replace(result, perfect_factors=known_before)
+        own = result.statistics
+        work = self._narrow._statistics.together(own)
+        return replace(
+            result,
+            statistics=replace(work, seconds=own.seconds, settled_by=own.settled_by),
+            perfect_factors=None if self.mapspace.joint else known_before,
+            even_tiles=known_before if self.mapspace.joint else None,
+        )
 
     def _minimise_all(self, objectives: Sequence[str], caps: Caps, best: Priced | None) -> Result:
         """Minimise the objectives, one after the other."""
