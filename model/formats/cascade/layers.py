@@ -381,13 +381,13 @@ def _read_on_arch(
         found = on_einsum(setting, Subject(einsum, problem, names, dataspaces), notes.append)
         if is_meant and not einsum.is_copy_operation:
             _check_searchable(found, options)
-            options.check_searched(replace(found.mapspace, counting=options.counting))
+            options.check_searched(replace(found.mapspace, counting=options.rule))
     if is_meant:
         notes += [Note("{}", (error.message,)) for error in found.unsearchable]
     mapspace = replace(
         found.mapspace,
         objectives=options.objectives or found.mapspace.objectives,
-        counting=options.counting,
+        counting=options.rule,
         factors=options.check_factors(options.factors or PERFECT),
     )
     levels = mapspace.architecture.levels

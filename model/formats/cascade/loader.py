@@ -40,11 +40,13 @@ from model.formats.timeloop.document import (
 )
 from model.formats.timeloop.loader import LoadedSpec, LoadOptions, load_node
 from model.formats.timeloop.overrides import AttributeSetting
+from model.formats.timeloop.places import names_places
 from model.formats.timeloop.tree import read_variables
 from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
+from model.places import spread
 from model.sweep import Variant
 from model.text.fields import as_mapping, is_blank
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
@@ -161,6 +163,8 @@ def load_einsum(
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
         section = _given_mapping(options, variables)
+        if not mapspace.joint and names_places([section], spread(mapspace)):
+            options, mapspace = replace(options, uneven=True), spread(mapspace)
         kept = _kept_by(mapspace, read_targets(section, mapspace))
         loaded = read_network(files, variables, replace(options, kept=kept))
         mapspace = _mapspace_of(loaded.network, einsum)
@@ -195,10 +199,12 @@ def _given_mapping(options: LoadOptions, variables: Mapping[str, object] | None)
 
 
 def _kept_by(mapspace: Mapspace, mapping: LoopNest) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return what a mapping keeps at each level; what levels farther in keep may follow from it."""
+    """Return what a mapping keeps in each memory; what memories farther in keep may follow from it."""
     entries = (entry for entry in mapping.nodes if isinstance(entry, StorageMapping))
-    levels = (level.name for level in mapspace.architecture.levels)
-    return tuple((name, entry.keep) for name, entry in zip(levels, entries, strict=True))
+    kept: dict[str, frozenset[str]] = {}
+    for level, entry in zip(mapspace.architecture.levels, entries, strict=True):
+        kept[level.component] = kept.get(level.component, frozenset()) | entry.keep
+    return tuple(kept.items())
 
 
 def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions:
@@ -281,6 +287,7 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
 
 def _on_arch(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read a workload and an architecture, both of AccelForge."""
+    options = options.on_arch()
     if not given.workloads:
         hint = "give a workload in AccelForge's form as well: a file with `workload:`"
         raise SpecError(

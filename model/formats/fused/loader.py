@@ -111,7 +111,7 @@ def _cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False)
-    if options.counting != EXACT:
+    if options.rule != EXACT:
         raise SpecError("fused mappings are counted as an execution moves words", hint="use --counting exact")
     tops = {
         path: as_mapping(
