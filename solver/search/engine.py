@@ -122,7 +122,7 @@ class Search:
         self.ledger = Ledger(survey)
         self.agenda = Agenda(survey, goal, quantum)
         self.orders = tuple(
-            slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
+            slot_orders(rules, space.active, space.views, space.by_order) for rules in space.mapspace.temporal
         )
         self.resources = range(len(space.resources))
         self._queue: list[tuple[int, int, Candidate]] = []

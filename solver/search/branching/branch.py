@@ -488,8 +488,10 @@ class Branching:
     def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Iterator[Family]:
         """Children of `node` whose loops are in an order of this class."""
         yield from self._priced(Walk(self.space, node, candidates, order))
+        if not self.space.window_dims or not self.space.by_order:
+            return
         apart = Walk(self.space, node, candidates, order, together=False)
-        if self.space.window_dims and apart.splits.any():
+        if apart.splits.any():
             chosen = candidates.only(apart.splits)
             yield from self._priced(Walk(self.space, node, chosen, order, together=False))
 
