@@ -74,7 +74,7 @@ FEW_NODES = 20
 """Nodes that are branched before energy and loads are bounded together."""
 
 PLACED_NODES = 500
-"""Instead of `FIRST_NODES` and `FEW_NODES`, where the order of loops decides little: nodes are cheap there."""
+"""Instead of `FIRST_NODES` and `FEW_NODES` where the order of loops decides little: nodes are cheap there."""
 
 NODES = 20
 """Nodes of branching that take as long as a round of subproblems, about."""
