@@ -24,11 +24,12 @@ from model.energy.figures import SpreadError, energy_units, to_units
 from model.formats.accelforge.architecture import ACTIONS, WrittenArchitecture, WrittenNode
 from model.formats.accelforge.costs import ComponentCost, Costing, CostTable, TableEntry
 from model.formats.accelforge.latency import Action, Seconds, read_latency
-from model.formats.accelforge.mapspace import DimensionRules, can_be_filled, keep_rules, spatial_rules
+from model.formats.accelforge.mapspace import DimensionRules, can_be_used, keep_rules, spatial_rules
 from model.formats.accelforge.numbers import number, positive, truth
 from model.formats.accelforge.scope import Kept, Scope, Subject, Variables, component_attributes
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
-from model.source_ref import SourceRef
+from model.rules import Quantity, Rule
+from model.rules.language import Constant, Operation
 from model.text.fields import Names, add_once, as_bool, as_mapping, as_scalar, given
 from model.text.source import Node as TextNode
 from model.text.source import Span, SpecError, TakeNote, source_ref
@@ -110,7 +111,7 @@ class _Reading:
         )
         self._unsearchable: list[SpecError] = []
         self._costs: dict[str, ComponentCost] = {}
-        self._usage: list[tuple[int, DimensionRules]] = []  # of each fanout on the way to the compute
+        self._usage: list[tuple[str, int, DimensionRules]] = []  # of each fanout on the way to the compute
 
     def result(self) -> OnEinsum:
         """Return the mapspace."""
@@ -135,16 +136,15 @@ class _Reading:
                 nodes.append(replace(level, level=replace(level.level, gating_fanouts=_gate(gates, node))))
         self._check_gating(gates, compute)
         architecture = self._architecture(nodes, compute, cycle_s, chain)
-        parallelism, parallelism_source = self._least_parallelism()
+        self._check_usage()
         mapspace = Mapspace(
             problem=self._subject.problem,
             architecture=architecture,
             temporal=tuple(TemporalRules() for _ in keep),
             spatial=tuple(spatial),
             keep=tuple(keep),
-            min_parallelism=parallelism,
             objectives=("edp",) if cycle_s else ("energy",),
-            min_parallelism_source=parallelism_source,
+            rules=tuple(self._usage_rules()),
         )
         return OnEinsum(mapspace, compute.span, tuple(self._unsearchable))
 
@@ -188,29 +188,36 @@ class _Reading:
             name = f"{node.name}.{dimension.name}"
             size = self._size(dimension.node.require("fanout"), f"the fanout `{name}`")
             rules = spatial_rules(name, size, dimension, self._scope, self._subject)
-            self._usage.append((size, rules))
+            self._usage.append((name, size, rules))
             place_ref = source_ref(dimension.span)
             fanout = Fanout(
                 name, mesh_x=size, no_multicast=rules.no_multicast, mesh_sources=(place_ref, place_ref)
             )
             yield fanout, rules.rules, rules.is_gate
 
-    def _least_parallelism(self) -> tuple[Fraction, SourceRef | None]:
-        """Return the least number of arithmetic units: it stands for ``min_usage`` over several dimensions.
+    def _usage_rules(self) -> Iterator[Rule]:
+        """Yield what ``min_usage`` says of fanouts over several rank variables; over one it bounds a factor."""
+        for name, _, rules in self._usage:
+            least = rules.least_used
+            if least is None or len(least.rank_variables) == 1:
+                continue
+            condition = Operation(">=", (Quantity("instances", name), Constant(Fraction(least.instances))))
+            text = f"`{name}` uses at least {least.instances:,} instances"
+            yield Rule(condition, text, source=source_ref(least.written.span))
 
-        It does so exactly where all fanouts have to be full, and can be.
-        """
-        open_ones = [rules.open_usage for _, rules in self._usage if rules.open_usage is not None]
-        if not open_ones:
-            return Fraction(0), None
-        fanouts = [(size, rules.factors) for size, rules in self._usage]
-        is_full = all(rules.must_be_full for size, rules in self._usage if size > 1)
-        if is_full and can_be_filled(fanouts, self._subject.problem.bound):
-            span = open_ones[0].span
-            source = None if span is None else source_ref(span)
-            return Fraction(math.prod(size for size, _ in fanouts)), source
-        self._unsearchable.extend(open_ones)
-        return Fraction(0), None
+    def _check_usage(self) -> None:
+        """Leave it open what ``min_usage`` means where fanouts compete for loops."""
+        used = [(name, rules.least_used) for name, _, rules in self._usage if rules.least_used is not None]
+        fanouts = [
+            (size, 1 if rules.least_used is None else rules.least_used.instances, rules.factors)
+            for _, size, rules in self._usage
+        ]
+        if can_be_used(fanouts, self._subject.problem.bound):
+            return
+        for name, least in used:
+            message = f"`min_usage` of `{name}` is out of reach together with that of other dimensions"
+            hint = "which of them goes first is not modelled: leave one out, or bound loops by `loop_bounds`"
+            self._unsearchable.append(SpecError(message, least.written.span, hint=hint))
 
     def _size(self, node: TextNode, what: str) -> int:
         size = positive(node, what, self._scope, self._scope.values)
