@@ -99,17 +99,15 @@ class Case:
     @property
     def key(self) -> tuple[object, ...]:
         """All that makes it the same search as another one."""
-        return (self.architecture, self.workload, self.variables, self.einsum, self.metric) + (
-            self.fused,
-            self.even,
-            self.ruled,
-        )
+        asked = (self.architecture, self.workload, self.variables, self.einsum, self.metric)
+        return (*asked, self.fused, self.even, self.ruled)
 
     @property
     def name(self) -> str:
         """For people."""
         words = [self.workload, self.einsum or "", *(f"{n}={v}" for n, v in self.variables)]
-        words += ["even"] * self.even + ["free"] * (not self.ruled) + ["fused"] * self.fused
+        words += ["even"] * self.even + ["min_usage=0"] * (not self.ruled)
+        words += ["fused"] * (self.fused and self.workload != "matmuls")
         return " ".join(filter(None, words))
 
 
@@ -135,9 +133,6 @@ def _case(row: Mapping[str, object], words: dict[str, str]) -> Case | None:
         return None
     for name in ("N_EINSUMS", "M", "KN", "BATCH_SIZE", "N_NEW_TOKENS", "N_CACHED_TOKENS", "DECODE"):
         if name in words:
-            variables[name] = {"True": True, "False": False}.get(words[name]) or int(
-                words[name] == "True" or 0
-            )
             variables[name] = words[name] == "True" if words[name] in ("True", "False") else int(words[name])
     einsum = str(row.get("einsum") or words.get("einsums") or "all")
     return Case(

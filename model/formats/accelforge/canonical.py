@@ -196,7 +196,7 @@ class _Reading:
             yield fanout, rules.rules, rules.is_gate
 
     def _usage_rules(self) -> Iterator[Rule]:
-        """Yield what ``min_usage`` says of fanouts over several rank variables; over one it bounds a factor."""
+        """Yield what ``min_usage`` asks of several rank variables together; of one it is a least factor."""
         for name, _, rules in self._usage:
             least = rules.least_used
             if least is None or len(least.rank_variables) == 1:
