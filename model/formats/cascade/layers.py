@@ -230,16 +230,29 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
 def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptions) -> Network:
     """Return the layers of a workload on an architecture of AccelForge."""
     notes: list[Note] = []
+    read = _each_on_arch(loaded, setting, options, notes)
+    if not options.uneven and any(map(_holds_several, read)):
+        notes.append(Note(ONE_PLACE))
+    return _network(loaded.workload, read, notes)
+
+
+def mapspaces_on_arch(
+    loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
+) -> list[Mapspace]:
+    """Return the mapspace of each Einsum alone, with one place for each memory."""
+    return [read.mapspace for read in _each_on_arch(loaded, setting, options, notes)]
+
+
+def _each_on_arch(
+    loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
+) -> list[_Read]:
     _check_count(loaded.workload)
     pairs = zip(loaded.workload.einsums, loaded.names, strict=True)
     readers = (
         Reader(einsum.name, partial(_read_on_arch, einsum, names, setting, options, notes), place_of(einsum))
         for einsum, names in pairs
     )
-    read = read_each(readers, "Einsum")
-    if not options.uneven and any(map(_holds_several, read)):
-        notes.append(Note(ONE_PLACE))
-    return _network(loaded.workload, read, notes)
+    return list(read_each(readers, "Einsum"))
 
 
 ONE_PLACE = (

@@ -22,7 +22,7 @@ from model.formats.accelforge.architecture import (
 )
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.costs import load_costs
-from model.formats.accelforge.loader import LEVELS_ABOVE, read_workload, read_workload_text
+from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
 from model.formats.cascade.layers import Reader, network_of, network_on_arch, read_each
 from model.formats.cascade.mapping import mapping_section, read_targets
 from model.formats.onnx import SUFFIX as ONNX_SUFFIX
@@ -288,15 +288,38 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
 def _on_arch(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read a workload and an architecture, both of AccelForge."""
     options = options.on_arch()
-    if not given.workloads:
+    read = read_on_arch(given.workloads, given.arches, given.architectures, variables, options)
+    network = network_on_arch(read.workload, read.setting, options)
+    notes = [*read.notes, *network.notes]
+    return LoadedNetwork(Network(read.name, network.layers, tuple(dict.fromkeys(notes))), (read.top,))
+
+
+@dataclass(frozen=True)
+class OnArch:
+    """A workload and an architecture, both of AccelForge, read and not yet evaluated for any Einsum."""
+
+    name: str
+    workload: LoadedWorkload
+    setting: Setting
+    top: MappingNode
+    notes: tuple[Note, ...]
+
+
+def read_on_arch(
+    workloads: Sequence[Path],
+    arches: Sequence[Path],
+    architectures: Sequence[Path],
+    variables: Mapping[str, object],
+    options: LoadOptions,
+) -> OnArch:
+    """Read files with workloads and those with an `arch`; other `architectures` beside them are refused."""
+    if not workloads:
         hint = "give a workload in AccelForge's form as well: a file with `workload:`"
-        raise SpecError(
-            f"{display_name(given.arches[0])} has an `arch` of AccelForge, but no workload", hint=hint
-        )
-    if given.architectures:
-        named = display_name(given.architectures[0])
-        raise SpecError(f"two architectures: `arch` of {display_name(given.arches[0])}, and {named}")
-    files = tuple(dict.fromkeys((*given.workloads, *given.arches)))
+        raise SpecError(f"{display_name(arches[0])} has an `arch` of AccelForge, but no workload", hint=hint)
+    if architectures:
+        named = display_name(architectures[0])
+        raise SpecError(f"two architectures: `arch` of {display_name(arches[0])}, and {named}")
+    files = tuple(dict.fromkeys((*workloads, *arches)))
     text = read_workload_text(files, variables, options.limits, options.allow_include)
     top, notes = text.top, list[Note]()
     loaded = read_workload(text, options.ignore_sparse)
@@ -305,16 +328,14 @@ def _on_arch(given: _Given, variables: Mapping[str, object], options: LoadOption
     section = with_arch_settings(top.require(ARCH_SECTION), options.settings)
     written = top.get("variables")
     setting = Setting(
-        arch=read_architecture(section, _stem(given.arches[0]), notes.append),
+        arch=read_architecture(section, _stem(arches[0]), notes.append),
         table=None if options.costs is None else load_costs(options.costs, options.limits),
         variables={}
         if written is None or is_blank(written)
         else read_variables(as_mapping(written, "`variables`")),
         stored_outside=options.stored_outside,
     )
-    network = network_on_arch(loaded, setting, options)
-    notes = [*loaded.notes, *notes, *network.notes]
-    return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top,))
+    return OnArch(text.name, loaded, setting, top, (*loaded.notes, *notes))
 
 
 def _stem(path: Path) -> str:
