@@ -59,7 +59,7 @@ UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks
 FUSED_ONLY = ("fuse-into", "unfused", "max-fused-loops", "max-fused-loops-per-rank", "fused-mapping")
 UNFUSED_ONLY = (
     *("report", "certificates", "mappings", "check", "check-time-limit"),
-    *("cache", "resume", "cluster", "costs", "no-fuse"),
+    *("cache", "resume", "cluster", "no-fuse"),
 )
 
 KEEP = "cannot keep results in"

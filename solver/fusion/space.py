@@ -442,7 +442,10 @@ def _check_einsum(einsum: CascadeEinsum) -> None:
     ):
         raise NotSearchedError(f"`{architecture.levels[1].name}` exists several times: that is not searched")
     if mapspace.counting != EXACT:
-        raise NotSearchedError("fused mappings are counted as an execution moves words")
+        raise NotSearchedError(
+            "fused mappings are not searched by AccelForge's rule: --counting exact counts what an execution "
+            "moves"
+        )
     if architecture.levels[1].min_utilization:
         name = architecture.levels[1].name
         raise NotSearchedError(f"a least utilization of `{name}` is not searched with fusion")

@@ -32,7 +32,7 @@ from model.rules import Quantity, Rule
 from model.rules.language import Constant, Operation
 from model.text.fields import Names, add_once, as_bool, as_mapping, as_scalar, given
 from model.text.source import Node as TextNode
-from model.text.source import Span, SpecError, TakeNote, source_ref
+from model.text.source import ScalarNode, Span, SpecError, TakeNote, source_ref
 from model.wording import listing
 
 _PJ_PER_JOULE = 10**12
@@ -58,6 +58,8 @@ class Setting:
         Those of the top level, evaluated.
     stored_outside
         Whether the outermost memory keeps every tensor, though the architecture leaves some open.
+    fused
+        Whether it may be open what the outermost memory keeps of the intermediates.
     kept
         Dataspaces that a given mapping keeps, by memory; empty without one.
     """
@@ -66,6 +68,7 @@ class Setting:
     table: CostTable | None
     variables: Names
     stored_outside: bool = False
+    fused: bool = False
     kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
@@ -232,7 +235,7 @@ class _Reading:
         kept = self._written_kept(node, everything)
         if is_outermost and self._setting.stored_outside:
             kept = Kept(kept.possible, kept.possible)
-        elif is_outermost and self._intermediates - kept.certain:
+        elif is_outermost and self._intermediates - kept.certain and not self._setting.fused:
             self._leave_open(node, self._intermediates - kept.certain)
         chosen = self._setting.kept.get(node.name)
         self._scope.memories[node.name] = kept if chosen is None else self._chosen(chosen)
@@ -254,9 +257,12 @@ class _Reading:
         span = node.span if keep is None else keep.span
         message = (
             f"whether `{node.name}` keeps {listing(sorted(tensors))}, and so whether Einsums are fused, is "
-            "left open; fused mappings are not searched"
+            "left open; fused mappings are not searched here"
         )
-        hint = "--no-fuse keeps every tensor there, as in unfused mappings"
+        hint = (
+            "--no-fuse keeps every tensor there, as in unfused mappings; "
+            "`network --fuse --counting exact` searches fused ones"
+        )
         self._unsearchable.append(SpecError(message, span, hint=hint))
 
     def _written_kept(self, node: WrittenNode, everything: frozenset[str]) -> Kept:
@@ -274,11 +280,19 @@ class _Reading:
         if written is None:
             return None
         kept = self._scope.varying(written, f"`{key}` of `{node.name}`")
-        if kept.free:
+        if kept.free and not self._stores_the_rest(written):
             message = f"what `{node.name}` keeps depends on what the mapping keeps farther out"
             hint = "name the tensors; --no-fuse settles what the outermost memory keeps"
             self._unsearchable.append(SpecError(message, written.span, hint=hint))
         return kept
+
+    def _stores_the_rest(self, written: TextNode) -> bool:
+        """Whether a set is what the outermost memory leaves, which the next one stores in fused mappings."""
+        outside = list(self._scope.memories)
+        if not self._setting.fused or len(outside) != 1:
+            return False
+        text = written.text.replace(" ", "") if isinstance(written, ScalarNode) else ""
+        return text in (f"~{outside[0]}", f"~{outside[0]}.tensors")
 
     def _check_order(self, node: WrittenNode) -> None:
         key = "force_memory_hierarchy_order"

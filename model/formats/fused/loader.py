@@ -101,7 +101,8 @@ def load_fused(
     mapping_file
         Has the key ``fused_mapping`` (docs/fusion.md), and no other.
     """
-    options, values, used = options or LoadOptions(), dict(variables or {}), set[str]()
+    options = replace(options or LoadOptions(), refuse_unsearchable=False)
+    values, used = dict(variables or {}), set[str]()
     cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
     top = read_files([mapping_file], values, options.limits, options.allow_include, names=used)
     check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
@@ -155,8 +156,8 @@ def _on_arch(
     read = read_on_arch(workloads, arches, others, variables, options)
     notes = [*read.notes, Note(CONSTRAINTS_NOTE)]
     workload, ranks = read.workload.workload, _ranks(read.workload.workload)
-    given = replace(options, refuse_unsearchable=False)
-    mapspaces = mapspaces_on_arch(read.workload, read.setting, given, [])
+    setting = replace(read.setting, fused=True)
+    mapspaces = mapspaces_on_arch(read.workload, setting, options, notes)
     einsums = tuple(
         CascadeEinsum(
             einsum.name,

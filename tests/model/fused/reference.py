@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from model.formats.fused import load_cascade
+from model.formats.timeloop import LoadOptions
 from model.fused.cascade import Cascade
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -102,7 +103,7 @@ def accelforge_cascade(record: dict[str, Any], folder: Path) -> Cascade:
     files = folder / "workload.yaml", folder / "arch.yaml"
     for path, key in zip(files, ("workload", "arch"), strict=True):
         path.write_text(record[key], encoding="utf-8")
-    return load_cascade(files)[0]
+    return load_cascade(files, {}, LoadOptions(refuse_unsearchable=False))[0]
 
 
 def accelforge_tree(cascade: Cascade, nodes: list[dict[str, Any]]) -> FusedMapping:
