@@ -46,6 +46,10 @@ LARGEST_FANOUT = 10**9
 MOST_WORDS = 1 << 56
 
 
+class OpenFusionError(SpecError):
+    """The architecture leaves it open whether intermediates stay on chip."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """What is the same for all Einsums.
@@ -259,11 +263,8 @@ class _Reading:
             f"whether `{node.name}` keeps {listing(sorted(tensors))}, and so whether Einsums are fused, is "
             "left open; fused mappings are not searched here"
         )
-        hint = (
-            "--no-fuse keeps every tensor there, as in unfused mappings; "
-            "`network --fuse --counting exact` searches fused ones"
-        )
-        self._unsearchable.append(SpecError(message, span, hint=hint))
+        hint = "--no-fuse keeps every tensor there, as in unfused mappings; `network` searches fused ones"
+        self._unsearchable.append(OpenFusionError(message, span, hint=hint))
 
     def _written_kept(self, node: WrittenNode, everything: frozenset[str]) -> Kept:
         self._check_order(node)
