@@ -4,10 +4,11 @@
 
 DIRECTORY has AccelForge's files and what its mapper answered: `accelforge_arches/` with architectures, a
 table `costs.yaml` and `results.jsonl`, a line per run (architecture, workload, options, metric, cpu_s,
-energy_j, latency_s, edp), and `workloads/`. Prints the value and the gap, AccelForge's value, and the
-processor seconds of both, those of AccelForge without its imports and ours without reading files; of several
-runs of one case the shortest counts on either side. Ratios above 1 are in our favour. Nothing here is a test:
-the figures are those of the machines that they were taken on.
+energy_j, latency_s, edp), `workloads/`, and `fused/cases.jsonl`, a line per run on a small cascade, with the
+texts of both files (workload, arch, metric, unfused, energy, latency, cpu). Prints the value and the gap,
+AccelForge's value, and the processor seconds of both, those of AccelForge without its imports and ours
+without reading files; of several runs of one case the shortest counts on either side. Ratios above 1 are in
+our favour. Nothing here is a test: the figures are those of the machines that they were taken on.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,10 +28,13 @@ from rich.table import Table
 
 from model.cascade import Layer
 from model.formats.cascade import load_network
+from model.formats.fused import load_cascade
 from model.formats.timeloop import LoadOptions
 from model.formats.timeloop.overrides import parse_setting
+from model.fused.cascade import Cascade
 from model.objective import EDP, ENERGY, LATENCY
 from model.text.source import SpecError
+from solver.fusion import FusedResult, fuse_cascade
 from solver.report.figures import percent
 from solver.result import Options, Result
 from solver.search import map_einsum
@@ -237,6 +242,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         kind = "single Einsums" if case.einsum or len(layers) == 1 else "unfused networks"
         for group in (kind, f"{kind} on {case.architecture}"):
             factors[group].append(case.cpu_s / answer.cpu_s)
+    for name, metric, answer, value, cpu_s in fused_cascades(arguments.directory, arguments):
+        gap = "-" if answer.gap is None else percent(answer.gap)
+        figures = (f"{answer.value:.6g}", gap, f"{value:.6g}", f"{value / answer.value:.6f}")
+        table.add_row("its own", name, metric, *figures, *_seconds(answer.cpu_s, cpu_s))
+        factors["fused cascades"].append(cpu_s / answer.cpu_s)
     console = Console(width=160)
     console.print(table)
     for group, own in sorted(factors.items()):
@@ -256,7 +266,44 @@ def _cells(case: Case, answer: Answer, timed: bool) -> Iterator[str]:
     yield from (case.architecture, case.name, case.metric, f"{answer.value:.6g}")
     yield "-" if answer.gap is None else percent(answer.gap)
     yield from (f"{known:.6g}", f"{known / answer.value:.6f}" if known and answer.value else "-")
-    yield from (f"{answer.cpu_s:.2f}", f"{case.cpu_s:.2f}", f"{case.cpu_s / answer.cpu_s:.1f}")
+    yield from _seconds(answer.cpu_s, case.cpu_s)
+
+
+def _seconds(own_s: float, other_s: float) -> tuple[str, str, str]:
+    return f"{own_s:.2f}", f"{other_s:.2f}", f"{other_s / own_s:.1f}"
+
+
+def fused_cascades(
+    directory: Path, arguments: argparse.Namespace
+) -> Iterator[tuple[str, str, Answer, float, float]]:
+    """Yield name, metric, our answer, AccelForge's value and its seconds of each small fused cascade."""
+    file = directory / "fused" / "cases.jsonl"
+    for row in map(json.loads, file.read_text(encoding="utf-8").splitlines() if file.exists() else ()):
+        label = f"fused {row['name']} {row['metric']}"
+        windows = "conv" in row["name"]  # not searched by this rule
+        if row["unfused"] or windows or not all(text in label for text in arguments.only):
+            continue
+        cascade, objective = _cascade(row), OBJECTIVES[row["metric"]][0]
+        start = time.process_time()
+        result = fuse_cascade(cascade, objective, Options(time_limit_s=arguments.time_limit))
+        answer = Answer(_fused_value(result, objective), result.gap, time.process_time() - start)
+        known = {ENERGY: row["energy"], LATENCY: row["latency"], EDP: row["energy"] * row["latency"]}
+        yield row["name"], row["metric"], answer, known[objective], row["cpu"]
+
+
+def _cascade(row: Mapping[str, str]) -> Cascade:
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / "workload.yaml", Path(folder) / "arch.yaml"]
+        for path, key in zip(files, ("workload", "arch"), strict=True):
+            path.write_text(row[key], encoding="utf-8")
+        return load_cascade(files)[0]
+
+
+def _fused_value(result: FusedResult, objective: str) -> float:
+    if result.evaluation is None:
+        return math.inf
+    energy_j, latency_s = result.evaluation.energy_j, float(result.evaluation.latency_s or 0)
+    return {ENERGY: energy_j, LATENCY: latency_s, EDP: energy_j * latency_s}[objective]
 
 
 if __name__ == "__main__":
