@@ -461,7 +461,7 @@ def _most_energy(space: SearchSpace, goal: Goal, fewest_cycles: int) -> int:
         * instances
         for level, instances in zip(space.levels, space.instances, strict=True)
     )
-    largest = max(int(table.tile_words[-1]) for table in space.tables)
+    largest = max(table.whole_words for table in space.tables)
     computes = space.problem.computes
     # A read, a fill and an update of a whole tile in every step of the arithmetic, at every level.
     accesses = 3 * largest * computes * len(space.views) * len(space.levels)

@@ -14,7 +14,8 @@ from model.problem import Dataspace, Problem, Term
 from solver.fallback import map_or_explain
 from solver.pareto import pareto_front
 from solver.result import Options, Status, Termination
-from solver.search import engine, map_einsum, mapper
+from solver.search import engine, map_einsum, mapper, workers
+from solver.search.space import counts, search_space
 from tests import strategies
 from tests.bruteforce import count_mappings, optima, optimum
 from tests.conftest import REPOSITORY
@@ -151,7 +152,21 @@ ALONE_FARTHER_IN = replace(
 """Two rounds of P at L0 are full, but at L1 the second one has one tile for two children."""
 
 
-@pytest.mark.parametrize("mapspace", [*LONGEST, SHORT_WINDOWS, ALONE_FARTHER_IN])
+WHOLE_ONCE = replace(
+    convolution(
+        1,
+        (3, 9),
+        StorageLevel("DRAM", energy=AccessEnergy(10, 10, 0)),
+        Fanout("F0", 2),
+        StorageLevel("L0", size_words=4, energy=AccessEnergy(0, 3, 0)),
+    ),
+    keep=(KeepRules(frozenset("IWO")), KeepRules(frozenset("IW"), frozenset("O"))),
+    temporal=(TemporalRules(inner=("R", "P")), TemporalRules()),
+)
+"""The window of each child comes whole at first only, and that is no step."""
+
+
+@pytest.mark.parametrize("mapspace", [*LONGEST, SHORT_WINDOWS, ALONE_FARTHER_IN, WHOLE_ONCE])
 def test_what_stays_depends_on_more_than_the_number_of_tiles(
     mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch
 ):
@@ -159,6 +174,61 @@ def test_what_stays_depends_on_more_than_the_number_of_tiles(
     assert solve(mapspace, "energy").value == best
     start_below(monkeypatch, best + 1)
     assert solve(mapspace, "energy").value == best
+
+
+def two_children(
+    *words: int, bounds: tuple[int, int, int], keep: str, rules: Sequence[FactorRule]
+) -> Mapspace:
+    """A product of matrices with fanouts of two outside of each memory on chip; `rules` hold outermost."""
+    nodes: list[StorageLevel | Fanout] = [StorageLevel("DRAM", energy=AccessEnergy(100, 100, 0))]
+    for number, size in enumerate(words):
+        energy = AccessEnergy(1, 3, 0)
+        nodes += [Fanout(f"F{number}", 2), StorageLevel(f"L{number}", size_words=size, energy=energy)]
+    mapspace = free_mapspace(matmul(*bounds), *nodes)
+    names = frozenset(space.name for space in mapspace.problem.dataspaces)
+    kept = (names, *(frozenset(own) for own in keep.split()))
+    return replace(
+        mapspace,
+        keep=tuple(KeepRules(own, names - own) for own in kept),
+        temporal=(TemporalRules(tuple(rules)), *(TemporalRules() for _ in words)),
+        factors=ANY,
+    )
+
+
+CELLS = [
+    # Rounds of two children lie in another cell than those of the most tiles.
+    two_children(12, bounds=(3, 4, 15), keep="B", rules=(FactorRule("K", "=", 1), FactorRule("M", "=", 3))),
+    # All tiles along a dimension may lie in one cell: outputs are no larger for that.
+    two_children(8, 12, bounds=(2, 15, 1), keep="ABZ Z", rules=(FactorRule("M", "=", 1),)),
+    # One dimension only.
+    two_children(5, bounds=(1, 13, 1), keep="BZ", rules=()),
+    convolution(
+        2,
+        (15, 3),
+        StorageLevel("DRAM", energy=AccessEnergy(10, 10, 0)),
+        Fanout("F", 2),
+        StorageLevel("L0", size_words=8, energy=AccessEnergy(1, 3, 0)),
+    ),
+]
+
+
+@pytest.mark.parametrize("grains", [(1.3, 2.0), (5.0,)])
+@pytest.mark.parametrize("number", range(len(CELLS) + 2))
+def test_cells_of_similar_numbers_of_tiles(
+    number: int, grains: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+):
+    """Otherwise they are bounded first only where there are thousands of tiles."""
+    monkeypatch.setattr(workers, "MANY_TILES", 0)
+    monkeypatch.setattr(workers, "FEWER", 1)
+    monkeypatch.setattr(search_space, "GRAINS", grains)
+    monkeypatch.setattr(counts, "FEW_PAIRS", 0)
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    mapspaces = CELLS[number : number + 1] or random_mapspaces_with_remainders(40 + number, 2, 300)
+    for mapspace in mapspaces:
+        for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
+            with monkeypatch.context() as patch:
+                start_below(patch, 1 << 200 if best is None else best[0] + 1)
+                assert solve(mapspace, objective).value == (None if best is None else best[0])
 
 
 def test_a_tile_alone_in_its_pass_stays():
