@@ -18,6 +18,7 @@ from tests.solver.explain.row import edited
 
 TIGHT = ("P=1]}\n        - !Component", "P=1, C=4, R=3]}\n        - !Component")
 ANY = ("--factors", "any")
+PROVEN = ("--time-limit", "none")
 MAPPING = str(Path(__file__).parent / "data" / "row_mapping.yaml")
 
 
@@ -47,7 +48,7 @@ FEWER, FEWEST = (("P: 4, C: 4, M: 6", bounds) for bounds in ("P: 2, C: 2, M: 5",
 )
 def test_searches_take_remainders_by_default(command, row):
     bounds = FEWEST if command == "explain" else FEWER
-    assert main([*command.split(), row(bounds), *MORE.get(command, ()), "--json", "out.json"]) == 0
+    assert main([*command.split(), row(bounds), *MORE.get(command, ()), *PROVEN, "--json", "out.json"]) == 0
     assert command in ("sweep", "network") or document()["factors"] == "any"
 
 
@@ -96,7 +97,7 @@ def test_under_rules_the_best_mapping_without_remainders_comes_first(row, monkey
     """Bounds know the rule without remainders; with them CP-SAT decides."""
     Path("rule.yaml").write_text("mapspace: {rules: ['tile(buffer, C) == 1']}\n", encoding="utf-8")
     words = ["map", row(FEWEST), "rule.yaml", "--objective", "energy", "--json", "out.json"]
-    assert main(words) == EXIT_OPTIMAL
+    assert main([*words, *PROVEN]) == EXIT_OPTIMAL
     best = document()
     assert (best["factors"], best["perfect_factors"]["status"]) == ("any", "OPTIMAL")
     monkeypatch.setattr(fallback, "REMAINDERS_S", 0.0)
@@ -106,7 +107,7 @@ def test_under_rules_the_best_mapping_without_remainders_comes_first(row, monkey
 
 
 def test_what_remainders_save_is_said(row, capsys):
-    assert main(["map", row(FEWER), *ANY, "--objective", "energy", "--json", "out.json"]) == 0
+    assert main(["map", row(FEWER), *ANY, *PROVEN, "--objective", "energy", "--json", "out.json"]) == 0
     perfect = document()["perfect_factors"]
     assert perfect["status"] == "OPTIMAL"
     assert perfect["value"] == perfect["bound"] >= document()["value"]

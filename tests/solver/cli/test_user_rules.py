@@ -86,7 +86,8 @@ def test_check_refuses_a_mapping_that_breaks_a_rule_and_lists_rules(folder, caps
 
 
 def test_a_mapping_that_map_writes_satisfies_all_rules(folder, capsys):
-    assert main(["map", "spec.yaml", "--quiet", "--mapping", "best.yaml"]) == EXIT_OPTIMAL
+    words = ["map", "spec.yaml", "--quiet", "--time-limit", "none", "--mapping", "best.yaml"]
+    assert main(words) == EXIT_OPTIMAL
     assert main(["evaluate", "spec.yaml", "--mapping", "best.yaml"]) == EXIT_OPTIMAL
     assert "VALID the mapping respects every limit" in capsys.readouterr().out
 
@@ -123,6 +124,7 @@ def test_rules_about_several_levels_go_to_cp_sat(folder, capsys):
     rule = "tile(buffer, K) <= 2 * spatial(PE, K) or innermost(DRAM) == K"
     Path("more.yaml").write_text(f'mapspace: {{rules: ["{rule}"]}}\n', encoding="utf-8")
     words = ["map", "spec.yaml", "more.yaml", "--quiet", "--objective", "energy", "--json", "-"]
+    words += ["--time-limit", "none"]
     assert main(words) == EXIT_OPTIMAL
     document = json.loads(capsys.readouterr().out)
     assert document["statistics"]["cp_sat"] == "asked alone: bounds do not know all rules"

@@ -274,7 +274,6 @@ SEVERAL = "remainders are not searched where memories have several places"
     ("text", "options", "reason"),
     [
         (text_with("{}"), {"counting": "timeloop"}, "the rule `timeloop` does not count remainders"),
-        (text_with("{}"), {"counting": "accelforge"}, "the rule `accelforge` does not count remainders"),
         (f"{text_with('{}')}{RULE}", {}, "bounds do not know rules together with remainders"),
         (text_with("{remainders: 1}"), {}, "`remainders: 1` leaves none"),
         (text_with("{}"), {"uneven": True}, SEVERAL),
