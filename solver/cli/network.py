@@ -252,8 +252,6 @@ def _uncertifiable(outcome: LayerResult) -> str:
     """Say why there can be no certificate of an Einsum that needs a mapping; nothing if there can be."""
     if outcome.origin == "no room":
         return "the space that other tensors take is not part of its mapspace"
-    if outcome.layer.mapspace.rules:
-        return "the checker does not know rules of the user's own"
     found = outcome.result
     proves = found is None or found.bound is not None or found.status is Status.INFEASIBLE
     return "" if proves else "nothing is proven"

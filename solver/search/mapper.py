@@ -18,6 +18,8 @@ from model.mapspace import Mapspace
 from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
+    BOUNDS,
+    CP_SAT,
     Clock,
     Evidence,
     Narrower,
@@ -56,9 +58,6 @@ MOST_KEEP_MASKS = 1 << 18
 
 NARROWER_SHARE = 0.5
 """Share of the time, at most, in which mappings without remainders or with even tiles are searched first."""
-
-BOUNDS, CP_SAT = "bounds", "cp-sat"
-"""What settles an objective, see `Statistics.settled_by`."""
 
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
