@@ -19,7 +19,7 @@ import time
 from collections import Counter, defaultdict, namedtuple
 from contextlib import contextmanager
 from fractions import Fraction
-from functools import cache, lru_cache, reduce
+from functools import cache, lru_cache, partial, reduce
 from itertools import chain, pairwise, permutations, product
 from math import inf, prod
 from operator import eq, le
@@ -1091,12 +1091,23 @@ def main():
         "--time-limit", type=nonnegative, default=inf, metavar="S", help="seconds per certificate"
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases of the suite with this name")
+    parser.add_argument(
+        "--witness",
+        action="append",
+        default=[],
+        choices=("cp-sat", "enumeration"),
+        help="ask it about each case of the suite as well",
+    )
+    parser.add_argument(
+        "--witness-time", type=nonnegative, default=60, metavar="S", help="seconds per witness and case"
+    )
     options = parser.parse_args()
     found = set()
     if options.suite:
         from prove_suite import run_suite  # noqa: PLC0415 (rich is for tables only)
 
-        found = run_suite(options.only, lambda path: verdict(path, options.time_limit))
+        check_case = partial(verdict, seconds=options.time_limit)
+        found = run_suite(options.only, check_case, options.witness, options.witness_time)
     elif not options.certificates:
         parser.error("give a certificate, or --suite")
     sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes

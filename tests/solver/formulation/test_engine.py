@@ -200,7 +200,7 @@ def has_no_loops(mapspace: Mapspace, mapping: Mapping) -> bool:
 
 
 def small_perimeter(formulation: Formulation) -> None:
-    """The extents of tiles at the innermost level add up to one more than the number of dimensions at most."""
+    """One extent of the tiles at the innermost level is 2 at the most, all others are 1."""
     own, program = formulation.variables, formulation.program
     dims = formulation.mapspace.problem.dims
     total = own.chains[dims[0]].extent(own.positions[-1])
