@@ -2,7 +2,8 @@
 
 The optimizer runs in separate processes; only its certificates and documents are read here. Four witnesses
 say what the optimum is: the search by bounds, the checker of its certificate, CP-SAT alone, and an
-enumeration of all mappings. The last two are asked if they are named, and say nothing where they do not end in time.
+enumeration of all mappings. The last two are asked if they are named, and say nothing if they do not end in
+time.
 """
 
 from __future__ import annotations
