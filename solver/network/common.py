@@ -28,11 +28,15 @@ from model.mapspace import FactorRule, Mapspace, SpatialRules
 from model.numbers import divisors
 from model.objective import LATENCY
 from model.rules.language import Constant, Operation, Quantity, Rule
+from solver.network.executors import Serial
 from solver.network.run import LayerResult, NetworkResult, Run, explained, map_networks
 from solver.network.tasks import plan
 from solver.result import Clock, Options, Result, Status, Termination
 
 Item = TypeVar("Item")
+
+FEWEST_IN_PARALLEL = 8
+"""Searches of several unrollings from which on processes are started for them, which takes a second."""
 
 FIRST_TRIED = 4
 """Layers, by cost, whose own unrollings are tried for all layers at first."""
@@ -428,7 +432,13 @@ class _Search:
         """Search layers within ranges, those that are alike once."""
         layers = {n: self._restricted(self._layers[n], ranges) for n, ranges in asked.items()}
         network = replace(self._network, layers=tuple(layers.values()))
-        (outcome,) = map_networks([network], self._timed(), self._stoppable())
+        run, options = self._stoppable(), self._timed()
+        hard = {
+            self._key(n, own) for n, own in asked.items() if any(low < high for low, high in own.values())
+        }
+        if len(hard) < FEWEST_IN_PARALLEL:
+            run, options = replace(run, executor=Serial()), replace(options, jobs=1)
+        (outcome,) = map_networks([network], options, run)
         answers = {id(own.layer): own.result for own in outcome.layers}
         found = {n: result for n, layer in layers.items() if (result := answers.get(id(layer))) is not None}
         for n, result in found.items():
