@@ -531,8 +531,23 @@ class _Search:
             asked = sorted({widths[slot], *(factor for factor, rest in own.values() if factor < rest)})
             if len(asked) > 1:
                 against = exact.total() - max(exact.values(), default=0)
-                splits.append((against, slot, asked[(len(asked) - 1) // 2]))
+                splits.append((against, *self._cut(region, slot, asked)))
         return _Agreement(widths, max(splits)[1:] if splits else None)
+
+    def _cut(self, region: _Region, slot: Slot, asked: Sequence[int]) -> tuple[Slot, int]:
+        """Where to split a region in which layers ask for several widths of a loop: the first part's largest.
+
+        What is left to an outer loop depends on the inner one. Where that is open, a layer's factor may be
+        less than all widths of the region: then the inner one is split.
+        """
+        low, high = region.ranges[slot]
+        while asked[0] < low:
+            slot = next(
+                own for own, (a, b) in region.ranges.items() if own.dim == slot.dim and a < b and own != slot
+            )
+            low, high = region.ranges[slot]
+            asked = [width for width in self._widths[slot] if low <= width <= high]
+        return slot, asked[(len(asked) - 1) // 2]
 
     def _cost(self, n: int, region: _Region) -> int:
         return self._weights[n] * (region.results[n].value or 0)
