@@ -13,6 +13,7 @@ import yaml
 
 from model.architecture import Architecture
 from model.cascade import Network
+from model.extents import ANY, PERFECT, Factors
 from model.formats.cascade.loader import load_einsum, load_network
 from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import EXACT, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
@@ -146,7 +147,8 @@ def load(
     arch: str | Path | Mapping[str, object] | Architecture | None = None,
     einsum: str | None = None,
     variables: Mapping[str, object] | None = None,
-    counting: Counting = EXACT,
+    counting: Counting | None = None,
+    factors: Factors | None = None,
     bits: int = 8,
     **bounds: int,
 ) -> Any:
@@ -168,7 +170,11 @@ def load(
     variables
         Of templates.
     counting
-        How words and cycles are counted, out of `model.mapspace.COUNTINGS`.
+        How words and cycles are counted, out of `model.mapspace.PRICED_COUNTINGS`; by default as AccelForge
+        does on its architectures, and exactly on all others.
+    factors
+        Which factors loops may have, out of `model.extents.FACTORS`; None: what the specs say, or any, but
+        perfect where remainders are not known.
     bits
         Bits of every value of an Einsum that is given as text.
     **bounds
@@ -190,8 +196,8 @@ def load(
     116195328
     """
     if len(specs) == 1 and isinstance(specs[0], Problem):
-        return _free_mapspace(specs[0], arch, counting)
-    options = LoadOptions(counting=counting, skip_mapping=True, all_rules=True)
+        return _free_mapspace(specs[0], arch, counting or EXACT, factors)
+    options = LoadOptions(counting=counting, factors=factors, skip_mapping=True, all_rules=True)
     text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None
     if bounds and text is None:
         raise SpecError(f"`{min(bounds)}` is the size of an index, and no Einsum is given as text")
@@ -354,7 +360,7 @@ def _workload(text: str, bounds: Mapping[str, int], bits: int) -> dict[str, Any]
     }
 
 
-def _free_mapspace(problem: Problem, arch: object, counting: Counting) -> Mapspace:
+def _free_mapspace(problem: Problem, arch: object, counting: Counting, factors: Factors | None) -> Mapspace:
     """Return all mappings of a problem onto an architecture; the outermost level keeps everything."""
     if not isinstance(arch, Architecture):
         raise SpecError("a `Problem` needs an `Architecture`: load(problem, arch=architecture)")
@@ -367,4 +373,5 @@ def _free_mapspace(problem: Problem, arch: object, counting: Counting) -> Mapspa
         spatial=(SpatialRules(),) * fanouts,
         keep=(KeepRules(names), *(KeepRules(),) * (levels - 1)),
         counting=counting,
+        factors=factors or (ANY if counting == EXACT else PERFECT),
     )

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from model.cost import evaluate_in
 from model.extents import ANY
-from model.formats.timeloop import load_timeloop
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.cpsat import ModelError
@@ -22,6 +20,7 @@ from solver.result import Options, Progress, Status, Termination
 from solver.search import map_einsum
 from tests.bruteforce import count_mappings, enumerate_mappings, optima
 from tests.conftest import REPOSITORY
+from tests.mapspaces import perfect_mapspace
 from tests.strategies import random_mapspaces
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("latency", "energy"), ("edp", "latency"))
@@ -69,7 +68,7 @@ def test_agrees_with_enumeration_of_remainders():
 )
 def test_agrees_with_the_search_on_shipped_layers(architecture: str, layer: str, goal: str):
     files = [SPECS / "architectures" / f"{architecture}.yaml", SPECS / "layers" / f"{layer}.yaml"]
-    mapspace = load_timeloop([Path(file) for file in files]).mapspace
+    mapspace = perfect_mapspace(*files)
     options = Options((goal,))
     assert found(mapspace, (goal,)) == (map_einsum(mapspace, options).value,)
 
