@@ -11,7 +11,7 @@ MOST_CHOICES, MOST_CHILDREN, MOST_MASKS, MOST_PAIRS = 1 << 21, 1 << 20, 1 << 18,
 MOST_PARTS, MOST_NUMBERS = 1 << 12, 1 << 26  # nodes, dataspaces and ranks; entries of an array of choices
 MOST_ENTRIES, MOST_NESTS = 1 << 28, 1 << 20  # of the tables of a choice; nests that one walk visits
 MOST_PLACES = 1 << 22  # of a tile, where they are listed to count distinct words
-NAMES = {"name", "kind", "dims", "objective", "ranks", "counting", "factors"}
+NAMES = {"name", "kind", "dims", "objective", "ranks", "counting", "factors", "rules", "solved_by"}
 WHOLE = {"storage": ("least_size", "most_size", "most_paying", "leak"), "spatial": ("mesh_x", "mesh_y")}
 HELD, TRUTHS = (
     ("size", "block", "read", "fill", "update"),

@@ -19,10 +19,10 @@ import time
 from collections import Counter, defaultdict, namedtuple
 from contextlib import contextmanager
 from fractions import Fraction
-from functools import cache, lru_cache, reduce
+from functools import cache, lru_cache, partial, reduce
 from itertools import chain, pairwise, permutations, product
 from math import inf, prod
-from operator import le
+from operator import eq, le
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +49,7 @@ from claims import (
     natural,
     need,
 )
+from conditions import Case, Rules
 from remainder_bounds import refute as refute_uneven
 from remainders import Uneven
 
@@ -393,6 +394,7 @@ class Space(Problem):
         self.spaces = [RULES[doc["counting"]](space, self.bounds) for space in doc["dataspaces"]]
         self.bounded(self.spaces)
         self.spatial = self.choices(doc["least_units"])
+        self.rules = Rules(doc, self)
         self.steps = self.computes // self.spatial.prod(axis=(1, 2))
 
     def choices(self, least_units):
@@ -560,8 +562,9 @@ class Choice:
     of every point; words cost where the reuse of their tile ends. `way` leads outwards through the nodes.
     """
 
-    def __init__(self, space, mask, i, query, low, high, measures):
+    def __init__(self, space, mask, i, case, query, low, high, measures):
         self.space, self.spaces, self.mask, self.start = space, space.spaces, mask, (None,) * len(mask)
+        self.case, self.is_ruled = case, bool(case.parts)
         self.spatial = dict(zip(space.fans, space.spatial[i].tolist()))
         self.bounds = tuple(n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values()))
         self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
@@ -631,7 +634,11 @@ class Choice:
         least = 0 if p in self.memory else least
         once = [v for v in tiles if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.charge(v, p, outer * tiles[v]) for v in once)
-        return cost + np.where((least <= size) & (size <= most), 0, inf)[..., None]
+        fits = (least <= size) & (size <= most)
+        if self.is_ruled:
+            single = isinstance(outer, int)
+            fits = fits & (self.case.allows_one(p, extent) if single else self.case.allows(p, extent))
+        return cost + np.where(fits, 0, inf)[..., None]
 
     def taken(self, p, extent, loops=None):
         """Room that tiles of `extent` take of level `p`, at least: outer tiles of its memory are no smaller.
@@ -684,7 +691,7 @@ class Choice:
         nothing = np.full((*outer.shape, len(self.limits)), inf)
         entries = nothing.size * len(self.way) * prod(len(levels) + 1 for levels in self.reused)
         need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
-        self.tables, table = [], defaultdict(lambda: nothing)
+        self.tables, self.resumed, table = [], {}, defaultdict(lambda: nothing)
         table[self.start] = np.where(outer[..., None] == 1, 0, nothing)
         for p in (-1, *reversed(self.way)):
             outside, states = table, [[None, *(c for c in levels if c > p)] for levels in self.reused]
@@ -697,6 +704,8 @@ class Choice:
 
     def looped(self, p, outside, states, inside, left, outer):
         """The table inside of node `p`, whose loops may end the reuse of tiles, by the one outside of it."""
+        if p in self.case.first and self.case.first[p] is None:
+            return {state: outside[state] for state in product(*states)}
         pairs = [(v, c) for v, levels in enumerate(states) for c in levels[1:]]
         due = {(v, c): self.due(v, c, p, inside, left, outer) for v, c in pairs}
         free = [d for d in self.space.every if p >= 0 and max(self.space.factors[p][d], default=1) > 1]
@@ -708,7 +717,23 @@ class Choice:
                 table[state], held = np.minimum(table[state], ended), held | self.spaces[v].relevant
             for d in (d for d in free if d not in held):
                 self.spread(table[state], d)
+        if p in self.case.first:
+            self.resumed[p] = table
+            return self.begun(table, self.case.first[p], due)
         return table
+
+    def begun(self, table, d, due):
+        """The table inside of a node whose innermost loop runs over `d`, by that without this loop."""
+        found = {}
+        for state in table:
+            moved = [(v, c) for v, c in enumerate(state) if c is not None and d in self.spaces[v].relevant]
+            after = table[tuple(None if (v, c) in moved else c for v, c in enumerate(state))]
+            later = np.full(after.shape, inf)
+            along, outside, place = np.moveaxis(later, d, 0), np.moveaxis(after, d, 0), self.place[d]
+            for n in divisors(self.bounds[d])[1:]:
+                along[place[n]] = outside[[place[m] for m in divisors(n)[:-1]]].min(axis=0)
+            found[state] = later + sum(due[own] for own in moved)
+        return found
 
     def spread(self, table, d):
         """Let loops over `d` be free: every entry becomes the least over the divisors of what is left."""
@@ -725,9 +750,10 @@ class Choice:
             if not self.possible(p, at.loops):
                 return
             yield at._replace(i=at.i + 1, state=self.crossed(at.state, p), paid=paid)
-        elif all(here.get(d, 1) in factors[d] for d in self.space.every):
+        elif all(here.get(d, 1) in factors[d] for d in self.space.every) and not self.waits(p, here):
             yield at._replace(i=at.i + 1)
-        pairs = [(d, f) for d in self.space.every if d not in here for f in factors[d] if p not in self.idle]
+        dims = [] if p in self.idle else self.loops_next(p, here)
+        pairs = [(d, f) for d in dims if d not in here for f in factors[d]]
         for d, f in [(d, f) for d, f in pairs if at.left[d] % f == 0 < f - 1]:
             moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].relevant]
             tiles = [(v, c) for v in moved for c in self.reused[v] if p < c <= at.state[v]]
@@ -737,6 +763,17 @@ class Choice:
             state = tuple(None if v in moved else c for v, c in enumerate(at.state))
             loops = [*at.loops[:p], {**here, d: f}, *at.loops[p + 1 :]]
             yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
+
+    def waits(self, p, here):
+        """Whether the innermost loop of a node is still to come that rules ask for."""
+        return self.case.first.get(p) is not None and not here
+
+    def loops_next(self, p, here):
+        """The dimensions that the next loop of a node may have, where rules ask for the innermost one."""
+        if p not in self.case.first:
+            return self.space.every
+        first = self.case.first[p]
+        return [] if first is None else self.space.every if here else [first]
 
     def to_come(self, at, ended):
         """At least the words of an ended tile at first and for the loops to come."""
@@ -798,10 +835,11 @@ class Choice:
         while stack:
             at = self.settled(stack.pop())
             spent, cell = self.spent(at, at.ended), tuple(map(dict.get, self.place, at.left))
-            if (spent + self.tables[at.i][at.state][cell] >= self.limits).any():
+            if (spent + self.table(at)[at.state][cell] >= self.limits).any():
                 continue
             cost = self.space.price(at.loops, self.mask) if at.i == len(self.way) else None
-            if cost and cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
+            fits = cost and cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
+            if fits and not self.space.rules.broken(at.loops, self.mask, cost):
                 return cost
             if not cost and not self.undercut(at, seen):
                 budget -= 1
@@ -809,35 +847,54 @@ class Choice:
                 stack += self.grown(at)
         return None
 
+    def table(self, at):
+        """The table of a point; inside of a node whose innermost loop is known by now, that of the others."""
+        p = (*self.way, -1)[at.i]
+        return self.resumed[p] if p in self.resumed and at.loops[p] else self.tables[at.i]
+
     def undercut(self, at, seen):
-        """Whether a nest `seen` before costs no more, however both go on; else this one counts as seen."""
-        sizes, sunk = self.sunk(at)
-        known = seen.setdefault((*self.future(at), sizes), [])
-        if any(all(map(le, other, sunk)) for other in known):
+        """Whether a nest `seen` before costs no more, however both go on; else this one counts as seen.
+
+        What rules ask of the loops is the same of both, and what both cost as well if a rule asks for that.
+        """
+        (sizes, sunk), compare = self.sunk(at), eq if self.case.wide and self.case.prices else le
+        known = seen.setdefault((*self.future(at), sizes, self.case.recalled(at.loops)), [])
+        if any(all(map(compare, other, sunk)) for other in known):
             return True
         known.append(sunk)
         return False
 
 
-def decide(query, low, high, measures, *choice):
+def decide(query, low, high, measures, space, mask, i, pinned=()):
     """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does.
 
-    Tables of the first two `measures` are enough nearly everywhere.
+    Tables of the first two `measures` are enough nearly everywhere. Rules about several levels are decided
+    one value of a tile or of an innermost loop at a time: those are `pinned`.
     """
+    case = Case(space, mask, i, dict(pinned))
+    if case.parts is None:
+        return None
+    query = space.rules.limited(query, case.parts)
+    high = min(high, query.latency)
     if low > high:
         return None
     for counted in dict.fromkeys((measures[:2], measures)):
-        tables = Choice(*choice, query, low, high, counted)
+        tables = Choice(space, mask, i, case, query, low, high, counted)
         if not tables.open:
             return None
+    if found := case.next():
+        pins = [(*pinned, (found[0], value)) for value in found[1]]
+        return next(
+            filter(None, (decide(query, low, high, measures, space, mask, i, own) for own in pins)), None
+        )
     if query.edp == inf or not 1.05 * low < high < inf:
         return tables.search(query)
     middle = math.isqrt(low * high)
-    lower = decide(query, low, middle, measures, *choice)
-    return lower or decide(query, middle + 1, high, measures, *choice)
+    lower = decide(query, low, middle, measures, space, mask, i, pinned)
+    return lower or decide(query, middle + 1, high, measures, space, mask, i, pinned)
 
 
-FORMAT, WITH_PLACES = "tilewright certificate 6", "tilewright certificate 7"
+FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (6, 7, 8))
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
@@ -852,6 +909,7 @@ def mapspace(problem):
 
 def refute(space, query):
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
+    query = space.rules.limited(query, space.rules.parts)
     if isinstance(space, Uneven):
         return refute_uneven(space, query)
     choices = floored(space, query)
@@ -864,11 +922,18 @@ def floored(space, query):
     kinds = [(p, kind) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items() if width]
     masks = product(*(dataspace.keep for dataspace in space.spaces))
     for mask in (mask for mask in masks if space.arranged(mask, single=True)):
+        if space.rules.case(space.rules.kept(mask)) is None:
+            continue
         floors = [[space.floor(v, kept, kind) for v, kept in enumerate(mask)] for kind in (None, *kinds)]
         energy, *slow = [sum(floor) * (1 - SLACK) for floor in floors]
         energy = energy + space.arithmetic * (1 - SLACK)
         cycles = np.max([space.steps, *slow], axis=0) * (1 - SLACK) + space.latency
-        within = (energy <= query.energy) & (cycles <= query.latency) & (energy * cycles <= query.edp)
+        within = (
+            space.rules.open
+            & (energy <= query.energy)
+            & (cycles <= query.latency)
+            & (energy * cycles <= query.edp)
+        )
         for i in np.flatnonzero(within):
             low, counted = max(int(space.steps[i]) + space.latency, math.ceil(cycles[i])), query.edp < inf
             most = int(query.edp / energy[i] * (1 + SLACK)) + 1 if counted and energy[i] > 0 else inf
@@ -887,12 +952,16 @@ def covered(space, doc, status, names):
     """Check what the search says of itself: no objective, keep set or class of choices is left out."""
     evidence = doc["evidence"]
     named = names[: {"OPTIMAL": None, "INFEASIBLE": 1}.get(status, len(evidence))]
+    solved = [search for search in evidence if "solved_by" in search]
+    need(all(own.keys() == {"objective", "solved_by"} for own in solved), "solvers have no other evidence")
     searched = natural(evidence) and [search["objective"] for search in evidence]
     need(searched == named, "objectives were searched")
     masks = product(*(map(tuple, own["keep"]) for own in doc["problem"]["dataspaces"]))
     sets = sorted([*map(list, mask)] for mask in masks if space.arranged(mask, single=True))
     bounds = doc["bounds"] if status == "OPTIMAL" else [0] * len(evidence)
-    for masks, bound in zip([search["masks"] for search in evidence], bounds):
+    # CP-SAT solves all choices at once.
+    pairs = [(own["masks"], bound) for own, bound in zip(evidence, bounds) if own not in solved]
+    for masks, bound in pairs:
         need(sorted(mask["keep"] for mask in masks) == sets, "all keep sets were searched")
         classes = [sum(n for step, n in mask.items() if step.startswith("by_")) for mask in masks]
         need(classes == classes[:1] * len(classes), "all keep sets have the same classes")
@@ -902,8 +971,10 @@ def covered(space, doc, status, names):
 
 def check(doc):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
-    known = WITH_PLACES if doc["problem"].get("memories") else FORMAT
-    need(doc.keys() == KEYS and doc["format"] == known, f"it has the keys of a {known!r}")
+    ruled = bool(doc["problem"].get("rules"))
+    known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
+    keys = KEYS | {"rules"} if ruled else KEYS
+    need(doc.keys() == keys and doc["format"] == known, f"it has the keys of a {known!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
     need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
     space, units = mapspace(doc["problem"]), doc["problem"]["units_per_pj"]
@@ -913,12 +984,15 @@ def check(doc):
     need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
     need(doc["spatial_choices"] == len(space.spatial), "all choices are covered")
     covered(space, doc, status, names)
+    space.rules.written(doc.get("rules", []))
     if status == "INFEASIBLE":
         need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
         need(refute(space, Query()) is None, "no mapping exists")
         return "no mapping exists"
-    cost = space.price(*space.read(doc["mapping"]))
+    mapping = space.read(doc["mapping"])
+    cost = space.price(*mapping)
     need(cost.pop("fits"), "the mapping respects all capacities")
+    need(not space.rules.broken(*mapping, cost), "the mapping satisfies all rules")
     need(doc["cost"] == cost, "the cost matches the mapping")
     values = [cost[name] for name in names]
     proven = {"OPTIMAL": bounds == values, "FEASIBLE": len(bounds) == 1 and bounds <= values}
@@ -1017,12 +1091,23 @@ def main():
         "--time-limit", type=nonnegative, default=inf, metavar="S", help="seconds per certificate"
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases of the suite with this name")
+    parser.add_argument(
+        "--witness",
+        action="append",
+        default=[],
+        choices=("cp-sat", "enumeration"),
+        help="ask it about each case of the suite as well",
+    )
+    parser.add_argument(
+        "--witness-time", type=nonnegative, default=60, metavar="S", help="seconds per witness and case"
+    )
     options = parser.parse_args()
     found = set()
     if options.suite:
         from prove_suite import run_suite  # noqa: PLC0415 (rich is for tables only)
 
-        found = run_suite(options.only, lambda path: verdict(path, options.time_limit))
+        check_case = partial(verdict, seconds=options.time_limit)
+        found = run_suite(options.only, check_case, options.witness, options.witness_time)
     elif not options.certificates:
         parser.error("give a certificate, or --suite")
     sys.stdout.reconfigure(errors="backslashreplace")  # file names may be any bytes

@@ -19,7 +19,10 @@ from remainders import Nest, between, ceiling, leaving
 def refute(space, query):
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     for mask in product(*(own.keep for own in space.spaces)):
-        found = refute_kept(space, mask, query)
+        parts = space.rules.case(space.rules.kept(mask))
+        if parts is None:
+            continue
+        found = refute_kept(space, mask, space.rules.limited(query, parts))
         if found:
             return found
     return None
@@ -31,7 +34,8 @@ def refute_kept(space, mask, query):
     Choices of spatial factors are split until bounds exclude all of them, or one is left; and one by one
     walked through if a second look, which follows tiles that are alone in short rounds, does not exclude it.
     """
-    stack, known = [(space.spatial, False)] if len(space.spatial) else [], {}
+    spatial = space.spatial[space.rules.open]
+    stack, known = [(spatial, False)] if len(spatial) else [], {}
     while stack:
         rows, deep = stack.pop()
         if len(known) * prod(map(len, space.numbers)) > MOST_NUMBERS:
@@ -385,7 +389,10 @@ class Tables:
         )
         once = [v for v in held if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.cost(v, p, (p, cell, None, 0)) for v in once)
-        return np.broadcast_to(cost + np.where((low <= most) & (high >= least), 0.0, inf), self.end.shape)
+        fits = (low <= most) & (high >= least)
+        for allowed in self.space.rules.tiles(p, self.mask):
+            fits = fits & allowed.any_between(small, large)
+        return np.broadcast_to(cost + np.where(fits, 0.0, inf), self.end.shape)
 
     def unrolled(self, p, table):
         """The table inside of a fanout: the least over all factors of the choices."""
@@ -579,7 +586,8 @@ class Tables:
         """Whether the cost does not depend on the order of the loops to come at the node."""
         kept = any(levels[-1] > at.i for levels in self.mask)
         plain = all(space.plain for space in self.spaces)
-        return not at.saved and not any(at.state) and (plain or not kept)
+        free = not self.space.rules.asks_order and not at.saved and not any(at.state)
+        return free and (plain or not kept)
 
     def savings(self, at, p, d, short):
         """Tiles that a loop of node `p` over a dimension may leave in place later, and what it takes back.
@@ -618,7 +626,10 @@ class Tables:
                 loops[p][d] = factor
             if not self.within(Nest(self.space, loops).steps(), sure, query):
                 continue
+            if self.space.rules.broken(loops, self.mask):
+                continue
             cost = self.space.price(loops, self.mask)
-            if cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
+            fits = cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
+            if fits and not self.space.rules.broken(loops, self.mask, cost):
                 return cost
         return None

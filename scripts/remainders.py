@@ -25,6 +25,7 @@ from claims import (
     Problem,
     need,
 )
+from conditions import Rules
 
 Loop = namedtuple("Loop", "place node factor stride")  # over one dimension; temporal ones have places
 
@@ -425,6 +426,7 @@ class Uneven(Problem):
             need(gates == [q for q in self.fans if q < p][: len(gates)], "leakage follows the outer fanouts")
         self.least_units, self.joined = doc["least_units"], {}
         self.spatial = self.choices()
+        self.rules = Rules(doc, self)
 
     @cached_property
     def numbers(self):

@@ -103,6 +103,10 @@ class Options:
             raise ValueError("jobs and the memory limit must be at least 1")
 
 
+BOUNDS, CP_SAT = "bounds", "cp-sat"
+"""What settles an objective, see `Statistics.settled_by`."""
+
+
 @dataclass(slots=True)
 class Statistics:
     """How much work a search did; while it runs, so far."""

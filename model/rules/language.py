@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -318,7 +319,7 @@ def _replaced(expression: Expression, new: Callable[[Quantity | Constant], Expre
 
 
 def _quoted(name: str) -> str:
-    return name if name.isidentifier() else f'"{name}"'
+    return name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
 
 
 def _decimal(number: Number) -> str:

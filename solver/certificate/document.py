@@ -20,6 +20,7 @@ from model.extents import ANY, tiles_of
 from model.extents import Factors as FactorKind
 from model.mapspace import COUNTINGS, Mapspace, SpatialRules
 from model.objective import OBJECTIVES
+from model.rules import Rule
 from solver.certificate.canonical import (
     CertificateError,
     Json,
@@ -28,10 +29,10 @@ from solver.certificate.canonical import (
     canonical_sha256,
     node_places,
 )
-from solver.result import Evidence, Result, Status
+from solver.result import CP_SAT, Evidence, Result, Status
 
-FORMAT, WITH_PLACES = "tilewright certificate 6", "tilewright certificate 7"
-"""The second one where memories have several places, which checkers of the first would not see."""
+FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (6, 7, 8))
+"""Those where memories have several places, and under rules of the user's own: older checkers see neither."""
 
 Factors = tuple[int, ...]
 """A factor per dimension, in the problem's order."""
@@ -57,15 +58,15 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
     Raises
     ------
     CertificateError
-        The result claims nothing: no mapping was found, and nothing is proven. Or the mapspace has rules of
-        the user's own, which the checker does not know.
+        The result claims nothing: no mapping was found, and nothing is proven. Or the mapspace has what the
+        checker does not know, see `check_certifiable`.
     """
     check_certifiable(mapspace)
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     problem = canonical(mapspace)
     document: Json = {
-        "format": WITH_PLACES if mapspace.joint else FORMAT,
+        "format": WITH_RULES if mapspace.rules else WITH_PLACES if mapspace.joint else FORMAT,
         "problem": problem,
         "problem_sha256": canonical_sha256(problem),
         "status": result.status.value,
@@ -74,7 +75,8 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
         "mapping": None if result.mapping is None else canonical_mapping(mapspace, result.mapping),
         "cost": None if result.evaluation is None else _cost(result.evaluation),
         "spatial_choices": count_spatial_choices(mapspace),
-        "evidence": [_evidence(mapspace, evidence) for evidence in result.evidence],
+        "evidence": _all_evidence(mapspace, result),
+        **({"rules": [_written(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
         "versions": {
             "tilewright": version("tilewright"),
             "ortools": version("ortools"),
@@ -88,9 +90,7 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
 
 
 def check_certifiable(mapspace: Mapspace) -> None:
-    """Raise a `CertificateError` for a mapspace with rules that the checker does not know."""
-    if mapspace.rules:
-        raise CertificateError("the checker does not know rules of the user's own")
+    """Raise a `CertificateError` for a mapspace with what the checker does not know."""
     if mapspace.counting not in COUNTINGS:
         raise CertificateError(f"the checker does not know the counting rule {mapspace.counting!r}")
     if any(level.ports for level in mapspace.architecture.levels):
@@ -114,6 +114,27 @@ def _bounds(result: Result) -> list[int]:
 
 def _cost(evaluation: Evaluation) -> Json:
     return {name: evaluation.value(name) for name in OBJECTIVES}
+
+
+def _written(rule: Rule) -> Json:
+    """A rule as it is written, where it stands, and what it comes to."""
+    kind, _, node = rule.place.partition(" of ")
+    return {
+        "condition": str(rule.condition),
+        "text": rule.text,
+        "place": [kind, node] if rule.place else None,
+    }
+
+
+def _all_evidence(mapspace: Mapspace, result: Result) -> list[Json]:
+    """What the bounds rest on, by objective; of CP-SAT there is nothing but its name."""
+    told = {own.objective: _evidence(mapspace, own) for own in result.evidence}
+    pairs = zip(result.objectives, result.statistics.settled_by, strict=False)
+    solved: dict[str, Json] = {
+        name: {"objective": name, "solved_by": CP_SAT} for name, settled_by in pairs if settled_by == CP_SAT
+    }
+    own = {**solved, **told}
+    return [own[name] for name in result.objectives if name in own]
 
 
 def _evidence(mapspace: Mapspace, evidence: Evidence) -> Json:

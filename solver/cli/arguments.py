@@ -887,6 +887,13 @@ that an ONNX model leaves open."""
     add_arch(parser, one_einsum=False)
     _add_run_options(parser)
     add_json(parser)
+    parser.add_argument(
+        "--same",
+        choices=("spatial",),
+        metavar="WHAT",
+        help="spatial: the best spatial unrolling that all Einsums can have, and what it costs against their "
+        "own optima; --time-limit applies to the whole search",
+    )
     _add_fusion(parser)
     group = parser.add_argument_group("files per Einsum")
     _add_path(

@@ -57,10 +57,11 @@ def prove_command(arguments: argparse.Namespace) -> int:
         raise OutputError("--certificate must name a file, which the checker reads")
     if any(map(is_certificate, arguments.specs)):
         return _check_again(arguments)
-    loaded = load_unmapped(arguments, refuse_infeasible=False)
+    loaded = load_unmapped(arguments, refuse_infeasible=False, all_rules=True)
     mapspace = loaded.mapspace
     check_certified(loaded)
-    result = search(mapspace, arguments)
+    by_bounds = mapspace.has_simple_rules
+    result = search(mapspace, arguments, by_all=not by_bounds)
     from solver.report.figures import seconds_text
     from solver.report.reasons import reason_lines
     from solver.report.text import outcome_text
@@ -68,8 +69,9 @@ def prove_command(arguments: argparse.Namespace) -> int:
     for line in reason_lines(result.reasons, places_of(loaded.document)):
         write_stdout(f"{line}\n")
     seconds = seconds_text(result.statistics.seconds)
-    write_stdout(f"{result.status.value} by the optimizer in {seconds}: {outcome_text(result)}\n")
-    if arguments.engine == CP_SAT:
+    solver = "the optimizer" if by_bounds else "CP-SAT alone"
+    write_stdout(f"{result.status.value} by {solver} in {seconds}: {outcome_text(result)}\n")
+    if arguments.engine == CP_SAT and by_bounds:
         _compare_with_formulation(mapspace, result, arguments)
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"

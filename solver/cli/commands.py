@@ -83,7 +83,7 @@ SINGLE = (
 )
 """Options about one best mapping, which `map --pareto` refuses."""
 
-BY_BOUNDS = ("certificate", "check", "sensitivity", "price_constraints")
+BY_BOUNDS = ("sensitivity", "price_constraints")
 """Options of `map` that need the search by bounds."""
 
 UNFUSED = ("link-transfers", "timeloop-defects", "factors", "uneven", "einsum", "no-fuse")
@@ -104,13 +104,14 @@ def map_command(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name):
             option = name.replace("_", "-")
             raise OutputError(
-                f"--{option} needs what bounds leave behind: it does not go with --engine {CP_SAT}"
+                f"--{option} needs many searches by bounds: it does not go with --engine {CP_SAT}"
             )
-    try:  # a certificate needs the search's evidence
+    by_bounds = arguments.engine == BOUNDS or any(getattr(arguments, name) for name in BY_BOUNDS)
+    try:
         loaded = load_unmapped(
             arguments,
             refuse_infeasible=not (arguments.certificate or arguments.check),
-            all_rules=arguments.engine != BOUNDS and not _needs_evidence(arguments),
+            all_rules=not by_bounds,
             sparse=True,
         )
     except ConflictError as conflict:
@@ -146,15 +147,13 @@ def map_command(arguments: argparse.Namespace) -> int:
 
 
 def _found(mapspace: Mapspace, arguments: argparse.Namespace) -> Result:
-    """Search with the engine that is asked for; what needs evidence is found by bounds alone."""
+    """Search with the engine that is asked for; what needs bounds, or their evidence, by them alone."""
     if arguments.engine == CP_SAT:
         return search_formulated(mapspace, arguments)
-    return search(mapspace, arguments, by_all=arguments.engine == AUTO and not _needs_evidence(arguments))
-
-
-def _needs_evidence(arguments: argparse.Namespace) -> bool:
-    """Whether an option asks for what only bounds leave behind."""
-    return any(getattr(arguments, name) for name in BY_BOUNDS)
+    is_certified = arguments.certificate is not None or arguments.check
+    by_bounds = is_certified or any(getattr(arguments, name) for name in BY_BOUNDS)
+    by_all = arguments.engine == AUTO and not (by_bounds and mapspace.has_simple_rules)
+    return search(mapspace, arguments, by_all=by_all)
 
 
 @dataclass(frozen=True)

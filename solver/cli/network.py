@@ -59,8 +59,11 @@ UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks
 FUSED_ONLY = ("fuse-into", "unfused", "max-fused-loops", "max-fused-loops-per-rank", "fused-mapping")
 UNFUSED_ONLY = (
     *("report", "certificates", "mappings", "check", "check-time-limit"),
-    *("cache", "resume", "cluster", "no-fuse"),
+    *("cache", "resume", "cluster", "no-fuse", "same"),
 )
+
+OWN_ONLY = ("report", "certificates", "check", "check-time-limit")
+"""Options of `network` on each layer's own optimum."""
 
 KEEP = "cannot keep results in"
 OTHER = "--cache DIR names another directory"
@@ -71,6 +74,8 @@ def network_command(arguments: argparse.Namespace) -> int:
     if arguments.fuse:
         return _fuse(arguments)
     _refuse_options(arguments, FUSED_ONLY, "needs --fuse")
+    if arguments.same is not None:
+        return _with_common_loops(arguments)
     check_outputs((arguments.json, arguments.report), arguments.specs)
     _check_directories(arguments)
     from model.formats.accelforge.canonical import OpenFusionError
@@ -101,6 +106,32 @@ def network_command(arguments: argparse.Namespace) -> int:
         )
         code = _check(files, interrupted, arguments) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
+
+
+def _with_common_loops(arguments: argparse.Namespace) -> int:
+    """Find the best spatial unrolling for all layers of a network; write and print it."""
+    _refuse_options(arguments, OWN_ONLY, f"does not go with --same {arguments.same}")
+    check_outputs((arguments.json,), arguments.specs)
+    _check_directories(arguments)
+    from model.formats.cascade import read_network
+    from solver.network.common import NoCommonError, map_with_common_unrolling
+    from solver.report.network import common_document, print_common
+
+    loaded = read_network(arguments.specs, parse_assignments(arguments.variables), load_options(arguments))
+    try:
+        result, _ = run_searches(arguments, partial(map_with_common_unrolling, loaded.network))
+    except NoCommonError as error:
+        raise OutputError(f"--same {arguments.same}: {error}") from None
+    places = places_of(*loaded.documents) if result.own.status is Status.INFEASIBLE else {}
+    mapped = result.own if result.common is None else result.common
+    deliver(
+        [
+            *report_steps(lambda console: print_common(console, result, places), arguments),
+            *document_steps(lambda: common_document(result), arguments),
+            *_mapping_steps(mapped, None if result.common is None else arguments.mappings),
+        ]
+    )
+    return EXIT_OF_STATUS[result.status]
 
 
 def _refuse_options(arguments: argparse.Namespace, options: Iterable[str], why: str) -> None:
@@ -264,8 +295,6 @@ def _uncertifiable(outcome: LayerResult) -> str:
     """Say why there can be no certificate of an Einsum that needs a mapping; nothing if there can be."""
     if outcome.origin == "no room":
         return "the space that other tensors take is not part of its mapspace"
-    if outcome.layer.mapspace.rules:
-        return "the checker does not know rules of the user's own"
     found = outcome.result
     proves = found is None or found.bound is not None or found.status is Status.INFEASIBLE
     return "" if proves else "nothing is proven"

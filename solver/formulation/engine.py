@@ -21,6 +21,7 @@ from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
 from solver.result import (
+    CP_SAT,
     Clock,
     Options,
     Phase,
@@ -187,6 +188,7 @@ class _Run:
         statistics = replace(self._statistics, seconds=clock.seconds)
         if self._best is None:
             empty = bounds[0] is None
+            statistics.settled_by = (CP_SAT if empty else "",)
             return Result(
                 Status.INFEASIBLE if empty else Status.UNKNOWN,
                 Termination.PROVEN if empty else clock.termination or Termination.INTERRUPTED,
@@ -198,6 +200,8 @@ class _Run:
         evaluation = self._best.evaluation
         values = [evaluation.value(name) for name in objectives]
         proven = list(bounds) == values
+        pairs = zip(bounds, values, strict=False)
+        statistics.settled_by = tuple(CP_SAT if bound == value else "" for bound, value in pairs)
         return Result(
             Status.OPTIMAL if proven else Status.FEASIBLE,
             Termination.PROVEN if proven else clock.termination or Termination.INTERRUPTED,

@@ -13,13 +13,15 @@ from rich.console import Console
 from rich.text import Text
 
 from model.cost.report import Evaluation, Violation
+from model.mapping import FanoutMapping
 from model.note import Note
-from model.objective import EDP, UNITS
+from model.objective import EDP, LATENCY, UNITS
 from model.problem import Problem
 from model.source_ref import SourceRef
 from model.sweep import Variant
 from model.text.source import Places
 from model.wording import listing
+from solver.network.common import CommonResult
 from solver.network.run import LayerResult, NetworkResult
 from solver.network.sweep import SweepPoint, SweepResult, energy_remarks
 from solver.report.document import (
@@ -44,7 +46,7 @@ from solver.report.figures import (
 from solver.report.reasons import INDENT, reason_lines
 from solver.report.tables import ReportTable, plain_grid, plain_table, seconds_rows
 from solver.report.text import ENDINGS, brief_notes, print_notes, status_line, violation_text
-from solver.result import Reason, Status, Termination
+from solver.result import Reason, Result, Status, Termination
 
 ARITHMETIC = "arithmetic"
 
@@ -193,6 +195,113 @@ def why_layers_fail(result: NetworkResult, places: Places) -> Iterator[str]:
         yield from failure_lines(first, places)
         yield from likewise_lines([(failure, "") for failure in others])
     yield from more_line(len(kinds))
+
+
+def print_common(console: Console, result: CommonResult, places: Places | None = None) -> None:
+    """Print the best common spatial unrolling, and what it costs each layer against its own optimum."""
+    console.print(_common_status(result))
+    if result.common is None:
+        print_network(console, result.own, places)
+        return
+    loops = plain_table("Fanout", "Axis", "Dimension", ">Width")
+    for own in result.loops:
+        loops.add_row(own.fanout, own.axis, own.dim, count_text(own.width))
+    console.print(Text("\nCommon spatial loops", "bold"))
+    console.print(loops if result.loops else "none: nothing is unrolled")
+    console.print(Text.assemble("\n", ("Network", "bold"), f" {result.own.network.name}"))
+    console.print(_prices_table(result, result.common))
+    console.print(Text.assemble("\n", ("Totals", "bold"), " with the common loops"))
+    console.print(totals_table(result.common))
+    print_notes(console, brief_notes(result.own.network.notes))
+
+
+def _common_status(result: CommonResult) -> Text:
+    """Return the price of a common unrolling in one line."""
+    units, name = result.own.units_per_pj, result.objective
+    if result.value is None or result.own_value is None:
+        none = "no spatial unrolling is possible for all Einsums"
+        text = none if result.status is Status.INFEASIBLE else "no common spatial unrolling was found"
+        return status_line(result.status, [text])
+    common, own = (objective_text(name, value, units) for value in (result.value, result.own_value))
+    price = "as much as" if not result.price else f"{percent(result.price)} more than"
+    parts = [f"{name} {common} with one spatial unrolling, {price} the Einsums' own optima ({own})"]
+    if result.status is Status.FEASIBLE:
+        bound = objective_text(name, result.bound, units)
+        parts.append(f"another unrolling may take {bound} (gap {percent(result.gap or 0)})")
+    return status_line(result.status, parts)
+
+
+def _prices_table(result: CommonResult, common: NetworkResult) -> ReportTable:
+    """Return a row per layer with its value alone and under the common unrolling."""
+    table = plain_table(
+        *(
+            "Einsum",
+            "Shape",
+            ">Runs",
+            ">Own optimum",
+            "Own spatial loops",
+            ">Common",
+            ">Price",
+            ">Utilization",
+        ),
+        optional=("Own spatial loops", "Shape", "Utilization"),
+    )
+    for own, other in zip(result.own.layers, common.layers, strict=True):
+        if own.result is None or other.result is None or other.result.evaluation is None:
+            continue
+        units = own.result.units_per_pj
+        table.add_row(
+            own.layer.name,
+            shape_text(own.layer.mapspace.problem),
+            count_text(own.layer.n_instances),
+            objective_text(result.objective, own.result.value, units),
+            _spatial_text(own),
+            objective_text(result.objective, other.result.value, units),
+            percent(_price(own.result, other.result)),
+            percent(other.result.evaluation.utilization),
+        )
+    return table
+
+
+def _price(own: Result, common: Result) -> float:
+    """What a layer costs more under the common unrolling, as a share."""
+    return ((common.value or 0) - own.value) / own.value if own.value else 0.0
+
+
+def _spatial_text(outcome: LayerResult) -> str:
+    """Return a layer's spatial loops, outermost fanout first."""
+    if outcome.result is None or outcome.result.mapping is None:
+        return NOTHING
+    nodes = (node for node in outcome.result.mapping.nodes if isinstance(node, FanoutMapping))
+    loops = (f"{loop.dim} {loop.bound}" for node in nodes for loop in node.spatial if loop.bound > 1)
+    return ", ".join(loops) or NOTHING
+
+
+def common_document(result: CommonResult) -> Document:
+    """Return the JSON document of a common unrolling; docs/network.md lists the keys."""
+    units = result.own.units_per_pj if result.objective != LATENCY else 1
+    values = {"value": result.value, "bound": result.bound, "own_value": result.own_value}
+    return {
+        "kind": "network-same",
+        "network": result.own.network.name,
+        "same": "spatial",
+        "objective": result.objective,
+        "status": result.status.value,
+        "termination": result.termination.value,
+        **{key: None if value is None else value / units for key, value in values.items()},
+        "gap": result.gap,
+        "price": result.price,
+        "units": dict(UNITS),
+        "spatial": [
+            {"fanout": own.fanout, "dimension": own.dim, "width": own.width, "axis": own.axis}
+            for own in result.loops
+        ],
+        "regions": result.regions,
+        "searches": result.searches,
+        "seconds": result.seconds,
+        "common": None if result.common is None else network_document(result.common),
+        "own": network_document(result.own),
+    }
 
 
 def network_status(result: NetworkResult) -> Text:

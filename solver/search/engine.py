@@ -43,8 +43,9 @@ def hint(mapspace: Mapspace, objective: str, evaluations: int, seed: int, stop: 
     with suppress(BudgetSpent, MapperError):
         pricing = Pricing(mapspace, (objective,), Budget(None, evaluations), seed, stop)
         if not pricing.batched:
-            # One by one takes a thousand times longer: a first mapping, and not much more.
-            pricing = Pricing(mapspace, (objective,), Budget(None, FEW_HINTED), seed, stop)
+            # One by one takes much longer: a first mapping, and a few more where there is time.
+            few = max(FEW_HINTED, evaluations // ONE_BY_ONE)
+            pricing = Pricing(mapspace, (objective,), Budget(None, few), seed, stop)
         with suppress(BudgetSpent):
             GreedyDescent().find_mapping(mapspace, pricing)
         if pricing.best is not None:
@@ -95,7 +96,10 @@ FIRST_HINTED = 1 << 13
 """Mappings that the heuristic may try then, twice as many each time."""
 
 FEW_HINTED = 300
-"""Mappings that it may try before the survey, and where they are priced one by one."""
+"""Mappings that it may try before the survey, and at the least where they are priced one by one."""
+
+ONE_BY_ONE = 8
+"""By how many times it tries fewer where they are priced one by one."""
 
 
 class Search:

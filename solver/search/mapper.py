@@ -19,6 +19,8 @@ from model.mapspace import ACCELFORGE, Mapspace
 from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
+    BOUNDS,
+    CP_SAT,
     REMAINDERS_S,
     Clock,
     Evidence,
@@ -59,14 +61,13 @@ MOST_KEEP_MASKS = 1 << 18
 NARROWER_SHARE = 0.5
 """Share of the time, at most, in which mappings without remainders or with even tiles are searched first."""
 
-BOUNDS, CP_SAT = "bounds", "cp-sat"
-"""What settles an objective, see `Statistics.settled_by`."""
-
 MOST_TOLD = 1 << 14
 """Keep masks of a search that is stopped up to which it is told what was done for each."""
 
 SLOW, SLOWEST = 2 * 10**6, 10**8
-"""Tiles times keep masks from which on a heuristic looks for a mapping first, by few prices or by many."""
+"""Tiles times keep masks from which on a heuristic looks for a mapping first, by few prices or by many.
+
+Where extents are left out for want of memory, it is by many."""
 
 COARSEST = 2
 """Extents that a dimension has at the least: 1 and its bound."""
@@ -360,7 +361,7 @@ class SharedSearch:
     def _first(self, goal: Goal) -> Priced | None:
         """A heuristic's mapping, where it may take long until the search has one."""
         space = self._survey.space
-        size = space.most_keep_masks * space.lattice.size
+        size = SLOWEST if space.coarse else space.most_keep_masks * space.lattice.size
         if size < SLOW or space.uneven or goal.limits:
             return None
         more = () if size < SLOWEST else (4 * FIRST_HINTED,)

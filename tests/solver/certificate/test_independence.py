@@ -7,7 +7,10 @@ from solver.cli.certify import checker_path
 from tests.solver.certificate.checker import SCRIPTS
 
 CHECKER = SCRIPTS / "prove.py"
-PARTS = [CHECKER, *(SCRIPTS / f"{name}.py" for name in ("claims", "remainders", "remainder_bounds"))]
+PARTS = [
+    CHECKER,
+    *(SCRIPTS / f"{name}.py" for name in ("claims", "conditions", "remainders", "remainder_bounds")),
+]
 
 
 def imported(path):

@@ -72,8 +72,7 @@ def test_models_are_exported(suffix: str, tmp_path: Path):
     [
         (["--export-model", "x.mps", "--objective", "edp"], "no product"),
         (["--export-model", "x.lp"], "does not end in"),
-        (["--engine", "cp-sat", "--certificate", "c.json"], "--certificate needs what bounds leave"),
-        (["--engine", "cp-sat", "--sensitivity"], "--sensitivity needs what bounds leave"),
+        (["--engine", "cp-sat", "--sensitivity"], "--sensitivity needs many searches by bounds"),
         (["--engine", "cp-sat", "--pareto"], "--pareto is found by bounds"),
         (["--engine", "cp-sat", "--counting", "timeloop"], "does not know this"),
         (["--engine", "guess"], "invalid choice"),

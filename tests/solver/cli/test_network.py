@@ -344,3 +344,28 @@ def test_a_name_that_no_file_can_have(arguments, capsys, name):
         error = capsys.readouterr().err
         assert "cannot read" in error
         assert "File name too long" in error
+
+
+def test_one_unrolling_for_all_layers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    specs = [str(REPOSITORY / "specs/architectures/output_stationary.yaml")]
+    specs += [
+        str(REPOSITORY / f"specs/layers/resnet18/{name}.yaml")
+        for name in ("18_conv5_block1_shortcut", "21_fc")
+    ]
+    words = ["network", "--same", "spatial", *specs, "--objective", "energy", "--factors", "perfect"]
+    assert main([*words, "--quiet", "--no-cache", "--json", "same.json", "--mappings", "maps"]) == 0
+    document = json.loads(Path("same.json").read_text(encoding="utf-8"))
+    assert (document["kind"], document["status"], document["gap"]) == ("network-same", "OPTIMAL", 0)
+    widths = {(own["fanout"], own["dimension"]): own["width"] for own in document["spatial"]}
+    assert 1000 % widths["column", "K"] == 512 % widths["column", "K"] == 0
+    assert document["value"] == pytest.approx(sum(own["energy_pj"] for own in document["common"]["layers"]))
+    assert document["own_value"] == pytest.approx(sum(own["energy_pj"] for own in document["own"]["layers"]))
+    assert len(list(Path("maps").iterdir())) == 2
+    assert main([*words, "--no-cache"]) == 0
+    printed = capsys.readouterr().out
+    assert "with one spatial unrolling" in printed.splitlines()[0]
+    assert "Common spatial loops" in printed
+    for option in ("--check", "--fuse", "--report"):
+        assert main([*words, option, *(["page.html"] if option == "--report" else [])]) == 2
+        assert "--same" in capsys.readouterr().err

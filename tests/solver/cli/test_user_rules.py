@@ -92,15 +92,27 @@ def test_a_mapping_that_map_writes_satisfies_all_rules(folder, capsys):
     assert "VALID the mapping respects every limit" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "words", [["prove", "spec.yaml"], ["map", "spec.yaml", "--certificate", "proof.json"]]
-)
-def test_results_under_rules_are_not_certified(words, folder, capsys):
-    assert main(words) not in (EXIT_OPTIMAL, EXIT_INFEASIBLE)
-    printed = capsys.readouterr().err
-    assert "the checker does not know them" in printed
-    assert "spec.yaml:25:14" in printed
-    assert not Path("proof.json").exists()
+@pytest.mark.parametrize("rule", ["", "tile(buffer, K) <= 2 * spatial(PE, K) or innermost(DRAM) == K"])
+def test_results_under_rules_are_certified(rule, folder, capsys):
+    """By bounds under rules about single tiles, by CP-SAT alone under others."""
+    if rule:
+        Path("spec.yaml").write_text(f'{SPEC}mapspace: {{rules: ["{rule}"]}}\n', encoding="utf-8")
+    assert (
+        main(["prove", "spec.yaml", "--factors", "perfect", "--objective", "energy", "--quiet"])
+        == EXIT_OPTIMAL
+    )
+    printed = capsys.readouterr().out
+    assert ("OPTIMAL by CP-SAT alone" in printed) == bool(rule)
+    assert "VALID: no mapping is below energy" in printed
+    words = ["map", "spec.yaml", "--factors", "perfect", "--objective", "energy", "--quiet", "--certificate"]
+    assert main([*words, "proof.json"]) == EXIT_OPTIMAL
+    document = json.loads(Path("proof.json").read_text(encoding="utf-8"))
+    assert document["rules"][0] == {
+        "condition": "(tile(buffer, K) % 4) == 0",
+        "text": "K % MULTIPLE == 0",
+        "place": ["tile", "buffer"],
+    }
+    assert ("solved_by" in document["evidence"][0]) == bool(rule)
 
 
 def test_a_rule_that_leaves_nothing_is_blamed(folder, capsys):
@@ -114,7 +126,7 @@ def test_a_rule_that_leaves_nothing_is_blamed(folder, capsys):
 
 def test_commands_that_search_refuse_what_they_do_not_know(folder, capsys):
     Path("more.yaml").write_text('mapspace: {rules: ["temporal(buffer, K) == 1"]}\n', encoding="utf-8")
-    for command in (["map", "--engine", "bounds"], ["map", "--sensitivity"], ["compare"], ["prove"]):
+    for command in (["map", "--engine", "bounds"], ["map", "--sensitivity"], ["compare"]):
         assert main([*command, "spec.yaml", "more.yaml"]) not in (EXIT_OPTIMAL, EXIT_INFEASIBLE)
         assert "this rule is not searched yet" in capsys.readouterr().err
     assert main(["evaluate", "spec.yaml", "more.yaml", "--mapping", "mapping.yaml"]) == EXIT_INFEASIBLE
