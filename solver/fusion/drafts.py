@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.fusion.pricing import EdgePricer
-from solver.fusion.space import Frame, Frames, FusionSpace, Tile, Trips
+from solver.fusion.space import WHOLE, Cut, Frame, Frames, FusionSpace, Tile, Trips
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -73,8 +73,13 @@ class DraftBounds:
         self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts
     ) -> tuple[FloatArray, FloatArray]:
         cuts = self.space.cuts((*frames, frame), place)
-        within = self._grown(frame, place, self._constant(cuts[-1], place, len(left)), following)
+        raw = self._constant(self.space.raw_trips((*frames, frame), place), place, len(left))
+        within = self._grown(frame, place, raw, following)
         last = self._grown(frame, place, within, left)
+        if slides := bool(self.space.sliding(frame.start, frame.end)) or self.space.slides(frames):
+            decided = self._decided(frame, left.shape[1])
+            within = self._counted(frames, frame, place, within, decided * following)
+            last = self._counted(frames, frame, place, last, decided * following * left)
         tiles = self.space.tiles[place]
         options = [
             self._options((*frames, frame), tile, cuts, within, last, following, left) for tile in tiles
@@ -82,7 +87,7 @@ class DraftBounds:
         always = frozenset(
             t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
         )
-        inner = self.pricer.inner(place, always)
+        inner = self.pricer.arithmetic(place) if slides else self.pricer.inner(place, always)
         visits = np.prod(list(last.values()), axis=0) if last else np.ones(len(left))
         least_energy, least_cycles = np.full(len(left), np.inf), np.full(len(left), np.inf)
         for chosen in product(*options):
@@ -122,11 +127,34 @@ class DraftBounds:
             grown[dim] = grown[dim] * counts[:, number]
         return grown
 
+    def _decided(self, frame: Frame, classes: int) -> Counts:
+        """Trips of the segments that a body has, by class."""
+        trips = np.ones(classes, np.int64)
+        for number, count in (loop for segment in frame.segments for loop in segment):
+            trips[number] *= count
+        return trips
+
+    def _counted(
+        self, frames: Frames, frame: Frame, place: int, trips: dict[str, FloatArray], totals: Counts
+    ) -> dict[str, FloatArray]:
+        """Trips that are not empty, where a loop moves a window: by class, as if it were alone."""
+        found = dict(trips)
+        for number, dims in enumerate(self.space.classes(frame.start, frame.end)):
+            dim = dims[place - frame.start]
+            values, index = np.unique(totals[:, number], return_inverse=True)
+            counts = [self._count(frames, frame, place, dim, (number, int(value))) for value in values]
+            found[dim] = np.minimum(found[dim], np.array(counts, np.float64)[index])
+        return found
+
+    def _count(self, frames: Frames, frame: Frame, place: int, dim: str, loop: tuple[int, int]) -> int:
+        own = Frame(frame.start, frame.end, ((loop,),) if loop[1] > 1 else ())
+        return self.space.cuts((*frames, own), place)[-1].trips.get(dim, 1)
+
     def _options(
         self,
         frames: Frames,
         tile: Tile,
-        cuts: Sequence[Trips],
+        cuts: Sequence[Cut],
         within: dict[str, FloatArray],
         last: dict[str, FloatArray],
         following: Counts,
@@ -143,7 +171,7 @@ class DraftBounds:
             return found
         smallest = self._words(tile, last) * tile.size_per_value if flat else zero
         for number, cut in enumerate(cuts):
-            at = self._constant(cut, tile.place, size)
+            at = self._constant(cut.trips, tile.place, size)
             words = self._words(tile, at) * tile.size_per_value if flat else zero
             if number < len(cuts) - 1 or following.any():
                 found.append(self._option(tile, words, at))
@@ -164,7 +192,7 @@ class DraftBounds:
         prices = self.pricer.prices(tile)
         first = np.zeros_like(moved)
         if tile.space.read_write:
-            whole = self.space.tile_words(tile, {})
+            whole = self.space.tile_words(tile, WHOLE)
             first = moved if tile.windowed else np.full_like(moved, float(whole))
         fetched, written = moved - first, moved if tile.space.read_write else np.zeros_like(moved)
         energies = [fetched * read + written * update for read, update in prices]
@@ -178,7 +206,7 @@ class DraftBounds:
         if users[0] < frames[0].start:
             return np.zeros(len(left))
         around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
-        trips = self.space.cuts(around, users[0])[-1]
+        trips = self.space.raw_trips(around, users[0])
         if around != frames:
             return np.full(len(left), float(self.space.stored_words(tensor, trips)))
         last = self._constant(trips, users[0], len(left))

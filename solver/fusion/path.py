@@ -16,7 +16,7 @@ from model.objective import objective_value
 from solver.fusion.drafts import DraftBounds, worth
 from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import Choice, EdgePricer, Exchange
-from solver.fusion.space import Frame, Frames, FusionSpace, Tile, Trips
+from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 FEW = 24
 """Bodies up to which bounds are computed one by one."""
@@ -311,7 +311,7 @@ class PathSearch:
         return self._lowers[key]
 
     def _lower(
-        self, frames: Frames, place: int, cuts: Sequence[Trips], left: Sequence[int] = ()
+        self, frames: Frames, place: int, cuts: Sequence[Cut], left: Sequence[int] = ()
     ) -> tuple[int, int]:
         """The same, given the trips above each place; the innermost body has further loops `left`."""
         einsum = self.space.einsums[place]
@@ -325,7 +325,7 @@ class PathSearch:
         return energy * einsum.n_instances, cycles * einsum.n_instances
 
     def _fitting(
-        self, frames: Frames, place: int, cuts: Sequence[Trips], left: Sequence[int]
+        self, frames: Frames, place: int, cuts: Sequence[Cut], left: Sequence[int]
     ) -> tuple[int, int]:
         """Least energy and cycles where no further body is opened: what is stored and held needs room."""
         options = [self._kept(frames, tile, cuts, left) for tile in self.space.tiles[place]]
@@ -339,7 +339,7 @@ class PathSearch:
         return min(energy for energy, _ in found), min(cycles for _, cycles in found)
 
     def _kept(
-        self, frames: Frames, tile: Tile, cuts: Sequence[Trips], left: Sequence[int]
+        self, frames: Frames, tile: Tile, cuts: Sequence[Cut], left: Sequence[int]
     ) -> list[tuple[int, Exchange | None]]:
         """Ways to keep a tile: room, and what it exchanges with the outermost memory."""
         fetched = self.pricer.exchange(tile, cuts[-1])
@@ -363,11 +363,13 @@ class PathSearch:
         if key not in self._sizes:
             users = self.space.cascade.users[tensor]
             around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
-            trips = self.space.cuts(around, users[0])[-1]
-            if left and around == frames:
-                trips = self.space.grown(trips, frames[-1], users[0], tuple(enumerate(left)))
             before = users[0] < frames[0].start
-            self._sizes[key] = 0 if before else self.space.stored_words(tensor, trips)
+            if left and around == frames:
+                trips = self.space.raw_trips(frames, users[0])
+                trips = self.space.grown(trips, frames[-1], users[0], tuple(enumerate(left)))
+                self._sizes[key] = 0 if before else self.space.stored_words(tensor, trips)
+            else:
+                self._sizes[key] = 0 if before else self.space.stored(around, tensor)[1]
         return self._sizes[key]
 
     @cached_property
@@ -395,11 +397,11 @@ class PathSearch:
         if draft.left is None:
             return self.lower(frames, place)
         within = (*frames, draft.frame)
-        cuts = self.space.cuts(within, place)
-        last = self.space.grown(cuts[-1], draft.frame, place, tuple(enumerate(draft.left)))
-        return self._lower(within, place, (*cuts, last), draft.left)
+        segment = tuple((number, count) for number, count in enumerate(draft.left) if count > 1)
+        longer = replace(draft.frame, segments=(*draft.frame.segments, segment))
+        return self._lower(within, place, self.space.cuts((*frames, longer), place), draft.left)
 
-    def _least_exchange(self, tile: Tile, cuts: Sequence[Trips]) -> Exchange:
+    def _least_exchange(self, tile: Tile, cuts: Sequence[Cut]) -> Exchange:
         if tile.tensor in self.space.storable:
             return Exchange("", 0, 0.0, 0.0)
         options = [self.pricer.exchange(tile, cuts[-1])]
@@ -568,9 +570,8 @@ class PathSearch:
     def _stored(self, frames: Frames, place: int, tensor: str) -> StoredTile:
         """A tensor at its place, below the loops that its writer shares with all readers."""
         last = self.space.cascade.users[tensor][-1]
-        depth = sum(len(frame.segments) for frame in frames if frame.end > last)
-        trips = self.space.cuts(frames, place)[depth]
-        return StoredTile(tensor, depth, self.space.stored_words(tensor, trips), last)
+        depth, words = self.space.stored(tuple(frame for frame in frames if frame.end > last), tensor)
+        return StoredTile(tensor, depth, words, last)
 
     def _mapped(self, label: Label, stores: tuple[StoredTile, ...]) -> Iterator[Label]:
         at_home = {tile.tensor for tile in (*label.stored, *stores)}
@@ -594,9 +595,10 @@ class PathSearch:
                 continue
             kind = EdgeKind(
                 place,
-                tuple(sorted(pair for pair in cuts[-1].items())),
+                tuple(sorted(cuts[-1].trips.items())),
                 frozenset(above | {tile.space.name for tile, _ in held}),
                 tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
+                tuple(sorted(cuts[-1].parts.items())),
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
             yield from self._chosen(label, room, step)
@@ -631,7 +633,7 @@ class PathSearch:
         label: Label,
         stores: Sequence[StoredTile],
         held: Sequence[tuple[Tile, int]],
-        cuts: Sequence[Trips],
+        cuts: Sequence[Cut],
     ) -> Room | None:
         """Room after an Einsum's stored and held tiles have got theirs; None if there is too little."""
         amounts, peaks = list(label.room.held), list(label.room.peaks)
