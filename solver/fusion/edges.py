@@ -216,6 +216,11 @@ class EdgeSpace:
         )
         return replace(level, size_words=room_words, multiple_buffering=Fraction(1), packing=packing)
 
+    @property
+    def visit_rules(self) -> TemporalRules:
+        """Rules of the outermost memory for the loop of visits alone."""
+        return self._temporal(0, TemporalRules())
+
     def _temporal(self, level: int, rules: TemporalRules) -> TemporalRules:
         if not self._many:
             return rules

@@ -164,7 +164,7 @@ class _Outcome:
     best: _Best
     bound: int | None  # None: no path
     proven: bool
-    complete: bool = False  # all that a path needs is settled
+    complete: bool = False  # all that the shortest path needs is settled
 
 
 class _Search:
@@ -255,7 +255,7 @@ class _Search:
             self._report(best, bound)
             if self._settle(search, label, best):
                 proven = best.value == bound
-                return _Outcome(best, bound, proven, not any(map(_is_open, label.steps())))
+                return _Outcome(best, bound, proven, complete=not self.pricer.clock.stop())
 
     def _dive(self, space: FusionSpace, best: _Best) -> None:
         """Find good mappings first, by paths that look at a few bodies of each span."""

@@ -15,7 +15,7 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
-from model.mapspace import Mapspace, TemporalRules
+from model.mapspace import Mapspace
 from model.objective import objective_value
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile, Trips
@@ -260,13 +260,31 @@ class EdgePricer:
                 for tile in self.space.tiles[kind.place]
                 if tile.space.name not in kind.above or tile.space.name in shifts
             ]
-            self._least[kind] = self.together(kind.place, cut, moves)
+            least = self.together(kind.place, cut, moves)
+            self._least[kind] = least if kind.parts else self._with_visits(kind, least, moves)
         return self._least[kind]
 
-    def together(self, place: int, cut: Cut, moves: list[Exchange]) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory."""
-        exchanging = frozenset(move.dataspace for move in moves if not move.bypassed)
-        inner = self.in_parts(place, cut.parts) if cut.parts else self.inner(place, exchanging)
+    def _with_visits(
+        self, kind: EdgeKind, least: tuple[int, int], moves: Sequence[Exchange]
+    ) -> tuple[int, int]:
+        """Least energy and cycles, given what the visits of an edge take with everything on chip."""
+        energy, cycles = self.in_visits(kind.place, kind.trips)
+        passing = sum(move.energy for move in moves if not move.bypassed)
+        return max(least[0], energy + passing), max(least[1], cycles)
+
+    def together(self, place: int, cut: Cut, moves: list[Exchange], is_open: bool = False) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory.
+
+        Where it `is_open`, further loops may cut dimensions into unequal parts.
+        """
+        if is_open:
+            inner = self.arithmetic(place)
+        elif cut.parts:
+            inner = self.in_parts(place, cut.parts)
+        else:
+            inner = self.inner(place, frozenset(move.dataspace for move in moves if not move.bypassed))
+            for loop in cut.trips.items():
+                inner = inner.raised(self.in_visits(place, (loop,)))
         level = self.space.einsums[place].mapspace.architecture.levels[0]
         visits = cut.visits
         ported = [
@@ -343,9 +361,10 @@ class EdgePricer:
         Parameters
         ----------
         exchanging
-            Dataspaces of which all words cross between the two at least once, and load their bandwidths.
+            Dataspaces of which all words cross between the two at least once, and load their bandwidths. For
+            energy they are left out: leakage alone depends on cycles.
         """
-        key = place, exchanging - {""} if self.timed else frozenset()
+        key = place, exchanging - {""} if self.objective != "energy" else frozenset()
         if key not in self._inner:
             self._inner[key] = self._inner_of(self._inner_mapspace(*key))
         return self._inner[key]
@@ -376,6 +395,24 @@ class EdgePricer:
 
     @cached_property
     def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...]], Inner]:
+        return {}
+
+    def in_visits(self, place: int, trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+        """Least energy and cycles where all is on chip that may be, and shared loops bring the rest anew.
+
+        It holds with further loops, too.
+        """
+        dims = self.space.einsums[place].problem.dims
+        key = self._alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
+        if not key[1]:
+            return 0, 0
+        if key not in self._in_visits:
+            mapspace = self._inner_mapspace(place, frozenset(), (), trips)
+            self._in_visits[key] = self._survey(by_position(mapspace.problem).mapspace(mapspace))
+        return self._in_visits[key]
+
+    @cached_property
+    def _in_visits(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
         return {}
 
     def arithmetic(self, place: int) -> Inner:
@@ -409,13 +446,18 @@ class EdgePricer:
         return self._searched(mapspace, (objective,), Caps()).bound or 0
 
     def _inner_mapspace(
-        self, place: int, exchanging: frozenset[str], parts: tuple[tuple[str, Parts], ...] = ()
+        self,
+        place: int,
+        exchanging: frozenset[str],
+        parts: tuple[tuple[str, Parts], ...] = (),
+        trips: tuple[tuple[str, int], ...] = (),
     ) -> Mapspace:
-        """All is stored or held on chip that may be; `parts` has the extents of a visit."""
+        """All is stored or held on chip that may be; `parts` has extents of visits, `trips` their number."""
         tiles = self.space.tiles[place]
         above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
         shifts = tuple(self.shift(tile, WHOLE) for tile in tiles if tile.space.name in exchanging)
-        own = EdgeSpace(self.space.einsums[place], EdgeKind(place, (), above, shifts, parts), self.timed)
+        kind = EdgeKind(place, trips, above, shifts, parts)
+        own = EdgeSpace(self.space.einsums[place], kind, self.timed)
         mapspace = own.mapspace(None)
         nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
         outside, inside = nodes[0], nodes[position]
@@ -424,7 +466,7 @@ class EdgePricer:
         if any(tile.bypassable and not tile.bypassed for tile in tiles):
             nodes[position] = replace(_unlimited(inside), energy=_cheaper(outside, inside))
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
-        temporal = (TemporalRules(), *mapspace.temporal[1:])
+        temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
         return replace(mapspace, architecture=architecture, temporal=temporal)
 
@@ -606,6 +648,10 @@ class Inner(NamedTuple):
     free: int
     paid: int
     cycles: int
+
+    def raised(self, least: tuple[int, int]) -> Inner:
+        """With at least so much energy, all of it paid, and cycles."""
+        return Inner(self.free, max(self.paid, least[0]), max(self.cycles, least[1]))
 
 
 class Exchange(NamedTuple):

@@ -251,6 +251,31 @@ class FusionSpace:
             return False
         return any(start <= reader < end for reader in self.cascade.readers(tensor))
 
+    @cached_property
+    def followers(self) -> frozenset[int]:
+        """Einsums that loops may cut into unequal parts: in some body they go as far as readers' windows."""
+        bodies = ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
+        return frozenset(
+            place
+            for start, end in bodies
+            if self.sliding(start, end)
+            for place in range(start, end)
+            if any(start <= r < end for t in self.einsums[place].written for r in self.cascade.readers(t))
+        )
+
+    def looped_dims(self, place: int) -> tuple[str, ...]:
+        """Dimensions of an Einsum that shared loops may run over."""
+        return self._looped[place]
+
+    @cached_property
+    def _looped(self) -> tuple[tuple[str, ...], ...]:
+        found: list[set[str]] = [set() for _ in self.einsums]
+        bodies = ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
+        loops = ((start, dims) for start, end in bodies for dims in self.classes(start, end))
+        for place, dim in ((place, dim) for start, dims in loops for place, dim in enumerate(dims, start)):
+            found[place].add(dim)
+        return tuple(tuple(sorted(dims)) for dims in found)
+
     # Loops of a path
 
     @cached_property
@@ -524,6 +549,17 @@ class FusionSpace:
             tiles = (tile for place in range(start, end) for tile in self.tiles[place] if not tile.bypassed)
             self._kinds[key] = frozenset(self.kind_of(tile, start, end) for tile in tiles)
         return self._kinds[key]
+
+    def least_depth(self, frames: Frames, tile: Tile) -> int:
+        """Segments that a tile lies below if its tensor goes through the outermost memory."""
+        cascade = self.cascade
+        writer = cascade.writers.get(tile.tensor)
+        if writer is None:
+            return 0
+        readers = cascade.readers(tile.tensor)
+        if writer != tile.place:
+            return sum(len(frame.segments) for frame in frames if frame.start <= writer)
+        return sum(len(frame.segments) for frame in frames if readers and frame.end > readers[0])
 
     def kind_of(self, tile: Tile, start: int, end: int) -> TileKind:
         """Which loops of a body move a tile, and which bring words again."""
