@@ -37,16 +37,20 @@ class Given(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """One way to keep a tile in each body: room, energy, and words read and written outside."""
+    """One way to keep a tile in each body: room, energy, and words read and written outside.
+
+    `above` says whether it is stored or held above the nests.
+    """
 
     words: FloatArray
     energy: FloatArray
     reads: FloatArray
     writes: FloatArray
+    above: bool = True
 
     def helps(self, other: _Option) -> bool:
         """Whether less is exchanged than by another one, in any body."""
-        pairs = zip(self[1:], other[1:], strict=True)
+        pairs = ((self.energy, other.energy), (self.reads, other.reads), (self.writes, other.writes))
         return any(bool(np.any(own < theirs)) for own, theirs in pairs)
 
 
@@ -145,7 +149,7 @@ class DraftBounds:
         )
         follows = not flat and place in self.space.followers
         inner = self.pricer.arithmetic(place) if slides or follows else self.pricer.inner(place, always)
-        energy, cycles = self._cheapest(place, options, inner, last, given.taken_words)
+        energy, cycles = self._cheapest(place, options, inner, last, given.taken_words, slides or follows)
         if flat or follows:
             return energy, cycles
         outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)
@@ -159,8 +163,12 @@ class DraftBounds:
         inner: Inner,
         last: dict[str, FloatArray],
         taken_words: int = 0,
+        is_open: bool = False,
     ) -> tuple[FloatArray, FloatArray]:
-        """Least energy and cycles of an Einsum by all ways to keep its tiles that have room."""
+        """Least energy and cycles of an Einsum by all ways to keep its tiles that have room.
+
+        Where it `is_open`, loops may cut dimensions into unequal parts.
+        """
         tiles = self.space.tiles[place]
         visits = np.prod(list(last.values()), axis=0)
         least_energy, least_cycles = np.full(len(visits), np.inf), np.full(len(visits), np.inf)
@@ -169,8 +177,13 @@ class DraftBounds:
             passing = sum(o.energy for o, t in zip(chosen, tiles, strict=True) if not t.bypassed)
             every = passing + sum(o.energy for o, t in zip(chosen, tiles, strict=True) if t.bypassed)
             energy = np.maximum(inner.paid + passing, inner.free + every)
-            reads, writes = (np.sum(column, axis=0) for column in zip(*(o[2:] for o in chosen), strict=True))
+            reads, writes = (np.sum(column, axis=0) for column in zip(*(o[2:4] for o in chosen), strict=True))
             busy = np.maximum(float(inner.cycles), self._ported(place, reads, writes))
+            if not is_open:
+                above = frozenset(t.space.name for o, t in zip(chosen, tiles, strict=True) if o.above)
+                core = self.pricer.core(place, above, ())
+                energy = np.maximum(energy, core[0] + sum(o.energy for o in chosen if o.above))
+                busy = np.maximum(busy, core[1])
             least_energy = np.minimum(least_energy, np.where(fits, energy, np.inf))
             least_cycles = np.minimum(least_cycles, np.where(fits, busy, np.inf))
         latency = self.pricer.latency(place)
@@ -218,7 +231,7 @@ class DraftBounds:
     ) -> Iterator[_Option]:
         """Yield ways to keep a tile: fetched in each visit, held so that it comes once, and stored."""
         zero = np.zeros(len(next(iter(last.values()))))
-        yield self._option(tile, zero, last)
+        yield self._option(tile, zero, last)._replace(above=False)
         if not tile.bypassed:
             words = self._words(tile, last) * tile.size_per_value
             yield self._option(tile, words, {dim: np.ones_like(zero) for dim in last})
@@ -292,7 +305,7 @@ class DraftBounds:
         known = stored.get(tile.tensor, DECIDED_OUTSIDE)
         if known > 0:
             return [_Option(np.full(size, float(known)), zero, zero, zero)]
-        found = [self._option(tile, zero, last)]
+        found = [self._option(tile, zero, last)._replace(above=False)]
         if not known:
             found.append(_Option(zero, zero, zero, zero))
         elif tile.tensor in self.space.storable and tile.tensor not in stored:

@@ -134,6 +134,15 @@ class Label:
         return found[::-1]
 
 
+class _Kept(NamedTuple):
+    """A way to keep a dataspace: room, what it exchanges with the outermost memory, whether above nests."""
+
+    name: str
+    words: int
+    move: Exchange | None
+    above: bool
+
+
 class _Tail(NamedTuple):
     """The first part of a shortest path from a cut on, and the bound on the rest that it was found with."""
 
@@ -419,26 +428,36 @@ class PathSearch:
         options = [self._kept(frames, tile, stored, cuts, left) for tile in self.space.tiles[place]]
         found: list[tuple[int, int]] = []
         for chosen in product(*options):
-            if sum(words for words, _ in chosen) + given.taken_words <= self.usable:
-                moves = [move for _, move in chosen if move is not None]
-                found.append(self.pricer.together(place, cuts[-1], moves))
+            if sum(own.words for own in chosen) + given.taken_words <= self.usable:
+                found.append(self._least_of(place, cuts[-1], chosen))
         if not found:
             return UNLIMITED_WORDS, UNLIMITED_WORDS
         return min(energy for energy, _ in found), min(cycles for _, cycles in found)
 
+    def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept]) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum that keeps its tiles so."""
+        moves = [own.move for own in chosen if own.move is not None]
+        energy, cycles = self.pricer.together(place, cut, moves)
+        if cut.parts:
+            return energy, cycles
+        above = frozenset(own.name for own in chosen if own.above)
+        core = self.pricer.core(place, above, ())
+        held = sum(own.move.energy for own in chosen if own.above and own.move is not None)
+        return max(energy, core[0] + held), max(cycles, core[1])
+
     def _kept(
         self, frames: Frames, tile: Tile, stored: dict[str, int], cuts: Sequence[Cut], left: Sequence[int]
-    ) -> list[tuple[int, Exchange | None]]:
-        """Ways to keep a tile: room, and what it exchanges with the outermost memory."""
-        words = stored.get(tile.tensor, DECIDED_OUTSIDE)
+    ) -> list[_Kept]:
+        """Ways to keep a tile."""
+        words, name = stored.get(tile.tensor, DECIDED_OUTSIDE), tile.space.name
         if words > 0:
-            return [(words, None)]
+            return [_Kept(name, words, None, above=True)]
         fetched = self.pricer.exchange(tile, cuts[-1])
-        found: list[tuple[int, Exchange | None]] = [(0, fetched)]
+        found = [_Kept(name, 0, fetched, above=False)]
         if tile.tensor in stored:
-            found += [(0, None)] if not words else []
+            found += [_Kept(name, 0, None, above=True)] if not words else []
         elif tile.tensor in self.space.storable:
-            found.append((self._stored_words(frames, tile.tensor, left), None))
+            found.append(_Kept(name, self._stored_words(frames, tile.tensor, left), None, above=True))
         if tile.bypassed:
             return found
         for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):
@@ -447,7 +466,7 @@ class PathSearch:
             words = self.space.tile_words(tile, at) * tile.size_per_value
             if words <= self.usable:
                 move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cuts[number]))
-                found += [(words, move)] if move.helps(fetched) else []
+                found += [_Kept(name, words, move, above=True)] if move.helps(fetched) else []
         return found
 
     def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int]) -> int:

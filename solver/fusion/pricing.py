@@ -260,17 +260,13 @@ class EdgePricer:
                 for tile in self.space.tiles[kind.place]
                 if tile.space.name not in kind.above or tile.space.name in shifts
             ]
-            least = self.together(kind.place, cut, moves)
-            self._least[kind] = least if kind.parts else self._with_visits(kind, least, moves)
+            energy, cycles = self.together(kind.place, cut, moves)
+            if not kind.parts:
+                core = self.core(kind.place, kind.above, kind.trips)
+                held = sum(move.energy for move in moves if move.dataspace in shifts)
+                energy, cycles = max(energy, core[0] + held), max(cycles, core[1])
+            self._least[kind] = energy, cycles
         return self._least[kind]
-
-    def _with_visits(
-        self, kind: EdgeKind, least: tuple[int, int], moves: Sequence[Exchange]
-    ) -> tuple[int, int]:
-        """Least energy and cycles, given what the visits of an edge take with everything on chip."""
-        energy, cycles = self.in_visits(kind.place, kind.trips)
-        passing = sum(move.energy for move in moves if not move.bypassed)
-        return max(least[0], energy + passing), max(least[1], cycles)
 
     def together(self, place: int, cut: Cut, moves: list[Exchange], is_open: bool = False) -> tuple[int, int]:
         """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory.
@@ -395,6 +391,34 @@ class EdgePricer:
 
     @cached_property
     def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...]], Inner]:
+        return {}
+
+    def core(self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+        """Least energy and cycles of an edge with all of the room, but for what held tiles exchange.
+
+        It holds with further loops, too: they may be the outermost private loops, which keep what a visit
+        would bring again.
+        """
+        problem = self.space.einsums[place].problem
+        names = [space.name for space in problem.dataspaces]
+        loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
+        key = self._alike[place], frozenset(map(names.index, above)), loops
+        if key not in self._cores:
+            own = EdgeSpace(self.space.einsums[place], EdgeKind(place, trips, above), self.timed)
+            mapspace = own.mapspace(self.space.memory.usable_words)
+            mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
+            mapspace = by_position(mapspace.problem).mapspace(mapspace)
+            energy, cycles = self._survey(mapspace)
+            # The searches that have no shared loops are few, and bound all that have some.
+            if not loops and self.objective != "latency":
+                energy = max(energy, self._bound(mapspace, "energy"))
+            if not loops and self.objective != "energy":
+                cycles = max(cycles, self._bound(mapspace, "latency"))
+            self._cores[key] = energy, cycles
+        return self._cores[key]
+
+    @cached_property
+    def _cores(self) -> dict[tuple[object, ...], tuple[int, int]]:
         return {}
 
     def in_visits(self, place: int, trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
