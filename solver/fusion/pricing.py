@@ -27,6 +27,9 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey.survey import Survey
 
+IMPOSSIBLE = 1 << 200
+"""Energy and cycles of what does not fit."""
+
 SHARE_KEPT = 1 - 1e-9
 """Sums of floating-point bounds err by far less."""
 
@@ -404,18 +407,21 @@ class EdgePricer:
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
         key = self._alike[place], frozenset(map(names.index, above)), loops
         if key not in self._cores:
-            own = EdgeSpace(self.space.einsums[place], EdgeKind(place, trips, above), self.timed)
-            mapspace = own.mapspace(self.space.memory.usable_words)
-            mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
-            mapspace = by_position(mapspace.problem).mapspace(mapspace)
-            energy, cycles = self._survey(mapspace)
-            # The searches that have no shared loops are few, and bound all that have some.
-            if not loops and self.objective != "latency":
-                energy = max(energy, self._bound(mapspace, "energy"))
-            if not loops and self.objective != "energy":
-                cycles = max(cycles, self._bound(mapspace, "latency"))
-            self._cores[key] = energy, cycles
+            self._cores[key] = self._core_of(EdgeKind(place, trips, above), is_whole=not loops)
         return self._cores[key]
+
+    def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
+        """Least energy and cycles by a survey; of edges without shared loops, which are few, by a search."""
+        own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
+        rules = own.einsum.mapspace.temporal[0]
+        if is_whole and not (rules.factors or rules.inner or rules.outer):
+            edge = Edge(own, (0, 0), self.cores.setdefault(self._core_key(kind), _Core()), self.coarser)
+            if not edge.core.solved:
+                self.refine(edge, None)
+            return self._least_at(edge.core.solved[0])
+        mapspace = own.mapspace(self.space.memory.usable_words)
+        mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
+        return self._survey(by_position(mapspace.problem).mapspace(mapspace))
 
     @cached_property
     def _cores(self) -> dict[tuple[object, ...], tuple[int, int]]:
@@ -539,6 +545,8 @@ class EdgePricer:
 
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""
+        if not at.points and at.beyond is None:
+            return IMPOSSIBLE, IMPOSSIBLE
         if self.objective == "energy":
             return (at.points[0].energy, 0) if at.beyond is None else (0, 0)
         if self.objective == "latency":
