@@ -282,8 +282,9 @@ class EdgePricer:
             inner = self.in_parts(place, cut.parts)
         else:
             inner = self.inner(place, frozenset(move.dataspace for move in moves if not move.bypassed))
-            for loop in cut.trips.items():
-                inner = inner.raised(self.in_visits(place, (loop,)))
+            for dim, count in cut.trips.items():
+                energy, cycles = self.in_visits(place, ((dim, count),))
+                inner = inner.raised(energy, cycles - (count - 1) * self.latency(place))
         level = self.space.einsums[place].mapspace.architecture.levels[0]
         visits = cut.visits
         ported = [
@@ -547,13 +548,13 @@ class EdgePricer:
         """Least energy and cycles of a front; 0 for what is not known."""
         if not at.points and at.beyond is None:
             return IMPOSSIBLE, IMPOSSIBLE
-        if self.objective == "energy":
-            return (at.points[0].energy, 0) if at.beyond is None else (0, 0)
-        if self.objective == "latency":
-            return (0, at.points[0].cycles) if at.beyond is None else (0, 0)
-        if at.beyond is None:
-            return at.points[0].energy, at.points[-1].cycles
-        return at.beyond
+        known = [own.energy for own in at.points[:1]] + ([] if at.beyond is None else [at.beyond[0]])
+        energy = min(known)
+        cycles = at.points[-1].cycles if at.beyond is None else at.beyond[1]
+        if self.objective == "edp":
+            return energy, cycles
+        is_known = at.beyond is None
+        return (energy, 0) if is_known and self.objective == "energy" else (0, cycles if is_known else 0)
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
         return self._searched(edge.mapspace(room), objectives, caps)
@@ -681,9 +682,9 @@ class Inner(NamedTuple):
     paid: int
     cycles: int
 
-    def raised(self, least: tuple[int, int]) -> Inner:
+    def raised(self, paid: int, cycles: int) -> Inner:
         """With at least so much energy, all of it paid, and cycles."""
-        return Inner(self.free, max(self.paid, least[0]), max(self.cycles, least[1]))
+        return Inner(self.free, max(self.paid, paid), max(self.cycles, cycles))
 
 
 class Exchange(NamedTuple):
