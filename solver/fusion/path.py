@@ -222,7 +222,8 @@ class PathSearch:
     pricer: EdgePricer
     objective: str
     counts: Counts = field(default_factory=Counts)
-    longest: int | None = None  # Einsums of a body; with a limit, there are no bodies in bodies
+    longest: int | None = None
+    """Einsums of a body; with a limit, there are no bodies in bodies, and some bounds are estimates."""
 
     @cached_property
     def usable(self) -> int:
@@ -411,7 +412,9 @@ class PathSearch:
             outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)
             moves = [self._least_exchange(tile, cuts, outside) for tile in self.space.tiles[place]]
             follows = place in self.space.followers
-            energy, cycles = self.pricer.together(place, cuts[-1], moves, is_open=follows)
+            energy, cycles = self.pricer.together(
+                place, cuts[-1], moves, is_open=follows, is_estimate=self.longest is not None
+            )
             least = (
                 (0, 0)
                 if follows
@@ -437,7 +440,7 @@ class PathSearch:
     def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept]) -> tuple[int, int]:
         """Least energy and cycles of an Einsum that keeps its tiles so."""
         moves = [own.move for own in chosen if own.move is not None]
-        energy, cycles = self.pricer.together(place, cut, moves)
+        energy, cycles = self.pricer.together(place, cut, moves, is_estimate=self.longest is not None)
         if cut.parts:
             return energy, cycles
         above = frozenset(own.name for own in chosen if own.above)
@@ -681,7 +684,7 @@ class PathSearch:
     @cached_property
     def bounds(self) -> DraftBounds:
         """Bounds on many bodies at a time."""
-        return DraftBounds(self.space, self.pricer, self.usable)
+        return DraftBounds(self.space, self.pricer, self.usable, self.longest is not None)
 
     def _processed(self, label: Label) -> Iterator[Label]:
         """Yield the label with the next Einsum mapped in each way."""
