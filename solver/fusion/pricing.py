@@ -37,13 +37,19 @@ SHARE_KEPT = 1 - 1e-9
 class Point(NamedTuple):
     """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and its loop nests.
 
-    There is a nest for each kind of visits; where there are several, energy and cycles are bounds.
+    There is a nest for each kind of visits. Where there are several, energy and cycles are bounds, and `paid`
+    has those of the nests, one by one: all together cost no more.
     """
 
     energy: int
     cycles: int
     need_words: int
     nests: tuple[LoopNest, ...]
+    paid: tuple[int, int] | None = None
+
+    def as_paid(self) -> Point:
+        """With the costs of the nests."""
+        return self if self.paid is None else self._replace(energy=self.paid[0], cycles=self.paid[1])
 
 
 class Choice(NamedTuple):
@@ -137,8 +143,11 @@ class Edge:
         """The mapspace with so much room, in these names."""
         return self.renaming.mapspace(self.space.mapspace(room_words))
 
-    def choices(self) -> Iterator[Choice]:
-        """Yield what is known: mappings, and bounds where there may be others."""
+    def choices(self, as_paid: bool = False) -> Iterator[Choice]:
+        """Yield what is known: mappings, and bounds where there may be others.
+
+        Of visits that differ mappings are bounds, too, or cost what is `paid`.
+        """
         solved = self.core.solved
         most = solved[0].room_words if solved else -1
         if not solved:
@@ -152,11 +161,11 @@ class Edge:
         lower = [*(known.room_words for known in solved[1:]), -1]
         for known, below in zip(solved, lower, strict=True):
             assert below is not None
-            yield from self._known(known, below + 1)
+            yield from self._known(known, below + 1, as_paid)
 
-    def _known(self, known: _Solved, floor: int) -> Iterator[Choice]:
+    def _known(self, known: _Solved, floor: int, as_paid: bool) -> Iterator[Choice]:
         shift = self.space.shift_energy
-        for point in known.points:
+        for point in (own.as_paid() if as_paid else own for own in known.points):
             yield Choice(point.energy + shift, point.cycles, point.need_words, point)
             if point.need_words > floor:
                 energy, cycles = self.least
@@ -647,7 +656,7 @@ class EdgePricer:
         at.beyond = None if mapped else (energy, cycles)
         if mapped:
             best = min(mapped, key=lambda own: objective_value(self.objective, *own.paid))
-            at.points.append(Point(energy, cycles, best.need_words, best.nests))
+            at.points.append(Point(energy, cycles, best.need_words, best.nests, best.paid))
 
     def _mixed_at(self, space: EdgeSpace, homes: frozenset[int], room: int | None) -> _Mixed | None:
         """What the kinds of visits cost with outputs at these levels; None if one does not fit."""

@@ -11,7 +11,6 @@ from solver.fusion import FusionLimits, NotSearchedError, fuse_cascade
 from solver.result import Options, Status, Termination
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
-from tests.test_fused_bruteforce import small
 
 OBJECTIVES = ("energy", "latency", "edp")
 SIZES = {"three": (2, 2, 3), "diamond": (2, 3), "attention": (2, 2, 4), "skip": (2, 3)}
