@@ -9,6 +9,7 @@ from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
+from model.mapspace import EXACT
 from model.objective import objective_value
 from solver.fusion.labels import Label, Step
 from solver.fusion.path import Counts, PathSearch
@@ -234,7 +235,8 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield PERFECT_LOOPS
-        yield EVEN_NESTS
+        if self.cascade.einsums[0].mapspace.counting == EXACT:
+            yield EVEN_NESTS
         if len(architecture.levels) > 2:
             yield ONE_MEMORY.format(memory=architecture.levels[1].name)
 

@@ -15,9 +15,9 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
-from model.mapspace import Mapspace
+from model.mapspace import ACCELFORGE, Mapspace
 from model.objective import objective_value
-from solver.fusion.edges import EdgeKind, EdgeSpace, Shift
+from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_all_places
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile, Trips
 from solver.network.tasks import Renaming, by_position
 from solver.result import Clock, Options, Result, Status, Termination
@@ -542,7 +542,7 @@ class EdgePricer:
         shifts = tuple(self.shift(tile, WHOLE) for tile in tiles if tile.space.name in exchanging)
         kind = EdgeKind(place, trips, above, shifts, parts)
         own = EdgeSpace(self.space.einsums[place], kind, self.timed)
-        mapspace = own.mapspace(None)
+        mapspace = own.even_mapspace(None)
         nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
         outside, inside = nodes[0], nodes[position]
         assert isinstance(outside, StorageLevel)
@@ -552,7 +552,8 @@ class EdgePricer:
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
         temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
-        return replace(mapspace, architecture=architecture, temporal=temporal)
+        mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
+        return with_all_places(mapspace) if mapspace.counting == ACCELFORGE else mapspace
 
     def _survey(self, mapspace: Mapspace) -> tuple[int, int]:
         """Least energy and cycles by the survey; 0 where it takes too much, or is stopped."""
