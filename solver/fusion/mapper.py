@@ -11,7 +11,8 @@ from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
 from model.mapspace import EXACT
 from model.objective import objective_value
-from solver.fusion.path import Counts, Label, PathSearch, Step
+from solver.fusion.labels import Label, Step
+from solver.fusion.path import Counts, PathSearch
 from solver.fusion.pricing import EdgePricer, Point
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
 from solver.result import Clock, ContradictionError, Options, Status, StopCallback, Termination, relative_gap
@@ -27,7 +28,6 @@ ROUNDS = 4
 
 EVEN_NESTS = "below shared loops each memory has one place for the tiles that are neither stored nor held"
 PERFECT_LOOPS = "loops have no remainders"
-NO_WINDOWS = "no shared loops over ranks that a reader slides a window along"
 ONE_MEMORY = "tensors are stored in {memory} only"
 
 
@@ -166,6 +166,7 @@ class _Outcome:
     best: _Best
     bound: int | None  # None: no path
     proven: bool
+    complete: bool = False  # all that the shortest path needs is settled
 
 
 class _Search:
@@ -199,7 +200,7 @@ class _Search:
         outcome = self._solve(self.space, best)
         status = self._status(outcome)
         if not outcome.proven:
-            self.clock.end(Termination.TIME_LIMIT)
+            self.clock.end(Termination.BOUND if outcome.complete else Termination.TIME_LIMIT)
         return FusedResult(
             status,
             Termination.PROVEN if outcome.proven else self.clock.termination or Termination.TIME_LIMIT,
@@ -234,8 +235,6 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield PERFECT_LOOPS
-        if self.space.skipped_windows():
-            yield NO_WINDOWS
         if self.cascade.einsums[0].mapspace.counting == EXACT:
             yield EVEN_NESTS
         if len(architecture.levels) > 2:
@@ -258,12 +257,28 @@ class _Search:
                 return _Outcome(best, bound, proven=False)
             self._report(best, bound)
             if self._settle(search, label, best):
-                proven = best.value == bound
-                return _Outcome(best, bound, proven)
+                complete = not self.pricer.clock.stop()
+                self._improve(space, best, bound)
+                return _Outcome(best, bound, best.value == bound, complete)
+
+    def _improve(self, space: FusionSpace, best: _Best, bound: int) -> None:
+        """Find a better mapping, where bounds on visits that differ do not tell: by what their nests cost."""
+        if best.value == bound:
+            return
+        search = PathSearch(space, self.pricer, self.objective, self.counts, as_paid=True)
+        while not self.pricer.clock.stop():
+            search.tighten()
+            label, _ = search.shortest(best.value)
+            if label is None or self._settle(search, label, best):
+                return
 
     def _dive(self, space: FusionSpace, best: _Best) -> None:
         """Find good mappings first, by paths that look at a few bodies of each span."""
-        for longest in LONGEST:
+        spans = [end - start for start in range(len(space.einsums)) for end in space.ends(start)]
+        shorter = (0, *LONGEST)
+        for longest in (
+            own for own, less in zip(LONGEST, shorter, strict=False) if max(spans, default=0) > less
+        ):
             search = PathSearch(space, self.pricer, self.objective, self.counts, longest)
             rounds = (self._look(search, best) for _ in range(ROUNDS))
             any(rounds)  # until one of them is the last
@@ -277,7 +292,7 @@ class _Search:
     def _settle(self, search: PathSearch, label: Label, best: _Best) -> bool:
         """Settle and price the edges of a path; whether all of them were, or the search has to stop."""
         left = _rooms_left(search, label.steps())
-        steps = [self._mapped(step, room) for step, room in zip(label.steps(), left, strict=True)]
+        steps = [self._mapped(search, step, room) for step, room in zip(label.steps(), left, strict=True)]
         if not any(map(_is_open, steps)):
             self._price(search.space, steps, [_point_of(step) for step in steps], best)
             return True
@@ -286,11 +301,11 @@ class _Search:
         self._report(best, None)
         return self.pricer.clock.stop()
 
-    def _mapped(self, step: Step, room: int | None) -> Step:
+    def _mapped(self, search: PathSearch, step: Step, room: int | None) -> Step:
         """The step with a mapping that has room and costs no more than its bound, if one is known."""
         if step.kind is None or step.choice is None or not _is_open(step):
             return step
-        for known in self.pricer.edge(step.kind).choices():
+        for known in self.pricer.edge(step.kind).choices(search.as_paid):
             fits = room is None or known.need_words <= room
             cheap = known.energy <= step.choice.energy and known.cycles <= step.choice.cycles
             if known.point is not None and fits and cheap:
@@ -351,7 +366,8 @@ class _Search:
             raise ContradictionError(f"a path's mapping is not valid: {cost.violations}")
         value = cost.value(self.objective)
         expected = self._expected(steps, points)
-        if value != expected:
+        mixed = any(point is not None and point.paid is not None for point in points)
+        if value != expected and not mixed:
             raise ContradictionError(f"a path's mapping costs {value}, not {expected}")
         best.take(value, mapping, cost)
 
@@ -451,7 +467,7 @@ def _leaf(space: FusionSpace, pricer: EdgePricer, step: Step, point: Point | Non
     if step.kind is None or point is None:
         return Leaf(name, ())
     held = tuple(Held(space_, _loops_above(space, step.frames, depth)) for space_, depth in step.held)
-    return Leaf(name, (pricer.edge(step.kind).nest(point),), held)
+    return Leaf(name, pricer.edge(step.kind).nests(point), held)
 
 
 def _loops_above(space: FusionSpace, frames: Sequence[Frame], depth: int) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -14,28 +15,41 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
-from model.mapspace import ACCELFORGE, Mapspace, TemporalRules
+from model.mapspace import ACCELFORGE, Mapspace
+from model.objective import objective_value
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_all_places
-from solver.fusion.space import FusionSpace, Tile, Trips
+from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile, Trips
 from solver.network.tasks import Renaming, by_position
-from solver.result import Clock, Options, Result, Status
+from solver.result import Clock, Options, Result, Status, Termination
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey.survey import Survey
 
+IMPOSSIBLE = 1 << 200
+"""Energy and cycles of what does not fit."""
+
 SHARE_KEPT = 1 - 1e-9
 """Sums of floating-point bounds err by far less."""
 
 
 class Point(NamedTuple):
-    """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and the loop nest."""
+    """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and its loop nests.
+
+    There is a nest for each kind of visits. Where there are several, energy and cycles are bounds, and `paid`
+    has those of the nests, one by one: all together cost no more.
+    """
 
     energy: int
     cycles: int
     need_words: int
-    mapping: LoopNest
+    nests: tuple[LoopNest, ...]
+    paid: tuple[int, int] | None = None
+
+    def as_paid(self) -> Point:
+        """With the costs of the nests."""
+        return self if self.paid is None else self._replace(energy=self.paid[0], cycles=self.paid[1])
 
 
 class Choice(NamedTuple):
@@ -64,6 +78,15 @@ class _Core:
     """Searches of edges that differ in names alone, at several rooms."""
 
     solved: list[_Solved] = field(default_factory=list)  # by falling room
+
+
+class _Mixed(NamedTuple):
+    """Visits of several kinds: least energy and cycles of all, those paid one by one, room, and nests."""
+
+    least: tuple[int, int]
+    paid: tuple[int, int]
+    need_words: int
+    nests: tuple[LoopNest, ...]
 
 
 class _Settled(NamedTuple):
@@ -120,12 +143,15 @@ class Edge:
         """The mapspace with so much room, in these names."""
         return self.renaming.mapspace(self.space.mapspace(room_words))
 
-    def choices(self) -> Iterator[Choice]:
-        """Yield what is known: mappings, and bounds where there may be others."""
+    def choices(self, as_paid: bool = False) -> Iterator[Choice]:
+        """Yield what is known: mappings, and bounds where there may be others.
+
+        Of visits that differ mappings are bounds, too, or cost what is `paid`.
+        """
         solved = self.core.solved
         most = solved[0].room_words if solved else -1
         if not solved:
-            energy, cycles = self.known.bound(self.space.kind)
+            energy, cycles = (0, 0) if self.space.kind.parts else self.known.bound(self.space.kind)
             energy += self.space.shift_energy
             yield Choice(max(self.least[0], energy), max(self.least[1], cycles), 0, None)
         elif most is not None:
@@ -135,11 +161,11 @@ class Edge:
         lower = [*(known.room_words for known in solved[1:]), -1]
         for known, below in zip(solved, lower, strict=True):
             assert below is not None
-            yield from self._known(known, below + 1)
+            yield from self._known(known, below + 1, as_paid)
 
-    def _known(self, known: _Solved, floor: int) -> Iterator[Choice]:
+    def _known(self, known: _Solved, floor: int, as_paid: bool) -> Iterator[Choice]:
         shift = self.space.shift_energy
-        for point in known.points:
+        for point in (own.as_paid() if as_paid else own for own in known.points):
             yield Choice(point.energy + shift, point.cycles, point.need_words, point)
             if point.need_words > floor:
                 energy, cycles = self.least
@@ -149,9 +175,19 @@ class Edge:
             energy, cycles = known.beyond
             yield Choice(max(energy + shift, self.least[0]), max(cycles, self.least[1]), floor, None)
 
-    def nest(self, point: Point) -> PrivateNest:
-        """The nest of one visit, in the Einsum's own names."""
-        return self.space.nest(self.renaming.inverse.mapping(point.mapping))
+    def nests(self, point: Point) -> tuple[PrivateNest, ...]:
+        """The nest of each kind of visits, in the Einsum's own names."""
+        if not self.space.kind.is_mixed:
+            (nest,) = point.nests
+            return (self.space.nest(self.renaming.inverse.mapping(nest)),)
+        shifts = self.space.kind.shifts
+        kinds = [replace(self.space, kind=replace(kind, shifts=shifts)) for kind in self.space.kind.alike()]
+        return tuple(own.nest(_as_named(own, nest)) for own, nest in zip(kinds, point.nests, strict=True))
+
+
+def _as_named(space: EdgeSpace, nest: LoopNest) -> LoopNest:
+    """A nest of one kind of visits in the Einsum's own names."""
+    return by_position(space.mapspace(None).problem).inverse.mapping(nest)
 
 
 def _scaled(energy: int, level: StorageLevel, name: str, words: int) -> int:
@@ -180,6 +216,7 @@ class EdgePricer:
     cores: dict[tuple[object, ...], _Core] = field(default_factory=dict)
     coarser: Coarser = field(default_factory=Coarser)
     inner_bounds: dict[Mapspace, Inner] = field(default_factory=dict)
+    part_bounds: dict[Mapspace, tuple[int, int]] = field(default_factory=dict)
 
     @cached_property
     def timed(self) -> bool:
@@ -202,7 +239,15 @@ class EdgePricer:
         trips = tuple((problem.dims.index(dim), count) for dim, count in kind.trips)
         above = frozenset(map(names.index, kind.above))
         shifts = ((names.index(s.dataspace), s.moved, s.first) for s in kind.shifts if self.timed)
-        return self._alike[kind.place], tuple(sorted(trips)), above, tuple(sorted(shifts))
+        parts = tuple(sorted((problem.dims.index(dim), sizes) for dim, sizes in kind.parts))
+        return (
+            self._alike[kind.place],
+            tuple(sorted(trips)),
+            above,
+            tuple(sorted(shifts)),
+            parts,
+            kind.homes,
+        )
 
     @cached_property
     def _alike(self) -> tuple[int, ...]:
@@ -221,21 +266,37 @@ class EdgePricer:
     def least(self, kind: EdgeKind) -> tuple[int, int]:
         """Least energy and cycles of an edge, without any search."""
         if kind not in self._least:
-            trips = dict(kind.trips)
+            cut = Cut(dict(kind.trips), dict(kind.parts))
             shifts = {shift.dataspace: shift for shift in kind.shifts}
             moves = [
-                self.exchange(tile, trips, shifts.get(tile.space.name))
+                self.exchange(tile, cut, shifts.get(tile.space.name))
                 for tile in self.space.tiles[kind.place]
                 if tile.space.name not in kind.above or tile.space.name in shifts
             ]
-            self._least[kind] = self.together(kind.place, trips, moves)
+            energy, cycles = self.together(kind.place, cut, moves)
+            if not kind.parts:
+                core = self.core(kind.place, kind.above, kind.trips)
+                held = sum(move.energy for move in moves if move.dataspace in shifts)
+                energy, cycles = max(energy, core[0] + held), max(cycles, core[1])
+            self._least[kind] = energy, cycles
         return self._least[kind]
 
-    def together(self, place: int, trips: Trips, moves: list[Exchange]) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory."""
-        inner = self.inner(place, frozenset(move.dataspace for move in moves if not move.bypassed))
+    def together(
+        self,
+        place: int,
+        cut: Cut,
+        moves: list[Exchange],
+        is_open: bool = False,
+        is_estimate: bool = False,
+    ) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory.
+
+        Where it `is_open`, further loops may cut dimensions into unequal parts. What `is_estimate` is no
+        bound there, and takes less work.
+        """
+        inner = self._inner_under(place, cut, moves, is_open, is_estimate)
         level = self.space.einsums[place].mapspace.architecture.levels[0]
-        visits = math.prod(trips.values())
+        visits = cut.visits
         ported = [
             sum(getattr(move, kind) for move in moves) / float(rate)
             for kind, rate in (
@@ -251,14 +312,42 @@ class EdgePricer:
         every = passing + sum(move.energy for move in moves if move.bypassed)
         return max(inner.free + every, inner.paid + passing), busy + visits * latency
 
-    def exchange(self, tile: Tile, trips: Trips, shift: Shift | None = None) -> Exchange:
+    def _inner_under(
+        self, place: int, cut: Cut, moves: list[Exchange], is_open: bool, is_estimate: bool
+    ) -> Inner:
+        """Least costs below shared loops of all but the exchange with the outermost memory."""
+        exchanging = frozenset[str]()
+        if self.objective != "energy":
+            exchanging = frozenset(move.dataspace for move in moves if not move.bypassed)
+        key = place, id(cut), exchanging, is_open, is_estimate
+        if key in self._under:
+            return self._under[key][1]
+        if is_estimate and (is_open or cut.parts):
+            inner = self.inner(place, exchanging)
+        elif is_open:
+            inner = self.arithmetic(place)
+        elif cut.parts:
+            inner = self.in_parts(place, cut.parts)
+        else:
+            inner = self.inner(place, exchanging)
+            for dim, count in cut.trips.items():
+                energy, cycles = self.in_visits(place, ((dim, count),))
+                inner = inner.raised(energy, cycles - (count - 1) * self.latency(place))
+        self._under[key] = cut, inner  # which keeps the cut, and so its identity
+        return inner
+
+    @cached_property
+    def _under(self) -> dict[tuple[object, ...], tuple[Cut, Inner]]:
+        return {}
+
+    def exchange(self, tile: Tile, cut: Cut, shift: Shift | None = None) -> Exchange:
         """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
         architecture = self.space.einsums[tile.place].mapspace.architecture
         outside, inside = architecture.levels[:2]
         name, scale = tile.space.name, float(outside.scale(tile.space.name))
         if shift is None:
-            moved = self.space.moved_words(tile, trips)
-            first = self._first_words(tile, trips) if tile.space.read_write else 0
+            moved = self.space.moved_words(tile, cut)
+            first = self._first_words(tile, cut) if tile.space.read_write else 0
             shift = Shift(name, moved, first)
         written = shift.moved if tile.space.read_write else 0
 
@@ -276,11 +365,9 @@ class EdgePricer:
             )
         return Exchange(name, max(0, min(energies)), shift.fetched * scale, written * scale, tile.bypassed)
 
-    def _first_words(self, tile: Tile, trips: Trips) -> int:
-        bounds = self.space.einsums[tile.place].problem.bound
-        if tile.windowed:
-            return self.space.moved_words(tile, trips)  # at most
-        return self.space.tile_words(tile, {}, bounds)
+    def _first_words(self, tile: Tile, cut: Cut) -> int:
+        # Of a window at most.
+        return self.space.moved_words(tile, cut) if tile.windowed else self.space.tile_words(tile, WHOLE)
 
     def latency(self, place: int) -> int:
         """Cycles that networks take in each visit."""
@@ -312,20 +399,113 @@ class EdgePricer:
         Parameters
         ----------
         exchanging
-            Dataspaces of which all words cross between the two at least once, and load their bandwidths.
+            Dataspaces of which all words cross between the two at least once, and load their bandwidths. For
+            energy they are left out: leakage alone depends on cycles.
         """
-        key = place, exchanging - {""} if self.timed else frozenset()
+        key = place, exchanging - {""} if self.objective != "energy" else frozenset()
         if key not in self._inner:
-            mapspace = self._inner_mapspace(*key)
-            renamed = by_position(mapspace.problem).mapspace(mapspace)
-            if renamed not in self.inner_bounds:
-                self.inner_bounds[renamed] = self._least_of(renamed)
-            self._inner[key] = self.inner_bounds[renamed]
+            self._inner[key] = self._inner_of(self._inner_mapspace(*key))
         return self._inner[key]
+
+    def _inner_of(self, mapspace: Mapspace) -> Inner:
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.inner_bounds:
+            self.inner_bounds[renamed] = self._least_of(renamed)
+        return self.inner_bounds[renamed]
 
     @cached_property
     def _inner(self) -> dict[tuple[int, frozenset[str]], Inner]:
         return {}
+
+    def in_parts(self, place: int, parts: Mapping[str, Parts]) -> Inner:
+        """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts."""
+        key = place, tuple(sorted(parts.items()))
+        if key not in self._in_parts:
+            paid = cycles = 0
+            for chosen in product(*(sizes for _, sizes in key[1])):
+                one = tuple((dim, (own,)) for (dim, _), own in zip(key[1], chosen, strict=True))
+                energy, busy = self._in_part(place, one)
+                times = math.prod(count for _, count in chosen)
+                paid, cycles = paid + times * energy, cycles + times * (busy - self.latency(place))
+            least = self.arithmetic(place)
+            self._in_parts[key] = Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
+        return self._in_parts[key]
+
+    def _in_part(self, place: int, part: tuple[tuple[str, Parts], ...]) -> tuple[int, int]:
+        """The same for one visit, by a survey alone: there are many parts."""
+        mapspace = self._inner_mapspace(place, frozenset(), part)
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.part_bounds:
+            self.part_bounds[renamed] = self._survey(renamed)
+        return self.part_bounds[renamed]
+
+    @cached_property
+    def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...]], Inner]:
+        return {}
+
+    def core(self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+        """Least energy and cycles of an edge with all of the room, but for what held tiles exchange.
+
+        It holds with further loops, too: they may be the outermost private loops, which keep what a visit
+        would bring again.
+        """
+        if (place, above, trips) not in self._cores:
+            self._cores[place, above, trips] = self._named_core(place, above, trips)
+        return self._cores[place, above, trips]
+
+    def _named_core(
+        self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]
+    ) -> tuple[int, int]:
+        problem = self.space.einsums[place].problem
+        names = [space.name for space in problem.dataspaces]
+        loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
+        key = self._alike[place], frozenset(map(names.index, above)), loops
+        if key not in self._cores:
+            self._cores[key] = self._core_of(EdgeKind(place, trips, above), is_whole=not loops)
+        return self._cores[key]
+
+    def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
+        """Least energy and cycles by a survey; of edges without shared loops, which are few, by a search."""
+        own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
+        rules = own.einsum.mapspace.temporal[0]
+        if is_whole and not (rules.factors or rules.inner or rules.outer):
+            edge = Edge(own, (0, 0), self.cores.setdefault(self._core_key(kind), _Core()), self.coarser)
+            if not edge.core.solved:
+                self.refine(edge, None)
+            return self._least_at(edge.core.solved[0])
+        mapspace = own.mapspace(self.space.memory.usable_words)
+        mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
+        return self._survey(by_position(mapspace.problem).mapspace(mapspace))
+
+    @cached_property
+    def _cores(self) -> dict[tuple[object, ...], tuple[int, int]]:
+        return {}
+
+    def in_visits(self, place: int, trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+        """Least energy and cycles where all is on chip that may be, and shared loops bring the rest anew.
+
+        It holds with further loops, too.
+        """
+        dims = self.space.einsums[place].problem.dims
+        key = self._alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
+        if not key[1]:
+            return 0, 0
+        if key not in self._in_visits:
+            mapspace = self._inner_mapspace(place, frozenset(), (), trips)
+            self._in_visits[key] = self._survey(by_position(mapspace.problem).mapspace(mapspace))
+        return self._in_visits[key]
+
+    @cached_property
+    def _in_visits(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
+        return {}
+
+    def arithmetic(self, place: int) -> Inner:
+        """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
+        einsum = self.space.einsums[place]
+        architecture = einsum.mapspace.architecture
+        energy = einsum.problem.computes * architecture.compute.energy
+        units = math.prod(fanout.size for fanout in architecture.fanouts)
+        return Inner(energy, energy, -(-einsum.problem.computes // units))
 
     def _least_of(self, mapspace: Mapspace) -> Inner:
         """Least costs by searches where they matter, with and without energy of the outermost memory."""
@@ -347,17 +527,21 @@ class EdgePricer:
 
     def _bound(self, mapspace: Mapspace, objective: str) -> int:
         self.searches += 1
-        options = replace(self.options, objectives=(objective,), time_limit_s=self.clock.left_s)
-        with SharedSearch(mapspace, options, None, self.clock.stop) as search:
-            result = search.minimise((objective,))
-        return result.bound or 0
+        return self._searched(mapspace, (objective,), Caps()).bound or 0
 
-    def _inner_mapspace(self, place: int, exchanging: frozenset[str]) -> Mapspace:
-        """All is stored or held on chip that may be."""
+    def _inner_mapspace(
+        self,
+        place: int,
+        exchanging: frozenset[str],
+        parts: tuple[tuple[str, Parts], ...] = (),
+        trips: tuple[tuple[str, int], ...] = (),
+    ) -> Mapspace:
+        """All is stored or held on chip that may be; `parts` has extents of visits, `trips` their number."""
         tiles = self.space.tiles[place]
         above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
-        shifts = tuple(self.shift(tile, {}) for tile in tiles if tile.space.name in exchanging)
-        own = EdgeSpace(self.space.einsums[place], EdgeKind(place, (), above, shifts), self.timed)
+        shifts = tuple(self.shift(tile, WHOLE) for tile in tiles if tile.space.name in exchanging)
+        kind = EdgeKind(place, trips, above, shifts, parts)
+        own = EdgeSpace(self.space.einsums[place], kind, self.timed)
         mapspace = own.even_mapspace(None)
         nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
         outside, inside = nodes[0], nodes[position]
@@ -366,7 +550,7 @@ class EdgePricer:
         if any(tile.bypassable and not tile.bypassed for tile in tiles):
             nodes[position] = replace(_unlimited(inside), energy=_cheaper(outside, inside))
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
-        temporal = (TemporalRules(), *mapspace.temporal[1:])
+        temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
         mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
         return with_all_places(mapspace) if mapspace.counting == ACCELFORGE else mapspace
@@ -384,9 +568,9 @@ class EdgePricer:
             return 0, 0
         return math.ceil(least[0] * SHARE_KEPT), math.ceil(least[1] * SHARE_KEPT)
 
-    def shift(self, tile: Tile, cut: Trips) -> Shift:
+    def shift(self, tile: Tile, cut: Cut) -> Shift:
         """What a tile that is held below some loops exchanges with the outermost memory."""
-        first = self.space.tile_words(tile, {}) if tile.space.read_write else 0
+        first = self.space.tile_words(tile, WHOLE) if tile.space.read_write else 0
         return Shift(tile.space.name, self.space.moved_words(tile, cut), first)
 
     # Exact costs
@@ -404,25 +588,34 @@ class EdgePricer:
         at = _Solved(room, [], None)
         solved.append(at)
         solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
+        if edge.space.kind.is_mixed:
+            self._mixed_point(edge, at)
+            return
         self._first_points(edge, at)
         rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
+        if edge.space.kind.parts:
+            return
         if len(solved) == 1 and at.points and not (rules.factors or rules.inner or rules.outer):
             self.coarser.add(edge.space.kind, *self._least_at(at))
 
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""
-        if self.objective == "energy":
-            return (at.points[0].energy, 0) if at.beyond is None else (0, 0)
-        if self.objective == "latency":
-            return (0, at.points[0].cycles) if at.beyond is None else (0, 0)
-        if at.beyond is None:
-            return at.points[0].energy, at.points[-1].cycles
-        return at.beyond
+        if not at.points and at.beyond is None:
+            return IMPOSSIBLE, IMPOSSIBLE
+        known = [own.energy for own in at.points[:1]] + ([] if at.beyond is None else [at.beyond[0]])
+        energy = min(known)
+        cycles = at.points[-1].cycles if at.beyond is None else at.beyond[1]
+        if self.objective == "edp":
+            return energy, cycles
+        is_known = at.beyond is None
+        return (energy, 0) if is_known and self.objective == "energy" else (0, cycles if is_known else 0)
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
-        left_s = self.clock.left_s
-        options = replace(self.options, objectives=objectives, time_limit_s=left_s)
-        with SharedSearch(edge.mapspace(room), options, None, self.clock.stop) as search:
+        return self._searched(edge.mapspace(room), objectives, caps)
+
+    def _searched(self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps) -> Result:
+        options = replace(self.options, objectives=objectives, time_limit_s=self.clock.left_s)
+        with SharedSearch(mapspace, options, None, self.clock.stop) as search:
             return search.minimise(objectives, caps)
 
     def _point(self, edge: Edge, result: Result) -> Point:
@@ -430,7 +623,7 @@ class EdgePricer:
         assert result.evaluation is not None
         own = edge.renaming.inverse.mapping(result.mapping)
         cost = result.evaluation
-        return Point(cost.energy, cost.cycles, edge.space.own_words(own), result.mapping)
+        return Point(cost.energy, cost.cycles, edge.space.own_words(own), (result.mapping,))
 
     def _first_points(self, edge: Edge, at: _Solved) -> None:
         objectives = {"energy": ("energy",), "latency": ("latency",), "edp": ("energy", "latency")}
@@ -444,6 +637,65 @@ class EdgePricer:
             at.beyond = None
             return
         at.beyond = at.points[-1].energy, least_cycles
+
+    # Visits that differ
+
+    def _mixed_point(self, edge: Edge, at: _Solved) -> None:
+        """Map each kind of visits by itself, with the outputs in common memories.
+
+        What all together cost at the least is kept with the best nests: it is exact but for bandwidths, which
+        all visits load together, and whole vectors.
+        """
+        found = [self._mixed_at(edge.space, homes, at.room_words) for homes in edge.space.homes()]
+        open_ = [own for own in found if own is not None]
+        if not open_:
+            at.beyond = None
+            return
+        energy = max(min(own.least[0] for own in open_), edge.least[0] - edge.space.shift_energy)
+        cycles = max(min(own.least[1] for own in open_), edge.least[1])
+        mapped = [own for own in open_ if own.nests]
+        at.beyond = None if mapped else (energy, cycles)
+        if mapped:
+            best = min(mapped, key=lambda own: objective_value(self.objective, *own.paid))
+            at.points.append(Point(energy, cycles, best.need_words, best.nests, best.paid))
+
+    def _mixed_at(self, space: EdgeSpace, homes: frozenset[int], room: int | None) -> _Mixed | None:
+        """What the kinds of visits cost with outputs at these levels; None if one does not fit."""
+        nests, paid, needs, energy, cycles = list[LoopNest](), [0, 0], [0], 0, 0
+        goal = {"energy": ("energy",), "latency": ("latency", "energy"), "edp": ("edp",)}[self.objective]
+        for kind in space.kind.alike():
+            own = replace(space, kind=replace(kind, homes=homes))
+            result = self._alone(own, room, goal)
+            if result.status is Status.INFEASIBLE:
+                return None
+            loose = replace(own, unlimited=self.timed)
+            energy += self._alone(loose, room, ("energy",)).bound or 0 if self.objective != "latency" else 0
+            cycles += self._alone(loose, room, ("latency",)).bound or 0 if self.objective != "energy" else 0
+            if result.mapping is not None and result.evaluation is not None:
+                nests.append(result.mapping)
+                needs.append(own.own_words(_as_named(own, result.mapping)))
+                paid = [paid[0] + result.evaluation.energy, paid[1] + result.evaluation.cycles]
+        kinds = len(list(space.kind.alike()))
+        least = max(0, energy - space.rounding_energy() * (kinds - 1)), cycles
+        complete = tuple(nests) if len(nests) == kinds else ()
+        return _Mixed(least, (paid[0], paid[1]), max(needs), complete)
+
+    @cached_property
+    def _found_alone(self) -> dict[tuple[object, ...], Result]:
+        return {}
+
+    def _alone(self, space: EdgeSpace, room: int | None, objectives: tuple[str, ...]) -> Result:
+        """The best mapping of visits of one kind."""
+        key = self._core_key(space.kind), space.unlimited, room, objectives
+        if key not in self._found_alone:
+            self.searches += 1
+            mapspace = space.mapspace(room)
+            result = self._searched(by_position(mapspace.problem).mapspace(mapspace), objectives, Caps())
+            if result.termination is not Termination.PROVEN:
+                self.clock.stop()
+                return result
+            self._found_alone[key] = result
+        return self._found_alone[key]
 
     def _next_point(self, edge: Edge, at: _Solved) -> None:
         """Extend the front by its next point, which takes fewer cycles than the last one."""
@@ -483,6 +735,10 @@ class Inner(NamedTuple):
     free: int
     paid: int
     cycles: int
+
+    def raised(self, paid: int, cycles: int) -> Inner:
+        """With at least so much energy, all of it paid, and cycles."""
+        return Inner(self.free, max(self.paid, paid), max(self.cycles, cycles))
 
 
 class Exchange(NamedTuple):
