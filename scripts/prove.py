@@ -838,6 +838,7 @@ def decide(query, low, high, measures, *choice):
 
 
 FORMAT, WITH_PLACES = "tilewright certificate 6", "tilewright certificate 7"
+FUSED = "tilewright certificate fused 1"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
@@ -902,6 +903,12 @@ def covered(space, doc, status, names):
 
 def check(doc):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
+    if doc["format"] == FUSED:
+        from fused_paths import check_fused  # noqa: PLC0415 (it builds on this module)
+
+        bound, units = check_fused(doc, sha256, refute), doc["problem"]["einsums"][0]["mapspace"]["units_per_pj"]
+        shows = "no fused mapping exists"
+        return shows if bound is None else f"no fused mapping is below {shown(doc['objective'], bound, units)}"
     known = WITH_PLACES if doc["problem"].get("memories") else FORMAT
     need(doc.keys() == KEYS and doc["format"] == known, f"it has the keys of a {known!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")

@@ -10,6 +10,7 @@ from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
 from model.objective import objective_value
+from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.path import Counts, Label, PathSearch, Step
 from solver.fusion.pricing import EdgePricer, Point
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
@@ -81,6 +82,10 @@ class FusedResult:
         The best mapping without bodies and stored tensors, if that was found.
     restrictions
         What the space leaves out of all fused mappings, as phrases.
+    limits
+        What narrows it besides.
+    evidence
+        What the bound rests on, for certificates.
     """
 
     status: Status
@@ -94,6 +99,8 @@ class FusedResult:
     unfused: FusedEvaluation | None
     statistics: FusionStatistics
     restrictions: tuple[str, ...]
+    limits: FusionLimits = FusionLimits()
+    evidence: FusionEvidence = FusionEvidence()
 
     @property
     def units_per_pj(self) -> int:
@@ -211,6 +218,8 @@ class _Search:
             unfused.best.evaluation if unfused.proven else None,
             self._statistics(),
             tuple(self._restrictions()),
+            self.limits,
+            evidence_of(self.pricer),
         )
 
     def _status(self, outcome: _Outcome) -> Status:

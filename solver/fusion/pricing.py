@@ -315,16 +315,17 @@ class EdgePricer:
             Dataspaces of which all words cross between the two at least once, and load their bandwidths.
         """
         key = place, exchanging - {""} if self.timed else frozenset()
-        if key not in self._inner:
+        if key not in self.inner_known:
             mapspace = self._inner_mapspace(*key)
             renamed = by_position(mapspace.problem).mapspace(mapspace)
             if renamed not in self.inner_bounds:
                 self.inner_bounds[renamed] = self._least_of(renamed)
-            self._inner[key] = self.inner_bounds[renamed]
-        return self._inner[key]
+            self.inner_known[key] = self.inner_bounds[renamed]
+        return self.inner_known[key]
 
     @cached_property
-    def _inner(self) -> dict[tuple[int, frozenset[str]], Inner]:
+    def inner_known(self) -> dict[tuple[int, frozenset[str]], Inner]:
+        """What `inner` has found so far."""
         return {}
 
     def _least_of(self, mapspace: Mapspace) -> Inner:

@@ -1,0 +1,648 @@
+"""Bounds on all fused mappings of a cascade: the checker's own dynamic program over its Einsums.
+
+Costs add up from Einsum to Einsum. What an Einsum costs between two cuts is an edge, which is bounded by claims
+that were checked, and in closed form. Bodies are enumerated with the trips of their loops, then with the places
+between these at which tiles may be held; what the claims and closed forms already exclude is left out.
+"""
+
+import math
+from collections import defaultdict, namedtuple
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import product
+from math import inf, prod
+
+from claims import SLACK, CannotCheckError, Query, need
+from fused_claims import Cascade, Edge, Kind, divisors_of, vectors
+
+MOST_LABELS = 1 << 22  # that one check looks at
+
+Open = namedtuple("Open", "start end classes places trips flat")  # a body; trips per class above each of its places
+Label = namedtuple("Label", "energy cycles stored rooms")  # stored: (tensor, level, words); rooms: per open body
+Room = namedtuple("Room", "held peak parted", defaults=(0, 0, False))  # held: words of its tiles; peak: of all else
+Way = namedtuple("Way", "room energy reads writes passes stored", defaults=(0, 0, 0, 0, False, False))
+
+AT_HOME = Way(stored=True)  # a tensor that waits on chip
+
+
+def value(objective, energy, cycles):
+    """Value of an objective."""
+    return {"energy": energy, "latency": cycles, "edp": energy * cycles}[objective]
+
+
+class Floors:
+    """Least costs of Einsums whose tiles are all on chip: `least` in a certificate, each claim checked."""
+
+    def __init__(self, cascade, claims, timed, refute):
+        self.cascade, self.timed, self.known = cascade, timed, defaultdict(list)
+        done = {}
+        for claim in claims:
+            einsum, exchanging = cascade.einsums[claim["einsum"]], frozenset(claim["exchanging"])
+            numbers = [claim[key] for key in ("free", "paid", "cycles")]
+            need(all(type(n) is int and n >= 0 for n in numbers), "least costs are natural numbers")
+            need(exchanging <= {*einsum.stay} and not einsum.is_copy, "tiles are exchanged that may be on chip")
+            key = einsum.key, exchanging
+            if (key, *numbers) not in done:
+                self.check(einsum, exchanging, *numbers, refute)
+                done[key, *numbers] = True
+            self.known[key].append(numbers)
+
+    def check(self, einsum, exchanging, free, paid, cycles, refute):
+        """Check a claim."""
+        visits = einsum.least_visits
+        held = tuple(einsum.held(v, visits) for v in sorted(exchanging)) if self.timed else ()
+        kind = Kind(visits, frozenset(einsum.stay), held)
+        for without, energy in ((False, paid), (True, free)):
+            space = Edge(einsum, kind, None, self.problem(einsum, kind, without))
+            below = energy and refute(space, Query(energy=energy - 1))
+            need(not below, f"Einsum {einsum.number} costs {energy:,} at least with all its tiles on chip")
+        below = cycles and refute(space, Query(latency=cycles - 1))
+        need(not below, f"Einsum {einsum.number} takes {cycles:,} cycles at least with all its tiles on chip")
+
+    def problem(self, einsum, kind, without):
+        """The problem: no rules for the outermost loops, and no costs of the outermost memory if `without`."""
+        doc = einsum.visit(kind, None)
+        inner = [n for n, node in enumerate(doc["nodes"]) if n and (n > einsum.home or node["kind"] != "temporal")]
+        number = {0: 0} | {n: place + 2 for place, n in enumerate(inner)}
+        every = {"kind": "temporal", "name": "", "factors": [divisors_of(n) for n in doc["bounds"]]}
+        nodes = [dict(doc["nodes"][0]), every, *(dict(doc["nodes"][n]) for n in inner)]
+        for node in nodes:
+            if "leak_fanouts" in node:
+                node["leak_fanouts"] = [number[p] for p in node["leak_fanouts"]]
+        home, passing = nodes[number[einsum.home]], [v for v in einsum.stay if einsum.may_pass[v]]
+        home["dataspaces"] = [
+            self.cheaper(einsum, v) | {"size": own["size"]} if v in passing else own
+            for v, own in enumerate(home["dataspaces"])
+        ]
+        if passing:
+            home["bandwidths"] = dict.fromkeys(("read", "write", "shared"))
+        if without:
+            nodes[0]["dataspaces"] = [{**own, "read": 0, "fill": 0, "update": 0} for own in nodes[0]["dataspaces"]]
+        spaces = [{**own, "keep": [[number[p] for p in kept] for kept in own["keep"]]} for own in doc["dataspaces"]]
+        return {**doc, "nodes": nodes, "dataspaces": spaces}
+
+    @staticmethod
+    def cheaper(einsum, v):
+        """What the on-chip memory knows of a tile that may pass it by: the less of both energies per word."""
+        outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
+        energies = {
+            key: min(inside[key] // inside["block"], outside[key] // outside["block"])
+            for key in ("read", "fill", "update")
+        }
+        return {**inside, **energies, "block": 1}
+
+    @cache
+    def least(self, j, exchanging):
+        """Least energy with and without what bypasses the on-chip memory, and least cycles."""
+        einsum = self.cascade.einsums[j]
+        wanted = exchanging if self.timed else frozenset()
+        found = [n for (key, own), many in self.known.items() if key == einsum.key and own <= wanted for n in many]
+        free, paid, cycles = map(max, zip(*found)) if found else (0, 0, 0)
+        return free, paid, cycles
+
+
+class Edges:
+    """Bounds on the edges of a cascade: claims of a certificate, each checked, and closed forms."""
+
+    def __init__(self, cascade, doc, timed, refute):
+        self.cascade, self.timed = cascade, timed
+        self.floors = Floors(cascade, doc["least"], timed, refute)
+        self.claims, done = defaultdict(list), {}
+        for claim in doc["edges"]:
+            einsum, room = cascade.einsums[claim["einsum"]], claim["room"]
+            trips, above = tuple(claim["trips"]), frozenset(claim["above"])
+            held, corners = tuple(map(tuple, claim["held"])), tuple(map(tuple, claim["corners"]))
+            numbers = [*trips, *above, *(n for own in (*held, *corners) for n in own), *([] if room is None else [room])]
+            need(all(type(n) is int and n >= 0 for n in numbers) and min(trips) > 0, "claims have natural numbers")
+            need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
+            need(room is not None or cascade.room is None, "claims have some room")
+            key = einsum.key, trips, above, held if timed else ()
+            if (key, room, corners) not in done:
+                self.check(einsum, Kind(trips, above, held if timed else ()), room, corners, refute)
+                done[key, room, corners] = True
+            self.claims[key].append((inf if room is None else room, corners))
+        for own in self.claims.values():
+            own.sort(reverse=True)
+
+    @staticmethod
+    def check(einsum, kind, room, corners, refute):
+        """Check a claim: each mapping has the energy and the cycles of some corner."""
+        space = Edge(einsum, kind, room)
+        ends = [(inf if not corners else corners[0][0], inf)]
+        ends += [(other[0], own[1]) for own, other in zip(corners, corners[1:])]
+        ends += [(inf, corners[-1][1])] if corners else []
+        for energy, cycles in ends:
+            if energy and cycles:
+                found = refute(space, Query(energy=energy - 1, latency=cycles - 1))
+                need(not found, f"Einsum {einsum.number} costs {corners} at least in {prod(kind.trips):,} visits")
+
+    # Closed forms
+
+    @cache
+    def fetched(self, j, v, trips):
+        """Ways of a tile that is neither stored nor held: what it exchanges with the outermost memory."""
+        einsum = self.cascade.einsums[j]
+        moved = einsum.touched(v, trips)
+        first = min(moved, einsum.box(v, einsum.bounds)) if einsum.writes[v] else 0
+        read, written = moved - first, moved if einsum.writes[v] else 0
+        outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
+        outer = read * outside["read"] // outside["block"] + written * outside["update"] // outside["block"]
+        energies = [outer + (read * inside["fill"] // inside["block"] if einsum.may_keep[v] else 0)]
+        if einsum.may_pass[v] and einsum.may_keep[v]:
+            cheap = self.floors.cheaper(einsum, v)
+            pairs = ((read, "read"), (written, "update"))
+            energies.append(sum(n * outside[key] // outside["block"] - n * cheap[key] for n, key in pairs))
+        scale = Fraction(*outside["bandwidth_scale"])
+        return Way(0, max(0, min(energies)), read * scale, written * scale, not einsum.may_keep[v])
+
+    @cache
+    def held(self, j, v, trips):
+        """The way of a tile that is held below shared loops."""
+        einsum = self.cascade.einsums[j]
+        shift = einsum.held(v, trips)
+        read, _, written = einsum.shifted(*shift)
+        scale = Fraction(*einsum.space.at[0][v]["bandwidth_scale"])
+        words = einsum.tile(v, trips) * einsum.space.at[einsum.home][v]["size"]
+        return Way(words, einsum.shift_energy([shift]), read * scale, written * scale)
+
+    def together(self, j, visits, ways):
+        """Least energy and cycles of an Einsum, given per dataspace how its tile is kept."""
+        einsum = self.cascade.einsums[j]
+        exchanging = frozenset(v for v, way in enumerate(ways) if not way.passes and not way.stored)
+        free, paid, cycles = self.floors.least(j, exchanging)
+        passing = sum(way.energy for way in ways if not way.passes)
+        every = sum(way.energy for way in ways)
+        reads, writes = sum(way.reads for way in ways), sum(way.writes for way in ways)
+        return max(paid + passing, free + every), self.busy(einsum, visits, cycles, reads, writes)
+
+    @staticmethod
+    def busy(einsum, visits, cycles, reads, writes):
+        """Cycles, given those of all but the outermost memory, and the words that this moves."""
+        widths, latency = einsum.space.nodes[0]["bandwidths"], einsum.space.latency
+        loads = {"read": reads, "write": writes, "shared": reads + writes}
+        ported = (math.ceil(n / Fraction(*widths[kind])) for kind, n in loads.items() if widths[kind])
+        return max([cycles - latency, *ported]) + visits * latency
+
+    def choices(self, j, trips, ways, held):
+        """Energy, cycles and room of its own tiles: each mapping of an edge has all three of some choice at least."""
+        einsum = self.cascade.einsums[j]
+        closed = self.together(j, prod(trips), ways)
+        above = frozenset(v for v, way in enumerate(ways) if way.stored).union(v for v, *_ in held)
+        shift, usable = einsum.shift_energy(held), self.cascade.usable
+        claims = self.claims.get((einsum.key, trips, above, held if self.timed else ()), ())
+        if not claims:
+            energy, cycles = self.coarser(einsum, trips, above, held)
+            return [(max(closed[0], energy + shift), max(closed[1], cycles), 0)]
+        found = [(*closed, claims[0][0] + 1)] if claims[0][0] < usable else []
+        rooms = [*(room for room, _ in claims[1:]), -1]
+        for (_, corners), below in zip(claims, rooms):
+            found += [(max(closed[0], e + shift), max(closed[1], c), below + 1) for e, c in corners]
+        return found
+
+    def coarser(self, einsum, trips, above, held):
+        """Least energy and cycles by claims on fewer shared loops: the others may be the outermost private ones."""
+        energy = cycles = 0
+        for own, moved, corner in self.settled.get((einsum.key, above), ()):
+            less = [v for v, *_ in moved] == [v for v, *_ in held] and all(a[1] <= b[1] for a, b in zip(moved, held))
+            if (less or not self.timed) and all(n % f == 0 for n, f in zip(trips, own)):
+                energy, cycles = max(energy, corner[0]), max(cycles, corner[1])
+        return energy, cycles
+
+    @cached_property
+    def settled(self):
+        """Claims with all of the room, by Einsum and tiles above, where rules leave outer loops free."""
+        found = defaultdict(list)
+        free = {e.key for e in self.cascade.einsums if self.is_free(e)}
+        for (key, trips, above, held), claims in self.claims.items():
+            room, corners = claims[0]
+            if key in free and room >= self.cascade.usable and corners:
+                found[key, above].append((trips, held, (corners[0][0], corners[-1][1])))
+        return found
+
+    @staticmethod
+    def is_free(einsum):
+        """Whether the outermost memory may have any loops in any order."""
+        groups = einsum.doc["nodes"][1 : einsum.home]
+        groups = [node["factors"] for node in groups if node["kind"] == "temporal"]
+        return groups == [[divisors_of(n) for n in einsum.bounds]] or einsum.space.computes == 1
+
+
+class Paths:
+    """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on its edges.
+
+    `rest` are least energy and cycles from each cut on. Where only the `first` part of a path is open, its best
+    value so far is the limit.
+    """
+
+    def __init__(self, cascade, edges, objective, limit):
+        self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
+        self.count, self.looks, self.first = len(cascade.einsums), 0, False
+        self.rest = [(0, 0)] * (self.count + 1)
+
+    def least(self):
+        """The least value below the limit, or the limit."""
+        self.fill()
+        at = {0: [Label(0, 0, frozenset(), ())]}
+        for place in range(self.count):
+            for label in at.pop(place, []):
+                for end, following in self.children(label, place, self.count, ()):
+                    self.insert(at.setdefault(end, []), following)
+        ends = at.get(self.count, [])
+        return min([value(self.objective, own.energy, own.cycles) for own in ends], default=self.limit)
+
+    def fill(self):
+        """Bound the rests of paths, from the last cut backwards: what crosses a cut is on chip without room."""
+        objective, limit, self.first = self.objective, self.limit, True
+        for place in reversed(range(self.count)):
+            rest = []
+            for own in ("energy", "latency"):
+                self.objective, self.limit = own, limit if own == objective else inf
+                rest.append(self.least_from(place) if objective in (own, "edp") else 0)
+            self.rest[place] = tuple(rest)
+        self.objective, self.limit, self.first = objective, limit, False
+
+    def least_from(self, place):
+        """The least value of a part from a cut on and of the rest after it, or the limit."""
+        users, storable = self.cascade.users, sorted(self.cascade.storable)
+        crossing = [t for t in storable if self.cascade.writer[t] < place <= users[t][-1]]
+        read = {t: [(e, v) for e, v in self.cascade.accesses(t) if not e.writes[v]] for t in crossing}
+        passing = [t for t in crossing if any(e.may_pass[v] for e, v in read[t])]
+        for chosen in product((True, False), repeat=len(passing)):
+            out = {t for t, on_chip in zip(passing, chosen) if not on_chip}
+            stored = frozenset((t, 0, 0) for t in crossing if t not in out)
+            for stop, label in self.children(Label(0, 0, stored, ()), place, self.count, ()):
+                self.limit = min(self.limit, self.worth(label, stop))
+        return self.limit
+
+    def worth(self, label, end, more=(0, 0)):
+        """Least value of all paths that go on from a label, whose open bodies cost so much `more`."""
+        outside = self.rest[end]
+        return value(self.objective, label.energy + more[0] + outside[0], label.cycles + more[1] + outside[1])
+
+    def insert(self, labels, label):
+        """Add a label unless another one is as good in everything."""
+        for own in labels:
+            if own.stored == label.stored and self.covers(own, label):
+                return
+        labels[:] = [own for own in labels if own.stored != label.stored or not self.covers(label, own)]
+        labels.append(label)
+
+    def covers(self, one, other):
+        """Whether a label has no more of anything that counts."""
+        energy = self.objective == "latency" or one.energy <= other.energy
+        cycles = self.objective == "energy" or one.cycles <= other.cycles
+        rooms = (a.held <= b.held and a.peak <= b.peak and a.parted >= b.parted for a, b in zip(one.rooms, other.rooms))
+        return energy and cycles and all(rooms)
+
+    # Parts of a body
+
+    def children(self, label, place, end, ctx):
+        """Yield the end of each part that begins at a place, and the label after it."""
+        for stored in self.stored_by(label, place, place + 1, end, ctx):
+            for own in self.leaf(stored, place, ctx):
+                yield from self.ended(own, place + 1, ctx)
+        if ctx and ctx[-1].flat:
+            return
+        for stop in range(place + 2, end + 1):
+            whole = bool(ctx) and (place, stop) == (ctx[-1].start, ctx[-1].end)
+            if whole or not self.cascade.classes(place, stop):
+                continue
+            for stored in self.stored_by(label, place, stop, end, ctx):
+                for flat in (True, False) if stop > place + 2 else (True,):
+                    for body in self.bodies(stored, place, stop, ctx, flat):
+                        for own in self.inside(stored, (*ctx, body)):
+                            yield from self.ended(own, stop, ctx)
+
+    def ended(self, label, stop, ctx):
+        """Yield the label after a part of the innermost body, if it is still worth a look."""
+        users = self.cascade.users
+        kept = frozenset(own for own in label.stored if own[1] < len(ctx) or users[own[0]][-1] >= stop)
+        label = label._replace(stored=kept)
+        if not self.reaches(label, stop, ctx):
+            yield stop, label
+
+    def reaches(self, label, place, ctx):
+        """Whether no path that goes on from a label is below the limit."""
+        self.looks += 1
+        need(self.looks < MOST_LABELS, "too many fused mappings are left open by the bounds", CannotCheckError)
+        more = self.left(place, ctx)
+        return self.worth(label, ctx[0].end if ctx else place, more) >= self.limit
+
+    def left(self, place, ctx):
+        """Least energy and cycles from a place to the end of all open bodies."""
+        energy = cycles = 0
+        for depth in reversed(range(len(ctx))):
+            own = ctx[: depth + 1]
+            for j in range(place, ctx[depth].end):
+                more = self.lower(j, own)
+                energy, cycles = energy + more[0], cycles + more[1]
+            place = ctx[depth].end
+        return energy, cycles
+
+    def inside(self, label, ctx):
+        """Labels at the end of a body, which is closed."""
+        body = ctx[-1]
+        at = {body.start: [label._replace(rooms=(*label.rooms, Room()))]}
+        for place in range(body.start, body.end):
+            for own in at.pop(place, []):
+                for stop, following in self.children(own, place, body.end, ctx):
+                    if stop - place > 1:
+                        *outer, last = following.rooms
+                        following = following._replace(rooms=(*outer, last._replace(parted=True)))
+                    self.insert(at.setdefault(stop, []), following)
+        for own in at.get(body.end, []):
+            *outer, last = own.rooms
+            if not body.flat and not last.parted:
+                continue
+            if outer:
+                outer[-1] = outer[-1]._replace(peak=max(outer[-1].peak, last.peak + last.held))
+            yield own._replace(rooms=tuple(outer))
+
+    def stored_by(self, label, start, stop, end, ctx):
+        """Yield the label with each choice of tensors that a part stores for others of its body."""
+        users, writer = self.cascade.users, self.cascade.writer
+        free = [t for t in sorted(self.cascade.storable) if start <= writer[t] < stop <= users[t][-1] < end]
+        for chosen in product((True, False), repeat=len(free)):
+            tensors = [t for t, on_chip in zip(free, chosen) if on_chip]
+            if not tensors:
+                yield label
+                continue
+            words = [(t, len(ctx), self.cascade.stored_words(t, self.trips(writer[t], ctx))) for t in tensors]
+            yield label._replace(stored=label.stored.union(words))
+
+    def leaf(self, label, j, ctx):
+        """Yield the label with an Einsum mapped in each way."""
+        einsum = self.cascade.einsums[j]
+        if einsum.is_copy:
+            yield label
+            return
+        at_home = {t for t, *_ in label.stored}
+        trips, waiting = self.trips(j, ctx), sum(words for *_, words in label.stored)
+        ways = [
+            [(None, AT_HOME)] if t in at_home else [(None, self.edges.fetched(j, v, trips)), *self.holds(j, v, ctx)]
+            for v, t in enumerate(einsum.tensors)
+        ]
+        for chosen in product(*ways):
+            held = [(v, way.room, level) for v, (level, way) in enumerate(chosen) if level is not None]
+            rooms = self.roomy(label, held, waiting)
+            if rooms is None:
+                continue
+            spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
+            tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
+            options = self.edges.choices(j, trips, [way for _, way in chosen], tiles)
+            yield from self.priced(label, rooms, waiting, einsum, options)
+
+    def priced(self, label, rooms, waiting, einsum, options):
+        """Yield the label with each choice for an edge that has room."""
+        taken = waiting + sum(room.held for room in rooms)
+        for energy, cycles, need_words in options:
+            if taken + need_words > self.cascade.usable:
+                continue
+            own = rooms
+            if rooms:
+                last = rooms[-1]._replace(peak=max(rooms[-1].peak, waiting + need_words))
+                own = (*rooms[:-1], last)
+            times = einsum.times
+            yield label._replace(energy=label.energy + energy * times, cycles=label.cycles + cycles * times, rooms=own)
+
+    def roomy(self, label, held, waiting):
+        """Rooms of open bodies with further held tiles, None if there is too little."""
+        rooms = list(label.rooms)
+        for _, words, (level, _) in held:
+            rooms[level] = rooms[level]._replace(held=rooms[level].held + words)
+        total = 0
+        for room in rooms:
+            total += room.held
+            if total + room.peak > self.cascade.usable:
+                return None
+        return tuple(rooms) if total + waiting <= self.cascade.usable else None
+
+    def holds(self, j, v, ctx):
+        """Places above shared loops at which a tile is held with profit, and the ways: ((level, trips), way)."""
+        einsum = self.cascade.einsums[j]
+        if not einsum.may_keep[v]:
+            return []
+        return [(spot, way) for spot, way in self.spots(j, v, ctx) if way.room <= self.cascade.usable]
+
+    @cache
+    def spots(self, j, v, ctx):
+        """All of these, whatever their room."""
+        found = []
+        for level in range(self.least_level(j, v, ctx), len(ctx)):
+            body = ctx[level]
+            moving, again = self.kinds(j, v, body.start, body.end)
+            outside = self.trips(j, ctx[:level])
+            ends = [*body.places[1:], body.trips]
+            for number, (at, then) in enumerate(zip(body.places, ends)):
+                below = {c for c, (a, b) in enumerate(zip(at, then)) if a != b}
+                before = body.places[number - 1] if number else at
+                above = {c for c, (a, b) in enumerate(zip(before, at)) if a != b}
+                if below & again and (not number or above & moving):
+                    trips = self.grown(j, outside, body, at)
+                    found.append(((level, trips), self.edges.held(j, v, trips)))
+        return found
+
+    def least_level(self, j, v, ctx):
+        """Open bodies that a tile lies inside of if its tensor goes through the outermost memory."""
+        tensor = self.cascade.einsums[j].tensors[v]
+        writer = self.cascade.writer.get(tensor)
+        others = self.cascade.readers.get(tensor, ()) if writer == j else () if writer is None else (writer,)
+        return max((sum(body.start <= other < body.end for body in ctx) for other in others), default=0)
+
+    @cache
+    def kinds(self, j, v, start, end):
+        """Classes of a body's loops that move a tile, and those that bring words of it again."""
+        einsum, dims = self.cascade.einsums[j], [own[j - start] for own in self.cascade.classes(start, end)]
+        moving = {c for c, d in enumerate(dims) if d in einsum.dims[v]}
+        return moving, {c for c, d in enumerate(dims) if d not in einsum.dims[v] or d in einsum.windowed[v]}
+
+    @cache
+    def trips(self, j, ctx):
+        """Trips over the dimensions of an Einsum, of all loops of open bodies."""
+        trips = self.cascade.einsums[j].least_visits
+        for body in ctx:
+            trips = self.grown(j, trips, body, body.trips)
+        return trips
+
+    def grown(self, j, trips, body, counts):
+        """Trips over the dimensions of an Einsum with further loops of a body."""
+        grown = list(trips)
+        for own, count in zip(body.classes, counts):
+            grown[own[j - body.start]] *= count
+        return tuple(grown)
+
+    # Bodies
+
+    def bodies(self, label, start, stop, ctx, flat):
+        """Yield each body over some Einsums that is worth a look: its trips, then the places between its loops."""
+        classes = self.cascade.classes(start, stop)
+        lefts = [self.open_bounds(j, ctx) for j in range(start, stop)]
+        most = [math.gcd(*(left[d] for left, d in zip(lefts, own))) for own in classes]
+        for trips in vectors(most):
+            if prod(trips) == 1 or not self.divide(lefts, classes, trips):
+                continue
+            body = Open(start, stop, classes, (), trips, flat)
+            yield from self.placed(label, ctx, body, (1,) * len(trips))
+
+    def open_bounds(self, j, ctx):
+        return self.cascade.einsums[j].left(self.trips(j, ctx))
+
+    @staticmethod
+    def divide(lefts, classes, trips):
+        """Whether trips of several loops over one dimension divide it together."""
+        for number, left in enumerate(lefts):
+            below = list(left)
+            for own, count in zip(classes, trips):
+                d = own[number]
+                if below[d] % count:
+                    return False
+                below[d] //= count
+        return True
+
+    def placed(self, label, ctx, body, at):
+        """Yield the body with each further list of places from one on, `at`, if it is worth a look."""
+        if self.excluded(label, ctx, body, at):
+            return
+        if at == body.trips:
+            yield body
+            return
+        places, left = (*body.places, at), [t // n for t, n in zip(body.trips, at)]
+        kinds = self.every_kind(body.start, body.end)
+        last = {c for c, (a, b) in enumerate(zip(body.places[-1], at)) if a != b} if body.places else None
+        for counts in vectors(left):
+            segment = {c for c, n in enumerate(counts) if n > 1}
+            if segment and (last is None or parted(last, segment, kinds)):
+                longer = body._replace(places=places)
+                if self.within(ctx, longer, counts):
+                    yield from self.placed(label, ctx, longer, tuple(n * f for n, f in zip(at, counts)))
+
+    @cache
+    def every_kind(self, start, end):
+        """Kinds of all tiles that may be held."""
+        tiles = ((j, v) for j in range(start, end) for v in self.cascade.einsums[j].stay)
+        kinds = (self.kinds(j, v, start, end) for j, v in tiles)
+        return {(frozenset(moving), frozenset(again)) for moving, again in kinds}
+
+    def within(self, ctx, body, counts):
+        """Whether the loops so far, those of the next segment with them, are no more than allowed."""
+        most, per_rank = self.cascade.most_loops, self.cascade.most_per_rank
+        if most is None and per_rank is None:
+            return True
+        for j in range(body.start, body.end):
+            dims = []
+            for own in (*ctx, body):
+                ends = [*own.places, *([own.trips] if own is not body else [])]
+                pairs = [*zip(ends, ends[1:])] + ([(None, counts)] if own is body else [])
+                for a, b in pairs:
+                    ratio = b if a is None else [y // x for x, y in zip(a, b)]
+                    dims += [classes[j - own.start] for classes, n in zip(own.classes, ratio) if n > 1]
+            if most is not None and len(dims) > most:
+                return False
+            if per_rank is not None and any(dims.count(d) > per_rank for d in dims):
+                return False
+        return True
+
+    def excluded(self, label, ctx, body, at):
+        """Whether the Einsums of a body cost too much, whatever the loops inside of a place."""
+        own, energy, cycles = (*ctx, body), 0, 0
+        for j in range(body.start, body.end):
+            more = self.lower(j, own, at)
+            energy, cycles = energy + more[0], cycles + more[1]
+        outer = self.left(body.end, ctx)
+        self.looks += 1
+        need(self.looks < MOST_LABELS, "too many fused mappings are left open by the bounds", CannotCheckError)
+        end = ctx[0].end if ctx else body.end
+        return self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit
+
+    @cache
+    def lower(self, j, ctx, at=None):
+        """Least energy and cycles of an Einsum in open bodies, all its instances.
+
+        Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any.
+        """
+        einsum, body = self.cascade.einsums[j], ctx[-1]
+        if einsum.is_copy:
+            return 0, 0
+        trips, visits = self.trips(j, ctx), prod(self.trips(j, ctx))
+        ways = [self.ways(j, v, ctx, at, trips) for v in range(len(einsum.tensors))]
+        if not body.flat:
+            least = [
+                next((way for way in own if way.stored), None)
+                or own[0]._replace(**{key: min(getattr(way, key) for way in own) for key in Way._fields[:4]})
+                for own in ways
+            ]
+            energy, cycles = self.edges.together(j, visits, least)
+            return energy * einsum.times, cycles * einsum.times
+        found = []
+        for chosen in product(*ways):
+            if sum(way.room for way in chosen) <= self.cascade.usable:
+                found.append(self.edges.together(j, visits, chosen))
+        if not found:
+            return inf, inf
+        energy, cycles = map(min, zip(*found))
+        return energy * einsum.times, cycles * einsum.times
+
+    def ways(self, j, v, ctx, at, trips):
+        """Ways to keep a tile."""
+        einsum, body = self.cascade.einsums[j], ctx[-1]
+        found = [self.edges.fetched(j, v, trips)]
+        tensor = einsum.tensors[v]
+        if tensor in self.cascade.storable:
+            found.append(AT_HOME._replace(room=self.stored_room(tensor, ctx)))
+        if einsum.may_keep[v]:
+            inner = body if at is None else body._replace(trips=at)
+            found += [way for _, way in self.spots(j, v, (*ctx[:-1], inner))] if at is None else self.open_spots(j, v, ctx, at)
+        return found
+
+    def open_spots(self, j, v, ctx, at):
+        """Ways of a held tile at the places that are known, and inside of the last one."""
+        body, found = ctx[-1], []
+        for level, own in enumerate(ctx):
+            outside = self.trips(j, ctx[:level])
+            places = own.places if own is not body else (*body.places, at)
+            found += [self.edges.held(j, v, self.grown(j, outside, own, place)) for place in places]
+        deep = self.edges.held(j, v, self.trips(j, ctx))
+        return [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
+
+    def stored_room(self, tensor, ctx):
+        """Room of a tensor where it is stored, if it is in the innermost body; else it may be there before."""
+        users, body = self.cascade.users[tensor], ctx[-1]
+        if not (body.start <= users[0] and users[-1] < body.end):
+            return 0
+        return self.cascade.stored_words(tensor, self.trips(users[0], ctx))
+
+
+def parted(above, below, kinds):
+    """Whether tiles may be held between two groups of loops so that no loop is better moved to the other group."""
+    using = [(moving, again) for moving, again in kinds if above & moving and below & again]
+    return above <= {*()}.union(*(moving for moving, _ in using)) and below <= {*()}.union(*(own for _, own in using))
+
+
+FORMAT = "tilewright certificate fused 1"
+CLAIMS = "problem problem_sha256 status objective bound mapping cost least edges"
+KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
+
+
+def check_fused(doc, sha256, refute):
+    """The value that no fused mapping is below, None if there is no mapping; raises unless this is shown."""
+    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
+    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
+    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+    objective, status, bound = doc["objective"], doc["status"], doc["bound"]
+    need(objective in Query._fields, "the objective is known")
+    cascade = Cascade(doc["problem"])
+    if status == "INFEASIBLE":
+        need(doc["mapping"] is doc["cost"] is bound is None, "nothing is claimed")
+    else:
+        need(type(bound) is int and bound >= 0, "the bound is a natural number")
+        need(doc["cost"] == cascade.price(doc["mapping"]), "the cost matches the mapping")
+        cost = doc["cost"][objective]
+        need({"OPTIMAL": bound == cost, "FEASIBLE": bound <= cost}.get(status), "the bound matches the status")
+    limit = inf if bound is None else bound
+    if limit:
+        leaks = any(node.get("leak") for einsum in cascade.einsums for node in einsum.doc["nodes"])
+        edges = Edges(cascade, doc, objective != "energy" or leaks, refute)
+        least = Paths(cascade, edges, objective, limit).least()
+        claim = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
+        need(least >= limit, f"{claim}: edges as listed leave some from {least:,} on open", CannotCheckError)
+    return bound

@@ -1,0 +1,87 @@
+"""What the bound on a fused mapping rests on: bounds on Einsums in closed form, and on edges by searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from solver.fusion.edges import EdgeKind
+from solver.fusion.pricing import EdgePricer
+
+Corner = tuple[int, int]
+"""Energy and cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastClaim:
+    """What an Einsum costs at the least if all its tiles that may be are on chip, without room.
+
+    Parameters
+    ----------
+    place
+        In the cascade.
+    exchanging
+        Dataspaces of which all words cross between the two outermost memories once, and load their bandwidths.
+    free, paid
+        Energy, if what bypasses the on-chip memory comes for nothing; and if each word of it is paid once.
+    """
+
+    place: int
+    exchanging: frozenset[str]
+    free: int
+    paid: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeClaim:
+    """A bound on all mappings of an edge whose own tiles take no more than some room.
+
+    Parameters
+    ----------
+    room_words
+        None for a memory without limit.
+    corners
+        Each mapping has the energy and the cycles of one of them at least, without the energy of held tiles;
+        without corners there is none. By rising energy and falling cycles.
+    """
+
+    kind: EdgeKind
+    room_words: int | None
+    corners: tuple[Corner, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FusionEvidence:
+    """All claims about edges that a bound was found with."""
+
+    least: tuple[LeastClaim, ...] = ()
+    edges: tuple[EdgeClaim, ...] = ()
+
+
+def evidence_of(pricer: EdgePricer) -> FusionEvidence:
+    """Return what a search knows about edges, each once, whatever their names."""
+    least = (LeastClaim(*key, *found) for key, found in pricer.inner_known.items())
+    return FusionEvidence(tuple(least), tuple(_edges(pricer)))
+
+
+def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
+    cores = {id(edge.core): edge for edge in reversed(pricer.edges.values())}
+    for edge in cores.values():
+        for solved in edge.core.solved:
+            corners = [(point.energy, point.cycles) for point in solved.points]
+            corners += [solved.beyond] if solved.beyond is not None else []
+            yield EdgeClaim(edge.space.kind, solved.room_words, _least(corners, pricer.objective))
+
+
+def _least(corners: Sequence[Corner], objective: str) -> tuple[Corner, ...]:
+    """Return the corners that count, of which none has no less of both than another one."""
+    counted = {
+        (energy if objective != "latency" else 0, cycles if objective != "energy" else 0)
+        for energy, cycles in corners
+    }
+    kept: list[Corner] = []
+    for corner in sorted(counted):
+        if not kept or corner[1] < kept[-1][1]:
+            kept.append(corner)
+    return tuple(kept)
