@@ -1,4 +1,4 @@
-"""Fused mappings as the checker of certificates reads them: cascade, tree, room, and what each Einsum costs."""
+"""Fused mappings as the checker reads them: the cascade, the tree, room, and what each Einsum costs."""
 
 import json
 import math
@@ -12,7 +12,9 @@ from prove import Space
 
 MOST_EINSUMS = 1 << 10
 
-Kind = namedtuple("Kind", "trips above held")  # of an edge: trips per dimension; dataspaces; (number, moved, first)
+Kind = namedtuple(
+    "Kind", "trips above held"
+)  # of an edge: trips per dimension; dataspaces; (number, moved, first)
 Body = namedtuple("Body", "loops children")  # loops: (trips, {Einsum: dimension}), outermost first
 Leaf = namedtuple("Leaf", "einsum held nest")
 
@@ -20,9 +22,9 @@ Leaf = namedtuple("Leaf", "einsum held nest")
 class Edge(Space):
     """All visits of an Einsum as one mapspace; nothing stays from one visit to the next.
 
-    Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of held
-    tiles besides. Words that visits after the first would touch for the first time are there already: of an
-    output, only the trips over its own dimensions bring new ones.
+    Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of
+    held tiles besides. Words of an output that an earlier visit has touched are not touched for the first
+    time: only the trips over its own dimensions bring new ones.
     """
 
     def __init__(self, einsum, kind, room, doc=None):
@@ -41,7 +43,7 @@ class Edge(Space):
             self.loads[einsum.home, v, "write"] += filled
 
     def accesses(self, v, *counts):
-        """Accesses as in one visit, times the visits; those of the arithmetic are counted over all of them."""
+        """Accesses of all visits; those of the arithmetic are counted over all of them already."""
         for source, *way, times, first in super().accesses(v, *counts):
             yield source, *way, times * (1 if source is None else self.visits), first * self.fresh[v]
 
@@ -60,10 +62,21 @@ class Einsum:
     """One Einsum of a cascade; dataspaces and dimensions are numbers, as in its mapspace."""
 
     def __init__(self, doc, number):
-        self.number, self.doc, self.is_copy, self.times = number, doc["mapspace"], doc["is_copy"], doc["n_instances"]
-        need(type(self.is_copy) is bool and type(self.times) is int and self.times > 0, "Einsums run some times")
+        self.number, self.doc, self.is_copy, self.times = (
+            number,
+            doc["mapspace"],
+            doc["is_copy"],
+            doc["n_instances"],
+        )
+        need(
+            type(self.is_copy) is bool and type(self.times) is int and self.times > 0,
+            "Einsums run some times",
+        )
         need(self.doc["counting"] == "exact" and self.doc["factors"] == "perfect", "the counting is known")
-        need(not self.doc.get("memories") and not self.doc.get("rules"), "memories have one place, and no rules")
+        need(
+            not self.doc.get("memories") and not self.doc.get("rules"),
+            "memories have one place, and no rules",
+        )
         self.space = Space(self.doc)
         need(len(self.space.stores) > 1, "there is an on-chip memory")
         self.home = self.space.stores[1]
@@ -100,7 +113,7 @@ class Einsum:
 
         def bare(value):
             if isinstance(value, dict):
-                return {key: bare(own) for key, own in value.items() if key != "name" and key != "dims"}
+                return {key: bare(own) for key, own in value.items() if key not in {"name", "dims"}}
             return [bare(own) for own in value] if isinstance(value, list) else value
 
         return json.dumps(bare(self.doc), sort_keys=True)
@@ -114,7 +127,7 @@ class Einsum:
         """The canonical problem of one visit, with so much room (None: any) for its own tiles."""
         bounds, huge = self.left(kind.trips), EXACT
         nodes = [dict(node) for node in self.doc["nodes"]]
-        for p, node in enumerate(nodes):
+        for node in nodes:
             if node["kind"] != "storage":
                 node["factors"] = [[f for f in own if n % f == 0] for own, n in zip(node["factors"], bounds)]
         nodes[0] |= {"least_size": 0, "most_size": huge}
@@ -155,13 +168,15 @@ class Einsum:
             dims, words = {d for d, _ in rank}, max([extent[d] for d, c in rank if c], default=1)
             joined = [own for own in groups if own[0] & dims]
             groups = [own for own in groups if own not in joined]
-            groups.append((dims.union(*(own[0] for own in joined)), max([words, *(own[1] for own in joined)])))
+            groups.append(
+                (dims.union(*(own[0] for own in joined)), max([words, *(own[1] for own in joined)]))
+            )
             if len(rank) > 1 and all(c == 1 for _, c in rank) and not joined:
                 groups[-1] = (dims, 1 + sum(extent[d] - 1 for d, _ in rank))
         return prod(trips) * prod(words for _, words in groups)
 
     def held(self, v, trips):
-        """What a tile that is held below shared loops exchanges with the outermost memory: (v, moved, first)."""
+        """A held tile: its number, the words that it moves, and those of them that are touched first."""
         return v, self.moved(v, trips), self.box(v, self.bounds) if self.writes[v] else 0
 
     def shifted(self, v, moved, first):
@@ -199,9 +214,15 @@ class Cascade:
         )
         limits = [self.room, self.most_loops, self.most_per_rank]
         need(natural(limits), "limits are natural numbers")
-        need({own["units_per_pj"] for own in (e.doc for e in self.einsums)}.__len__() == 1, "energies have one unit")
+        need(
+            {own["units_per_pj"] for own in (e.doc for e in self.einsums)}.__len__() == 1,
+            "energies have one unit",
+        )
         scales = [tuple(own["room_scale"]) for own in doc["tensors"]]
-        need(natural([*map(list, scales)]) and all(len(own) == 2 and all(own) for own in scales), "scales are positive")
+        need(
+            natural([*map(list, scales)]) and all(len(own) == 2 and all(own) for own in scales),
+            "scales are positive",
+        )
         self.scales = scales
         users = [[] for _ in scales]
         for einsum in self.einsums:
@@ -212,10 +233,16 @@ class Cascade:
         self.writer = {}
         for einsum in self.einsums:
             written = [t for t, own in zip(einsum.tensors, einsum.writes) if own]
-            need(len({*written}) == len(written) and not {*written} & self.writer.keys(), "tensors are written once")
+            need(
+                len({*written}) == len(written) and not {*written} & self.writer.keys(),
+                "tensors are written once",
+            )
             self.writer |= dict.fromkeys(written, einsum.number)
         read = {t: [j for j in users[t] if j != own] for t, own in self.writer.items()}
-        need(all(j > self.writer[t] for t, own in read.items() for j in own), "tensors are written before they are read")
+        need(
+            all(j > self.writer[t] for t, own in read.items() for j in own),
+            "tensors are written before they are read",
+        )
         self.readers = {t: own for t, own in read.items() if own}
         self.storable = {t for t in self.readers if doc["tensors"][t]["may_stay"] and self.may_store(t)}
         homes = [e.space.nodes[e.home]["most_size"] for e in self.einsums]
@@ -231,7 +258,10 @@ class Cascade:
     def accesses(self, tensor):
         """Einsums and dataspaces that access a tensor."""
         return [
-            (self.einsums[j], v) for j in self.users[tensor] for v, t in enumerate(self.einsums[j].tensors) if t == tensor
+            (self.einsums[j], v)
+            for j in self.users[tensor]
+            for v, t in enumerate(self.einsums[j].tensors)
+            if t == tensor
         ]
 
     def may_store(self, tensor):
@@ -243,11 +273,15 @@ class Cascade:
     def handed(self, start, end):
         """Tensors that some of neighbouring Einsums write, and others of them read."""
         inside = range(start, end)
-        return [t for t, j in self.writer.items() if j in inside and any(r in inside for r in self.readers.get(t, ()))]
+        return [
+            t
+            for t, j in self.writer.items()
+            if j in inside and any(r in inside for r in self.readers.get(t, ()))
+        ]
 
     @cache
     def classes(self, start, end):
-        """The loops that a body may have: a dimension of each of its Einsums. None if they are not connected."""
+        """The loops that a body may have: a dimension of each Einsum. None if it is not connected."""
         members, handed = self.einsums[start:end], self.handed(start, end)
         known, grown = {start}, True
         while grown:
@@ -263,26 +297,25 @@ class Cascade:
 
     def followed(self, start, end, handed, first):
         """The loop over a dimension of the first Einsum of a body, if it is one of all others as well."""
-        dims, sides = {start: first}, {}
-        while len(dims) < end - start:
+        dims, before = {start: first}, 0
+        uses = [(t, j) for t in handed for j in self.users[t] if start <= j < end]
+        while before < len(dims) < end - start:
             before = len(dims)
-            for t in handed:
-                known = next((j for j in self.users[t] if j in dims), None)
-                if known is None:
-                    continue
-                rank = self.alone(self.einsums[known], t, dims[known])
-                for j in [j for j in self.users[t] if start <= j < end and j not in dims]:
-                    dims[j] = self.indexing(self.einsums[j], t, rank)
-                    if dims[j] is None:
-                        return None
-            need(len(dims) > before, "bodies are connected")
-        for t in handed:
-            for j in [j for j in self.users[t] if start <= j < end]:
-                own = self.alone(self.einsums[j], t, dims[j])
-                if own is None or sides.setdefault(t, own) != own:
-                    return None
+            for t, j in [(t, j) for t, j in uses if j not in dims]:
+                known = next((i for i in self.users[t] if i in dims), None)
+                rank = None if known is None else self.alone(self.einsums[known], t, dims[known])
+                dims |= {} if known is None or j in dims else {j: self.indexing(self.einsums[j], t, rank)}
+            if None in dims.values():
+                return None
+        places = [(t, self.alone(self.einsums[j], t, dims[j])) for t, j in uses]
+        if any(own is None or own != dict(places)[t] for t, own in places):
+            return None
         bounds = {self.einsums[j].bounds[d] for j, d in dims.items()}
-        free = all(not (e.writes[v] and dims[e.number] in e.joint[v]) for e in self.einsums[start:end] for v in range(len(e.writes)))
+        free = all(
+            not (e.writes[v] and dims[e.number] in e.joint[v])
+            for e in self.einsums[start:end]
+            for v in range(len(e.writes))
+        )
         return tuple(dims[j] for j in range(start, end)) if len(bounds) == 1 and free else None
 
     def alone(self, einsum, tensor, d):
@@ -290,7 +323,9 @@ class Cascade:
         found = set()
         for v in (v for v, t in enumerate(einsum.tensors) if t == tensor):
             ranks = zip(einsum.names[v], einsum.ranks[v], einsum.offsets[v])
-            found |= {(name, offset, tuple(rank) == ((d, 1),)) for name, rank, offset in ranks if d in dict(rank)} or {None}
+            found |= {
+                (name, offset, tuple(rank) == ((d, 1),)) for name, rank, offset in ranks if d in dict(rank)
+            } or {None}
         own = found.pop() if len(found) == 1 else None
         return own[:2] if own and own[2] else None
 
@@ -302,7 +337,7 @@ class Cascade:
         return dims[0] if dims else None
 
     def stored_words(self, tensor, trips):
-        """Room of a tensor that waits below shared loops, whose trips over its writer's dimensions are given."""
+        """Room of a tensor that waits below shared loops with these trips over its writer's dimensions."""
         (einsum, v) = next((e, v) for e, v in self.accesses(tensor) if e.writes[v])
         divided = {n: prod(trips[d] for d, _ in rank) for n, rank in zip(einsum.names[v], einsum.ranks[v])}
         low, high = {}, {}
@@ -318,7 +353,7 @@ class Cascade:
     # A mapping
 
     def read(self, doc):
-        """The tree of a mapping, its leaves from the first to the last: leaf, loops above, body of each loop."""
+        """The leaves of a mapping from the first to the last: leaf, loops above, body of each loop."""
         bodies, found = Counter(), []
 
         def walk(part, loops, ids):
@@ -337,7 +372,10 @@ class Cascade:
 
         for part in doc["tree"]:
             walk(part, (), ())
-        need([leaf.einsum for leaf, *_ in found] == [*range(len(self.einsums))], "the leaves are the Einsums in order")
+        need(
+            [leaf.einsum for leaf, *_ in found] == [*range(len(self.einsums))],
+            "the leaves are the Einsums in order",
+        )
         return found
 
     def check_body(self, loops, start, end):
@@ -347,7 +385,10 @@ class Cascade:
         need(classes is not None, "tensors connect the Einsums of a body")
         for _, over in loops:
             need(sorted(over) == [*range(start, end)], "a shared loop runs over a dimension of each Einsum")
-            need(tuple(over[j] for j in range(start, end)) in classes, "a shared loop cuts what is handed over alike")
+            need(
+                tuple(over[j] for j in range(start, end)) in classes,
+                "a shared loop cuts what is handed over alike",
+            )
 
     def trips(self, path, depth):
         """Trips of the outermost loops of a path over each dimension of its Einsum."""
@@ -358,27 +399,39 @@ class Cascade:
 
     def price(self, doc):
         """Energy and cycles of a mapping; raises if it is none, or takes too much room."""
-        paths, stored = self.read(doc), {t: depth for t, depth in doc["stored"]}
+        paths, stored = self.read(doc), dict(doc["stored"])
         need(len(stored) == len(doc["stored"]) and natural(doc["stored"]), "tensors are stored once")
         self.check_limits(paths)
         for t, depth in stored.items():
             need(t in self.storable, "what is stored may be")
-            need(depth <= min(shared(paths[i], paths[j]) for i in self.users[t] for j in self.users[t]), "stored tensors lie below loops that all their Einsums share")
+            need(
+                depth <= min(shared(paths[i], paths[j]) for i in self.users[t] for j in self.users[t]),
+                "stored tensors lie below loops that all their Einsums share",
+            )
         rooms = [(j, *self.place(paths, stored, j)) for j in range(len(paths))]
         energy = cycles = 0
         for j, own, cost in rooms:
             taken = own + self.taken(paths, stored, j)
             need(taken <= self.usable, f"there is room while Einsum {j} runs")
-            energy, cycles = energy + cost[0] * self.einsums[j].times, cycles + cost[1] * self.einsums[j].times
+            energy, cycles = (
+                energy + cost[0] * self.einsums[j].times,
+                cycles + cost[1] * self.einsums[j].times,
+            )
         return {"energy": energy, "latency": cycles, "edp": energy * cycles}
 
     def check_limits(self, paths):
         """Check the number of loops above each Einsum."""
         for leaf, loops, _ in paths:
             dims = Counter(over[leaf.einsum] for _, over in loops)
-            need(self.most_loops is None or len(loops) <= self.most_loops, "there are no more shared loops than allowed")
+            need(
+                self.most_loops is None or len(loops) <= self.most_loops,
+                "there are no more shared loops than allowed",
+            )
             most = max(dims.values(), default=0)
-            need(self.most_per_rank is None or most <= self.most_per_rank, "ranks are looped no more than allowed")
+            need(
+                self.most_per_rank is None or most <= self.most_per_rank,
+                "ranks are looped no more than allowed",
+            )
 
     def place(self, paths, stored, j):
         """Room of an Einsum's own tiles, and its energy and cycles."""
@@ -391,8 +444,14 @@ class Cascade:
         held = []
         for v, depth in leaf.held:
             need(v < len(einsum.tensors) and einsum.may_keep[v], "what is held may be kept on chip")
-            need(einsum.tensors[v] not in stored and depth < len(loops), "what is held is not stored, and above a loop")
-            need(depth >= self.least_depth(paths, j, v), "what goes through the outermost memory is held inside of that")
+            need(
+                einsum.tensors[v] not in stored and depth < len(loops),
+                "what is held is not stored, and above a loop",
+            )
+            need(
+                depth >= self.least_depth(paths, j, v),
+                "what goes through the outermost memory is held inside of that",
+            )
             held.append(einsum.held(v, self.trips(path, depth)))
         at_home = {v for v, t in enumerate(einsum.tensors) if t in stored}
         kind = Kind(self.trips(path, len(loops)), frozenset(at_home | {v for v, *_ in held}), tuple(held))
@@ -401,12 +460,19 @@ class Cascade:
         cost = edge.price(loops, mask)
         need(cost["fits"], "the nests respect all capacities")
         self.check_outside(einsum, at_home)
-        return einsum.own_words(loops, mask, kind.above), (cost["energy"] + einsum.shift_energy(held), cost["latency"])
+        return einsum.own_words(loops, mask, kind.above), (
+            cost["energy"] + einsum.shift_energy(held),
+            cost["latency"],
+        )
 
     def check_outside(self, einsum, at_home):
         """Check the room of the outermost memory: it has all of what it keeps."""
         sizes = zip(einsum.spaces, einsum.space.at[0])
-        words = sum(space.tile(einsum.bounds) * own["size"] for v, (space, own) in enumerate(sizes) if v not in at_home)
+        words = sum(
+            space.tile(einsum.bounds) * own["size"]
+            for v, (space, own) in enumerate(sizes)
+            if v not in at_home
+        )
         need(words <= einsum.space.nodes[0]["most_size"], "the outermost memory has room")
 
     def least_depth(self, paths, j, v):

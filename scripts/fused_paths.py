@@ -1,25 +1,31 @@
 """Bounds on all fused mappings of a cascade: the checker's own dynamic program over its Einsums.
 
-Costs add up from Einsum to Einsum. What an Einsum costs between two cuts is an edge, which is bounded by claims
-that were checked, and in closed form. Bodies are enumerated with the trips of their loops, then with the places
-between these at which tiles may be held; what the claims and closed forms already exclude is left out.
+Costs add up from Einsum to Einsum. What an Einsum costs between two cuts is an edge, which is bounded by
+claims that were checked, and in closed form. Bodies are enumerated with the trips of their loops, then with
+the places between these at which tiles may be held, as far as these bounds do not exclude them.
 """
 
 import math
-from collections import defaultdict, namedtuple
+from collections import Counter, defaultdict, namedtuple
 from fractions import Fraction
 from functools import cache, cached_property
-from itertools import product
+from itertools import chain, pairwise, product
 from math import inf, prod
 
-from claims import SLACK, CannotCheckError, Query, need
+from claims import CannotCheckError, Query, need
 from fused_claims import Cascade, Edge, Kind, divisors_of, vectors
 
 MOST_LABELS = 1 << 22  # that one check looks at
 
-Open = namedtuple("Open", "start end classes places trips flat")  # a body; trips per class above each of its places
-Label = namedtuple("Label", "energy cycles stored rooms")  # stored: (tensor, level, words); rooms: per open body
-Room = namedtuple("Room", "held peak parted", defaults=(0, 0, False))  # held: words of its tiles; peak: of all else
+Open = namedtuple(
+    "Open", "start end classes places trips flat"
+)  # a body; trips per class above each of its places
+Label = namedtuple(
+    "Label", "energy cycles stored rooms"
+)  # stored: (tensor, level, words); rooms: per open body
+Room = namedtuple(
+    "Room", "held peak parted", defaults=(0, 0, False)
+)  # held: words of its tiles; peak: of all else
 Way = namedtuple("Way", "room energy reads writes passes stored", defaults=(0, 0, 0, 0, False, False))
 
 AT_HOME = Way(stored=True)  # a tensor that waits on chip
@@ -40,7 +46,9 @@ class Floors:
             einsum, exchanging = cascade.einsums[claim["einsum"]], frozenset(claim["exchanging"])
             numbers = [claim[key] for key in ("free", "paid", "cycles")]
             need(all(type(n) is int and n >= 0 for n in numbers), "least costs are natural numbers")
-            need(exchanging <= {*einsum.stay} and not einsum.is_copy, "tiles are exchanged that may be on chip")
+            need(
+                exchanging <= {*einsum.stay} and not einsum.is_copy, "tiles are exchanged that may be on chip"
+            )
             key = einsum.key, exchanging
             if (key, *numbers) not in done:
                 self.check(einsum, exchanging, *numbers, refute)
@@ -50,7 +58,8 @@ class Floors:
     def check(self, einsum, exchanging, free, paid, cycles, refute):
         """Check a claim."""
         visits = einsum.least_visits
-        held = tuple(einsum.held(v, visits) for v in sorted(exchanging)) if self.timed else ()
+        pairs = ((v, einsum.touched(v, visits)) for v in sorted(exchanging) if self.timed)
+        held = tuple((v, words, min(words, einsum.held(v, visits)[2])) for v, words in pairs)
         kind = Kind(visits, frozenset(einsum.stay), held)
         for without, energy in ((False, paid), (True, free)):
             space = Edge(einsum, kind, None, self.problem(einsum, kind, without))
@@ -60,9 +69,11 @@ class Floors:
         need(not below, f"Einsum {einsum.number} takes {cycles:,} cycles at least with all its tiles on chip")
 
     def problem(self, einsum, kind, without):
-        """The problem: no rules for the outermost loops, and no costs of the outermost memory if `without`."""
+        """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
         doc = einsum.visit(kind, None)
-        inner = [n for n, node in enumerate(doc["nodes"]) if n and (n > einsum.home or node["kind"] != "temporal")]
+        inner = [
+            n for n, node in enumerate(doc["nodes"]) if n and (n > einsum.home or node["kind"] != "temporal")
+        ]
         number = {0: 0} | {n: place + 2 for place, n in enumerate(inner)}
         every = {"kind": "temporal", "name": "", "factors": [divisors_of(n) for n in doc["bounds"]]}
         nodes = [dict(doc["nodes"][0]), every, *(dict(doc["nodes"][n]) for n in inner)]
@@ -77,8 +88,12 @@ class Floors:
         if passing:
             home["bandwidths"] = dict.fromkeys(("read", "write", "shared"))
         if without:
-            nodes[0]["dataspaces"] = [{**own, "read": 0, "fill": 0, "update": 0} for own in nodes[0]["dataspaces"]]
-        spaces = [{**own, "keep": [[number[p] for p in kept] for kept in own["keep"]]} for own in doc["dataspaces"]]
+            nodes[0]["dataspaces"] = [
+                {**own, "read": 0, "fill": 0, "update": 0} for own in nodes[0]["dataspaces"]
+            ]
+        spaces = [
+            {**own, "keep": [[number[p] for p in kept] for kept in own["keep"]]} for own in doc["dataspaces"]
+        ]
         return {**doc, "nodes": nodes, "dataspaces": spaces}
 
     @staticmethod
@@ -96,7 +111,9 @@ class Floors:
         """Least energy with and without what bypasses the on-chip memory, and least cycles."""
         einsum = self.cascade.einsums[j]
         wanted = exchanging if self.timed else frozenset()
-        found = [n for (key, own), many in self.known.items() if key == einsum.key and own <= wanted for n in many]
+        found = [
+            n for (key, own), many in self.known.items() if key == einsum.key and own <= wanted for n in many
+        ]
         free, paid, cycles = map(max, zip(*found)) if found else (0, 0, 0)
         return free, paid, cycles
 
@@ -112,8 +129,16 @@ class Edges:
             einsum, room = cascade.einsums[claim["einsum"]], claim["room"]
             trips, above = tuple(claim["trips"]), frozenset(claim["above"])
             held, corners = tuple(map(tuple, claim["held"])), tuple(map(tuple, claim["corners"]))
-            numbers = [*trips, *above, *(n for own in (*held, *corners) for n in own), *([] if room is None else [room])]
-            need(all(type(n) is int and n >= 0 for n in numbers) and min(trips) > 0, "claims have natural numbers")
+            numbers = [
+                *trips,
+                *above,
+                *(n for own in (*held, *corners) for n in own),
+                *([] if room is None else [room]),
+            ]
+            need(
+                all(type(n) is int and n >= 0 for n in numbers) and min(trips) > 0,
+                "claims have natural numbers",
+            )
             need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
             need(room is not None or cascade.room is None, "claims have some room")
             key = einsum.key, trips, above, held if timed else ()
@@ -129,12 +154,15 @@ class Edges:
         """Check a claim: each mapping has the energy and the cycles of some corner."""
         space = Edge(einsum, kind, room)
         ends = [(inf if not corners else corners[0][0], inf)]
-        ends += [(other[0], own[1]) for own, other in zip(corners, corners[1:])]
+        ends += [(other[0], own[1]) for own, other in pairwise(corners)]
         ends += [(inf, corners[-1][1])] if corners else []
         for energy, cycles in ends:
             if energy and cycles:
                 found = refute(space, Query(energy=energy - 1, latency=cycles - 1))
-                need(not found, f"Einsum {einsum.number} costs {corners} at least in {prod(kind.trips):,} visits")
+                need(
+                    not found,
+                    f"Einsum {einsum.number} costs {corners} at least in {prod(kind.trips):,} visits",
+                )
 
     # Closed forms
 
@@ -184,7 +212,7 @@ class Edges:
         return max([cycles - latency, *ported]) + visits * latency
 
     def choices(self, j, trips, ways, held):
-        """Energy, cycles and room of its own tiles: each mapping of an edge has all three of some choice at least."""
+        """Energy, cycles and room of own tiles: each mapping has all three of some choice at least."""
         einsum = self.cascade.einsums[j]
         closed = self.together(j, prod(trips), ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored).union(v for v, *_ in held)
@@ -200,10 +228,12 @@ class Edges:
         return found
 
     def coarser(self, einsum, trips, above, held):
-        """Least energy and cycles by claims on fewer shared loops: the others may be the outermost private ones."""
+        """Least costs by claims on fewer shared loops: the others may be the outermost private ones."""
         energy = cycles = 0
         for own, moved, corner in self.settled.get((einsum.key, above), ()):
-            less = [v for v, *_ in moved] == [v for v, *_ in held] and all(a[1] <= b[1] for a, b in zip(moved, held))
+            less = [v for v, *_ in moved] == [v for v, *_ in held] and all(
+                a[1] <= b[1] for a, b in zip(moved, held)
+            )
             if (less or not self.timed) and all(n % f == 0 for n, f in zip(trips, own)):
                 energy, cycles = max(energy, corner[0]), max(cycles, corner[1])
         return energy, cycles
@@ -228,38 +258,32 @@ class Edges:
 
 
 class Paths:
-    """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on its edges.
+    """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on edges.
 
-    `rest` are least energy and cycles from each cut on. Where only the `first` part of a path is open, its best
-    value so far is the limit.
+    `rest` are least energy and cycles from each cut on.
     """
 
     def __init__(self, cascade, edges, objective, limit):
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
-        self.count, self.looks, self.first = len(cascade.einsums), 0, False
+        self.count, self.looks = len(cascade.einsums), 0
         self.rest = [(0, 0)] * (self.count + 1)
 
     def least(self):
         """The least value below the limit, or the limit."""
         self.fill()
-        at = {0: [Label(0, 0, frozenset(), ())]}
-        for place in range(self.count):
-            for label in at.pop(place, []):
-                for end, following in self.children(label, place, self.count, ()):
-                    self.insert(at.setdefault(end, []), following)
-        ends = at.get(self.count, [])
+        ends = self.parts(Label(0, 0, frozenset(), ()), 0, self.count, ())
         return min([value(self.objective, own.energy, own.cycles) for own in ends], default=self.limit)
 
     def fill(self):
-        """Bound the rests of paths, from the last cut backwards: what crosses a cut is on chip without room."""
-        objective, limit, self.first = self.objective, self.limit, True
+        """Bound the rests of paths, from the last cut back: what crosses a cut is on chip without room."""
+        objective, limit = self.objective, self.limit
         for place in reversed(range(self.count)):
             rest = []
             for own in ("energy", "latency"):
                 self.objective, self.limit = own, limit if own == objective else inf
                 rest.append(self.least_from(place) if objective in (own, "edp") else 0)
             self.rest[place] = tuple(rest)
-        self.objective, self.limit, self.first = objective, limit, False
+        self.objective, self.limit = objective, limit
 
     def least_from(self, place):
         """The least value of a part from a cut on and of the rest after it, or the limit."""
@@ -291,10 +315,22 @@ class Paths:
         """Whether a label has no more of anything that counts."""
         energy = self.objective == "latency" or one.energy <= other.energy
         cycles = self.objective == "energy" or one.cycles <= other.cycles
-        rooms = (a.held <= b.held and a.peak <= b.peak and a.parted >= b.parted for a, b in zip(one.rooms, other.rooms))
+        rooms = (
+            a.held <= b.held and a.peak <= b.peak and a.parted >= b.parted
+            for a, b in zip(one.rooms, other.rooms)
+        )
         return energy and cycles and all(rooms)
 
     # Parts of a body
+
+    def parts(self, label, start, end, ctx):
+        """Labels after all parts of a body, or of the cascade."""
+        at = {start: [label]}
+        for place in range(start, end):
+            following = (self.children(own, place, end, ctx) for own in at.pop(place, []))
+            for stop, own in chain.from_iterable(following):
+                self.insert(at.setdefault(stop, []), own)
+        return at.get(end, [])
 
     def children(self, label, place, end, ctx):
         """Yield the end of each part that begins at a place, and the label after it."""
@@ -303,15 +339,20 @@ class Paths:
                 yield from self.ended(own, place + 1, ctx)
         if ctx and ctx[-1].flat:
             return
+        whole = (ctx[-1].start, ctx[-1].end) if ctx else None
         for stop in range(place + 2, end + 1):
-            whole = bool(ctx) and (place, stop) == (ctx[-1].start, ctx[-1].end)
-            if whole or not self.cascade.classes(place, stop):
+            if (place, stop) == whole or not self.cascade.classes(place, stop):
                 continue
-            for stored in self.stored_by(label, place, stop, end, ctx):
-                for flat in (True, False) if stop > place + 2 else (True,):
-                    for body in self.bodies(stored, place, stop, ctx, flat):
-                        for own in self.inside(stored, (*ctx, body)):
-                            yield from self.ended(own, stop, ctx)
+            for stored, body in self.opened(label, place, stop, end, ctx):
+                yield from chain.from_iterable(
+                    self.ended(own, stop, ctx) for own in self.inside(stored, (*ctx, body))
+                )
+
+    def opened(self, label, place, stop, end, ctx):
+        """Yield the label with tensors that a body stores for others, and the body."""
+        for stored in self.stored_by(label, place, stop, end, ctx):
+            for flat in (True, False)[: 1 + (stop > place + 2)]:
+                yield from ((stored, body) for body in self.bodies(stored, place, stop, ctx, flat))
 
     def ended(self, label, stop, ctx):
         """Yield the label after a part of the innermost body, if it is still worth a look."""
@@ -324,7 +365,9 @@ class Paths:
     def reaches(self, label, place, ctx):
         """Whether no path that goes on from a label is below the limit."""
         self.looks += 1
-        need(self.looks < MOST_LABELS, "too many fused mappings are left open by the bounds", CannotCheckError)
+        need(
+            self.looks < MOST_LABELS, "too many fused mappings are left open by the bounds", CannotCheckError
+        )
         more = self.left(place, ctx)
         return self.worth(label, ctx[0].end if ctx else place, more) >= self.limit
 
@@ -342,20 +385,12 @@ class Paths:
     def inside(self, label, ctx):
         """Labels at the end of a body, which is closed."""
         body = ctx[-1]
-        at = {body.start: [label._replace(rooms=(*label.rooms, Room()))]}
-        for place in range(body.start, body.end):
-            for own in at.pop(place, []):
-                for stop, following in self.children(own, place, body.end, ctx):
-                    if stop - place > 1:
-                        *outer, last = following.rooms
-                        following = following._replace(rooms=(*outer, last._replace(parted=True)))
-                    self.insert(at.setdefault(stop, []), following)
-        for own in at.get(body.end, []):
+        for own in self.parts(label._replace(rooms=(*label.rooms, Room())), body.start, body.end, ctx):
             *outer, last = own.rooms
             if not body.flat and not last.parted:
                 continue
             if outer:
-                outer[-1] = outer[-1]._replace(peak=max(outer[-1].peak, last.peak + last.held))
+                outer[-1] = Room(outer[-1].held, max(outer[-1].peak, last.peak + last.held), True)
             yield own._replace(rooms=tuple(outer))
 
     def stored_by(self, label, start, stop, end, ctx):
@@ -379,7 +414,9 @@ class Paths:
         at_home = {t for t, *_ in label.stored}
         trips, waiting = self.trips(j, ctx), sum(words for *_, words in label.stored)
         ways = [
-            [(None, AT_HOME)] if t in at_home else [(None, self.edges.fetched(j, v, trips)), *self.holds(j, v, ctx)]
+            [(None, AT_HOME)]
+            if t in at_home
+            else [(None, self.edges.fetched(j, v, trips)), *self.holds(j, v, ctx)]
             for v, t in enumerate(einsum.tensors)
         ]
         for chosen in product(*ways):
@@ -403,7 +440,9 @@ class Paths:
                 last = rooms[-1]._replace(peak=max(rooms[-1].peak, waiting + need_words))
                 own = (*rooms[:-1], last)
             times = einsum.times
-            yield label._replace(energy=label.energy + energy * times, cycles=label.cycles + cycles * times, rooms=own)
+            yield label._replace(
+                energy=label.energy + energy * times, cycles=label.cycles + cycles * times, rooms=own
+            )
 
     def roomy(self, label, held, waiting):
         """Rooms of open bodies with further held tiles, None if there is too little."""
@@ -418,7 +457,7 @@ class Paths:
         return tuple(rooms) if total + waiting <= self.cascade.usable else None
 
     def holds(self, j, v, ctx):
-        """Places above shared loops at which a tile is held with profit, and the ways: ((level, trips), way)."""
+        """Where a tile may be held with profit, as body and trips, and the way that it then is."""
         einsum = self.cascade.einsums[j]
         if not einsum.may_keep[v]:
             return []
@@ -427,20 +466,19 @@ class Paths:
     @cache
     def spots(self, j, v, ctx):
         """All of these, whatever their room."""
-        found = []
-        for level in range(self.least_level(j, v, ctx), len(ctx)):
-            body = ctx[level]
-            moving, again = self.kinds(j, v, body.start, body.end)
-            outside = self.trips(j, ctx[:level])
-            ends = [*body.places[1:], body.trips]
-            for number, (at, then) in enumerate(zip(body.places, ends)):
-                below = {c for c, (a, b) in enumerate(zip(at, then)) if a != b}
-                before = body.places[number - 1] if number else at
-                above = {c for c, (a, b) in enumerate(zip(before, at)) if a != b}
-                if below & again and (not number or above & moving):
-                    trips = self.grown(j, outside, body, at)
-                    found.append(((level, trips), self.edges.held(j, v, trips)))
-        return found
+        levels = range(self.least_level(j, v, ctx), len(ctx))
+        spots = [(level, at) for level in levels for at in self.profitable(j, v, ctx[level])]
+        found = [(level, self.grown(j, self.trips(j, ctx[:level]), ctx[level], at)) for level, at in spots]
+        return [(spot, self.edges.held(j, v, spot[1])) for spot in found]
+
+    def profitable(self, j, v, body):
+        """Yield places below loops that move a tile, and above some that bring it anew."""
+        moving, again = self.kinds(j, v, body.start, body.end)
+        first = body.places[:1]
+        for before, at, then in zip((*first, *body.places), body.places, (*body.places[1:], body.trips)):
+            is_first = at == body.places[0]
+            if changed(at, then) & again and (is_first or changed(before, at) & moving):
+                yield at
 
     def least_level(self, j, v, ctx):
         """Open bodies that a tile lies inside of if its tensor goes through the outermost memory."""
@@ -474,9 +512,9 @@ class Paths:
     # Bodies
 
     def bodies(self, label, start, stop, ctx, flat):
-        """Yield each body over some Einsums that is worth a look: its trips, then the places between its loops."""
+        """Yield each body over some Einsums that is worth a look: its trips, and places between its loops."""
         classes = self.cascade.classes(start, stop)
-        lefts = [self.open_bounds(j, ctx) for j in range(start, stop)]
+        lefts = [self.cascade.einsums[j].left(self.trips(j, ctx)) for j in range(start, stop)]
         most = [math.gcd(*(left[d] for left, d in zip(lefts, own))) for own in classes]
         for trips in vectors(most):
             if prod(trips) == 1 or not self.divide(lefts, classes, trips):
@@ -484,20 +522,13 @@ class Paths:
             body = Open(start, stop, classes, (), trips, flat)
             yield from self.placed(label, ctx, body, (1,) * len(trips))
 
-    def open_bounds(self, j, ctx):
-        return self.cascade.einsums[j].left(self.trips(j, ctx))
-
     @staticmethod
     def divide(lefts, classes, trips):
         """Whether trips of several loops over one dimension divide it together."""
-        for number, left in enumerate(lefts):
-            below = list(left)
-            for own, count in zip(classes, trips):
-                d = own[number]
-                if below[d] % count:
-                    return False
-                below[d] //= count
-        return True
+        together = [Counter() for _ in lefts]
+        for (number, own), (dims, count) in product(enumerate(together), zip(classes, trips)):
+            own[dims[number]] = max(1, own[dims[number]]) * count
+        return all(left[d] % n == 0 for left, own in zip(lefts, together) for d, n in own.items())
 
     def placed(self, label, ctx, body, at):
         """Yield the body with each further list of places from one on, `at`, if it is worth a look."""
@@ -508,13 +539,12 @@ class Paths:
             return
         places, left = (*body.places, at), [t // n for t, n in zip(body.trips, at)]
         kinds = self.every_kind(body.start, body.end)
-        last = {c for c, (a, b) in enumerate(zip(body.places[-1], at)) if a != b} if body.places else None
+        longer, last = body._replace(places=places), changed(body.places[-1], at) if body.places else None
         for counts in vectors(left):
             segment = {c for c, n in enumerate(counts) if n > 1}
-            if segment and (last is None or parted(last, segment, kinds)):
-                longer = body._replace(places=places)
-                if self.within(ctx, longer, counts):
-                    yield from self.placed(label, ctx, longer, tuple(n * f for n, f in zip(at, counts)))
+            is_kind = segment and (last is None or parted(last, segment, kinds))
+            if is_kind and self.within(ctx, longer, counts):
+                yield from self.placed(label, ctx, longer, tuple(n * f for n, f in zip(at, counts)))
 
     @cache
     def every_kind(self, start, end):
@@ -528,17 +558,14 @@ class Paths:
         most, per_rank = self.cascade.most_loops, self.cascade.most_per_rank
         if most is None and per_rank is None:
             return True
+        at = [*((own, (*own.places, own.trips)) for own in ctx), (body, body.places)]
+        steps = [(own, changed(*pair)) for own, ends in at for pair in pairwise(ends)]
+        steps.append((body, {c for c, n in enumerate(counts) if n > 1}))
         for j in range(body.start, body.end):
-            dims = []
-            for own in (*ctx, body):
-                ends = [*own.places, *([own.trips] if own is not body else [])]
-                pairs = [*zip(ends, ends[1:])] + ([(None, counts)] if own is body else [])
-                for a, b in pairs:
-                    ratio = b if a is None else [y // x for x, y in zip(a, b)]
-                    dims += [classes[j - own.start] for classes, n in zip(own.classes, ratio) if n > 1]
-            if most is not None and len(dims) > most:
+            dims = [own.classes[c][j - own.start] for own, classes in steps for c in classes]
+            if len(dims) > (inf if most is None else most):
                 return False
-            if per_rank is not None and any(dims.count(d) > per_rank for d in dims):
+            if max(Counter(dims).values()) > (inf if per_rank is None else per_rank):
                 return False
         return True
 
@@ -550,7 +577,9 @@ class Paths:
             energy, cycles = energy + more[0], cycles + more[1]
         outer = self.left(body.end, ctx)
         self.looks += 1
-        need(self.looks < MOST_LABELS, "too many fused mappings are left open by the bounds", CannotCheckError)
+        need(
+            self.looks < MOST_LABELS, "too many fused mappings are left open by the bounds", CannotCheckError
+        )
         end = ctx[0].end if ctx else body.end
         return self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit
 
@@ -591,7 +620,11 @@ class Paths:
             found.append(AT_HOME._replace(room=self.stored_room(tensor, ctx)))
         if einsum.may_keep[v]:
             inner = body if at is None else body._replace(trips=at)
-            found += [way for _, way in self.spots(j, v, (*ctx[:-1], inner))] if at is None else self.open_spots(j, v, ctx, at)
+            found += (
+                [way for _, way in self.spots(j, v, (*ctx[:-1], inner))]
+                if at is None
+                else self.open_spots(j, v, ctx, at)
+            )
         return found
 
     def open_spots(self, j, v, ctx, at):
@@ -602,20 +635,28 @@ class Paths:
             places = own.places if own is not body else (*body.places, at)
             found += [self.edges.held(j, v, self.grown(j, outside, own, place)) for place in places]
         deep = self.edges.held(j, v, self.trips(j, ctx))
-        return [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
+        return (
+            [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
+        )
 
     def stored_room(self, tensor, ctx):
-        """Room of a tensor where it is stored, if it is in the innermost body; else it may be there before."""
+        """Room of a tensor that is stored in the innermost body; others may be there before."""
         users, body = self.cascade.users[tensor], ctx[-1]
         if not (body.start <= users[0] and users[-1] < body.end):
             return 0
         return self.cascade.stored_words(tensor, self.trips(users[0], ctx))
 
 
+def changed(one, other):
+    """Classes of loops between two places."""
+    return {c for c, (a, b) in enumerate(zip(one, other)) if a != b}
+
+
 def parted(above, below, kinds):
-    """Whether tiles may be held between two groups of loops so that no loop is better moved to the other group."""
+    """Whether tiles may be held between two groups of loops so that no loop is better in the other group."""
     using = [(moving, again) for moving, again in kinds if above & moving and below & again]
-    return above <= {*()}.union(*(moving for moving, _ in using)) and below <= {*()}.union(*(own for _, own in using))
+    moving, again = ({*chain.from_iterable(own[i] for own in using)} for i in (0, 1))
+    return above <= moving and below <= again
 
 
 FORMAT = "tilewright certificate fused 1"
@@ -637,12 +678,16 @@ def check_fused(doc, sha256, refute):
         need(type(bound) is int and bound >= 0, "the bound is a natural number")
         need(doc["cost"] == cascade.price(doc["mapping"]), "the cost matches the mapping")
         cost = doc["cost"][objective]
-        need({"OPTIMAL": bound == cost, "FEASIBLE": bound <= cost}.get(status), "the bound matches the status")
+        need(
+            {"OPTIMAL": bound == cost, "FEASIBLE": bound <= cost}.get(status), "the bound matches the status"
+        )
     limit = inf if bound is None else bound
     if limit:
         leaks = any(node.get("leak") for einsum in cascade.einsums for node in einsum.doc["nodes"])
         edges = Edges(cascade, doc, objective != "energy" or leaks, refute)
         least = Paths(cascade, edges, objective, limit).least()
-        claim = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
+        claim = (
+            "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
+        )
         need(least >= limit, f"{claim}: edges as listed leave some from {least:,} on open", CannotCheckError)
     return bound

@@ -906,9 +906,14 @@ def check(doc):
     if doc["format"] == FUSED:
         from fused_paths import check_fused  # noqa: PLC0415 (it builds on this module)
 
-        bound, units = check_fused(doc, sha256, refute), doc["problem"]["einsums"][0]["mapspace"]["units_per_pj"]
+        bound, units = (
+            check_fused(doc, sha256, refute),
+            doc["problem"]["einsums"][0]["mapspace"]["units_per_pj"],
+        )
         shows = "no fused mapping exists"
-        return shows if bound is None else f"no fused mapping is below {shown(doc['objective'], bound, units)}"
+        return (
+            shows if bound is None else f"no fused mapping is below {shown(doc['objective'], bound, units)}"
+        )
     known = WITH_PLACES if doc["problem"].get("memories") else FORMAT
     need(doc.keys() == KEYS and doc["format"] == known, f"it has the keys of a {known!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")

@@ -14,7 +14,13 @@ from model.fused.mapping import Body, FusedMapping, Leaf
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES
-from solver.certificate.canonical import CertificateError, Json, canonical, canonical_mapping, canonical_sha256
+from solver.certificate.canonical import (
+    CertificateError,
+    Json,
+    canonical,
+    canonical_mapping,
+    canonical_sha256,
+)
 from solver.certificate.document import check_certifiable
 from solver.fusion import FusedResult
 from solver.fusion.evidence import EdgeClaim, LeastClaim
@@ -122,7 +128,10 @@ def _part(cascade: Cascade, mapping: FusedMapping, child: Body | Leaf) -> Json:
     if isinstance(child, Leaf):
         return _leaf(cascade, mapping, child)
     loops = [
-        {"trips": loop.trips, "over": [[cascade.place(name), _dim(cascade, name, dim)] for name, dim in loop.dims]}
+        {
+            "trips": loop.trips,
+            "over": [[cascade.place(name), _dim(cascade, name, dim)] for name, dim in loop.dims],
+        }
         for loop in child.loops
     ]
     return {"loops": loops, "children": [_part(cascade, mapping, below) for below in child.children]}
@@ -138,7 +147,9 @@ def _leaf(cascade: Cascade, mapping: FusedMapping, leaf: Leaf) -> Json:
     names = [space.name for space in einsum.problem.dataspaces]
     stored = {a.dataspace for a in einsum.accesses if a.tensor in mapping.stored_at}
     above = stored | {tile.dataspace for tile in leaf.held}
-    nests = [canonical_mapping(_perfect(einsum), _with_above(einsum, nest.mapping, above)) for nest in leaf.nests]
+    nests = [
+        canonical_mapping(_perfect(einsum), _with_above(einsum, nest.mapping, above)) for nest in leaf.nests
+    ]
     held = [[names.index(tile.dataspace), tile.depth] for tile in leaf.held]
     return {"einsum": place, "held": held, "nest": nests[0] if nests else None}
 

@@ -21,7 +21,7 @@ class LeastClaim:
     place
         In the cascade.
     exchanging
-        Dataspaces of which all words cross between the two outermost memories once, and load their bandwidths.
+        Dataspaces of which all words cross between the two outermost memories once, and load bandwidths.
     free, paid
         Energy, if what bypasses the on-chip memory comes for nothing; and if each word of it is paid once.
     """

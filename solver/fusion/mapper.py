@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
@@ -100,7 +100,7 @@ class FusedResult:
     statistics: FusionStatistics
     restrictions: tuple[str, ...]
     limits: FusionLimits = FusionLimits()
-    evidence: FusionEvidence = FusionEvidence()
+    evidence: FusionEvidence = field(default_factory=FusionEvidence)
 
     @property
     def units_per_pj(self) -> int:
