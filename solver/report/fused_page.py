@@ -169,8 +169,7 @@ def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
 
 
 def _room_section(einsums: Sequence[Value]) -> Section:
-    rooms = [room for each in einsums for room in each["room"].entries()]
-    limited = [room["memory"].text() for room in rooms if room["usable_words"].raw is not None]
+    limited = [room["memory"].text() for each in einsums for room in _limited_rooms(each)]
     return Section(
         "Room over time",
         "Each column is an Einsum, as wide as its cycles. The line is the memory's capacity.",
@@ -214,10 +213,12 @@ def _waiting(children: Sequence[Value]) -> Iterator[tuple[str, str]]:
 ROOM_HEADINGS = ("While", "Memory", "Tensor", "Kind", ">Words")
 
 
+def _limited_rooms(einsum: Value) -> list[Value]:
+    return [room for room in einsum["room"].entries() if room["usable_words"].raw is not None]
+
+
 def _room_rows(einsums: Sequence[Value]) -> Iterator[Sequence[Cell]]:
-    for einsum, room in ((each, room) for each in einsums for room in each["room"].entries()):
-        if room["usable_words"].raw is None:
-            continue
+    for einsum, room in ((each, room) for each in einsums for room in _limited_rooms(each)):
         for tile in room["tiles"].entries():
             words = tile["size_words"].count()
             names = (
@@ -234,7 +235,7 @@ def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
     inks: dict[str, Ink] = {}
     spans, limit = [], 0
     for each in einsums:
-        rooms = [room for room in each["room"].entries() if room["memory"].text() == memory]
+        rooms = [room for room in _limited_rooms(each) if room["memory"].text() == memory]
         limit = max([limit, *(room["usable_words"].count() for room in rooms)])
         tiles = [tile for room in rooms for tile in room["tiles"].entries()]
         fills = [_tile_segment(tile, inks) for tile in tiles]
