@@ -14,7 +14,7 @@ import yaml
 from model.architecture import Architecture
 from model.cascade import Network
 from model.formats.cascade.loader import load_einsum, load_network
-from model.formats.fused import load_cascade
+from model.formats.fused import fused_yaml, load_cascade
 from model.formats.fused.loader import CONSTRAINTS_NOTE
 from model.formats.timeloop import LoadOptions, load_timeloop
 from model.fused.cascade import Cascade
@@ -157,7 +157,8 @@ class FusedResult(mapper.FusedResult, ShownResult):
 
     def document(self) -> Document:
         """Return the result as ``network --fuse --json`` writes it; docs/json.md lists the keys."""
-        return fused_result_document(self, self.notes)
+        text = None if self.mapping is None else fused_yaml(self.cascade, self.mapping)
+        return fused_result_document(self, self.notes, text)
 
     def to_frame(self) -> DataFrame:
         """Return a row per Einsum, over all visits of one instance; none if no mapping was found.

@@ -22,6 +22,7 @@ from model.wording import printable
 from solver.cli.arguments import SETTING
 from solver.cli.certify import checked, write_certificate
 from solver.cli.output import (
+    NO_MAPPING,
     STDOUT,
     OutputError,
     Step,
@@ -141,13 +142,14 @@ def _fuse(arguments: argparse.Namespace) -> int:
             result = fuse_cascade(cascade, objectives[0], options, limits, on_progress, stop.is_set)
     except (NotSearchedError, TooLargeError) as error:
         raise OutputError(f"{error}; `network` without --fuse maps each Einsum alone") from None
+    text = None if result.mapping is None else fused_yaml(cascade, result.mapping)
     steps = [
         *report_steps(lambda console: print_fused_result(console, result, notes), arguments),
-        *document_steps(lambda: fused_result_document(result, notes), arguments),
+        *document_steps(lambda: fused_result_document(result, notes, text), arguments),
     ]
-    mapping = result.mapping
-    if arguments.fused_mapping is not None and mapping is not None:
-        steps.append(lambda: write_output(arguments.fused_mapping, fused_yaml(cascade, mapping)))
+    if arguments.fused_mapping is not None:
+        write = partial(write_stderr, NO_MAPPING)
+        steps.append(write if text is None else partial(write_output, arguments.fused_mapping, text))
     with _certificate_file(arguments) as certificate:
         if certificate is not None:
             steps.append(partial(_certify_fused, result, certificate, arguments))

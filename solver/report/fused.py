@@ -274,8 +274,10 @@ def fused_document(
     }
 
 
-def fused_result_document(result: FusedResult, notes: Sequence[Note]) -> Document:
-    """Return the document of a search for a fused mapping."""
+def fused_result_document(
+    result: FusedResult, notes: Sequence[Note], mapping_text: str | None = None
+) -> Document:
+    """Return the document of a search for a fused mapping; `mapping_text` is the mapping as YAML."""
     units, objective = result.units_per_pj, result.objective
     alone = None if result.unfused is None else result.unfused.value(objective)
     values = {"value": result.value, "bound": result.bound, "unfused_value": alone}
@@ -297,6 +299,7 @@ def fused_result_document(result: FusedResult, notes: Sequence[Note]) -> Documen
             result.statistics,
             *("seconds", "edges", "surveys", "searches", "paths", "states", "dominated"),
         ),
+        "mapping": mapping_text,
         "notes": plain(notes),
     }
 

@@ -28,6 +28,7 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
     assert result["value"] == result["bound"] == cost["energy_pj"]
     assert result["value"] < result["unfused_value"]
     assert result["tree"] == cost["tree"]
+    assert result["mapping"] == mapping.read_text()
 
 
 @pytest.mark.parametrize(
