@@ -217,10 +217,11 @@ class Edges:
         closed = self.together(j, prod(trips), ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored).union(v for v, *_ in held)
         shift, usable = einsum.shift_energy(held), self.cascade.usable
+        energy, cycles = self.coarser(einsum, trips, above, held)
+        closed = max(closed[0], energy + shift), max(closed[1], cycles)
         claims = self.claims.get((einsum.key, trips, above, held if self.timed else ()), ())
         if not claims:
-            energy, cycles = self.coarser(einsum, trips, above, held)
-            return [(max(closed[0], energy + shift), max(closed[1], cycles), 0)]
+            return [(*closed, 0)]
         found = [(*closed, claims[0][0] + 1)] if claims[0][0] < usable else []
         rooms = [*(room for room, _ in claims[1:]), -1]
         for (_, corners), below in zip(claims, rooms):
@@ -229,12 +230,10 @@ class Edges:
 
     def coarser(self, einsum, trips, above, held):
         """Least costs by claims on fewer shared loops: the others may be the outermost private ones."""
-        energy = cycles = 0
-        for own, moved, corner in self.settled.get((einsum.key, above), ()):
-            less = [v for v, *_ in moved] == [v for v, *_ in held] and all(
-                a[1] <= b[1] for a, b in zip(moved, held)
-            )
-            if (less or not self.timed) and all(n % f == 0 for n, f in zip(trips, own)):
+        energy, cycles, moved = 0, 0, {v: words for v, words, *_ in held}
+        for own, others, corner in self.settled.get((einsum.key, above), ()):
+            less = all(moved.get(v, 0) >= words for v, words, _ in others)
+            if less and all(n % f == 0 for n, f in zip(trips, own)):
                 energy, cycles = max(energy, corner[0]), max(cycles, corner[1])
         return energy, cycles
 
