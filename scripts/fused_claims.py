@@ -40,7 +40,7 @@ class Edge(Space):
             read, filled, written = einsum.shifted(v, moved, first)
             self.loads[0, v, "read"] += read
             self.loads[0, v, "write"] += written
-            self.loads[einsum.home, v, "write"] += filled
+            self.loads[self.stores[1], v, "write"] += filled
 
     def accesses(self, v, *counts):
         """Accesses of all visits; those of the arithmetic are counted over all of them already."""

@@ -8,7 +8,7 @@ the places between these at which tiles may be held, as far as these bounds do n
 import math
 from collections import Counter, defaultdict, namedtuple
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain, pairwise, product
 from math import inf, prod
 
@@ -70,17 +70,9 @@ class Floors:
 
     def problem(self, einsum, kind, without):
         """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
-        doc = einsum.visit(kind, None)
-        inner = [
-            n for n, node in enumerate(doc["nodes"]) if n and (n > einsum.home or node["kind"] != "temporal")
-        ]
-        number = {0: 0} | {n: place + 2 for place, n in enumerate(inner)}
-        every = {"kind": "temporal", "name": "", "factors": [divisors_of(n) for n in doc["bounds"]]}
-        nodes = [dict(doc["nodes"][0]), every, *(dict(doc["nodes"][n]) for n in inner)]
-        for node in nodes:
-            if "leak_fanouts" in node:
-                node["leak_fanouts"] = [number[p] for p in node["leak_fanouts"]]
-        home, passing = nodes[number[einsum.home]], [v for v in einsum.stay if einsum.may_pass[v]]
+        doc = unruled(einsum, einsum.visit(kind, None))
+        nodes, passing = doc["nodes"], [v for v in einsum.stay if einsum.may_pass[v]]
+        home = next(node for node in nodes[1:] if node["kind"] == "storage")
         home["dataspaces"] = [
             self.cheaper(einsum, v) | {"size": own["size"]} if v in passing else own
             for v, own in enumerate(home["dataspaces"])
@@ -91,10 +83,7 @@ class Floors:
             nodes[0]["dataspaces"] = [
                 {**own, "read": 0, "fill": 0, "update": 0} for own in nodes[0]["dataspaces"]
             ]
-        spaces = [
-            {**own, "keep": [[number[p] for p in kept] for kept in own["keep"]]} for own in doc["dataspaces"]
-        ]
-        return {**doc, "nodes": nodes, "dataspaces": spaces}
+        return doc
 
     @staticmethod
     def cheaper(einsum, v):
@@ -124,7 +113,7 @@ class Edges:
     def __init__(self, cascade, doc, timed, refute):
         self.cascade, self.timed = cascade, timed
         self.floors = Floors(cascade, doc["least"], timed, refute)
-        self.claims, done = defaultdict(list), {}
+        self.claims, self.settled, done = defaultdict(list), defaultdict(list), {}
         for claim in doc["edges"]:
             einsum, room = cascade.einsums[claim["einsum"]], claim["room"]
             trips, above = tuple(claim["trips"]), frozenset(claim["above"])
@@ -141,18 +130,24 @@ class Edges:
             )
             need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
             need(room is not None or cascade.room is None, "claims have some room")
+            ruled = claim["ruled"] or self.is_free(einsum)
+            need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
             key = einsum.key, trips, above, held if timed else ()
-            if (key, room, corners) not in done:
-                self.check(einsum, Kind(trips, above, held if timed else ()), room, corners, refute)
-                done[key, room, corners] = True
-            self.claims[key].append((inf if room is None else room, corners))
+            if (key, room, corners, ruled) not in done:
+                self.check(einsum, Kind(trips, above, held if timed else ()), room, corners, ruled, refute)
+                done[key, room, corners, ruled] = True
+            if claim["ruled"]:
+                self.claims[key].append((inf if room is None else room, corners))
+            if not claim["ruled"] or self.is_free(einsum):
+                self.settle(key, inf if room is None else room, corners)
         for own in self.claims.values():
             own.sort(reverse=True)
 
     @staticmethod
-    def check(einsum, kind, room, corners, refute):
+    def check(einsum, kind, room, corners, ruled, refute):
         """Check a claim: each mapping has the energy and the cycles of some corner."""
-        space = Edge(einsum, kind, room)
+        doc = einsum.visit(kind, room)
+        space = Edge(einsum, kind, room, doc if ruled else unruled(einsum, doc))
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
         ends += [(inf, corners[-1][1])] if corners else []
@@ -237,16 +232,11 @@ class Edges:
                 energy, cycles = max(energy, corner[0]), max(cycles, corner[1])
         return energy, cycles
 
-    @cached_property
-    def settled(self):
-        """Claims with all of the room, by Einsum and tiles above, where rules leave outer loops free."""
-        found = defaultdict(list)
-        free = {e.key for e in self.cascade.einsums if self.is_free(e)}
-        for (key, trips, above, held), claims in self.claims.items():
-            room, corners = claims[0]
-            if key in free and room >= self.cascade.usable and corners:
-                found[key, above].append((trips, held, (corners[0][0], corners[-1][1])))
-        return found
+    def settle(self, key, room, corners):
+        """Remember a claim that holds with further shared loops, too: with all of the room, and no rules."""
+        einsum, trips, above, held = key
+        if room >= self.cascade.usable and corners:
+            self.settled[einsum, above].append((trips, held, (corners[0][0], corners[-1][1])))
 
     @staticmethod
     def is_free(einsum):
@@ -644,6 +634,21 @@ class Paths:
         if not (body.start <= users[0] and users[-1] < body.end):
             return 0
         return self.cascade.stored_words(tensor, self.trips(users[0], ctx))
+
+
+def unruled(einsum, doc):
+    """A problem in which the outermost memory may have any loops in any order."""
+    old = doc["nodes"]
+    inner = [n for n, node in enumerate(old) if n and (n > einsum.home or node["kind"] != "temporal")]
+    number = {0: 0} | {n: place + 2 for place, n in enumerate(inner)}
+    every = {"kind": "temporal", "name": "", "factors": [divisors_of(n) for n in doc["bounds"]]}
+    nodes = [dict(old[0]), every, *(dict(old[n]) for n in inner)]
+    for node in nodes:
+        if "leak_fanouts" in node:
+            node["leak_fanouts"] = [number[p] for p in node["leak_fanouts"]]
+    keep = ([[number[p] for p in kept] for kept in own["keep"]] for own in doc["dataspaces"])
+    spaces = [{**own, "keep": sets} for own, sets in zip(doc["dataspaces"], keep)]
+    return {**doc, "nodes": nodes, "dataspaces": spaces}
 
 
 def changed(one, other):

@@ -47,6 +47,8 @@ class Termination(Enum):
     MEMORY_LIMIT = "MEMORY_LIMIT"
     TOO_LARGE = "TOO_LARGE"
     """Of networks: the layer has more words than a search counts."""
+    BOUND = "BOUND"
+    """Of fused cascades: no bound on Einsums whose visits differ is closer."""
     LOOP_LIMIT = "LOOP_LIMIT"
     """The best mapping has more temporal loops than the mapspace allows, which the search does not model."""
 

@@ -156,6 +156,19 @@ class _Trees:
         return [prime for prime, _ in prime_factors(left)]
 
 
+def divides(cascade: Cascade, tree: FusedMapping) -> bool:
+    """Whether no loop has a remainder in an Einsum that goes as far as it is told to, not as readers need."""
+    visits = Visits(cascade, tree)
+    for place, path in enumerate(tree.paths):
+        for depth, loop in enumerate(path.loops, start=1):
+            dim = loop.dim(path.leaf.einsum)
+            before = visits.spans(place, dim, depth - 1)
+            led = any(True for _ in visits.needs(place, dim, depth))
+            if not led and any((high - low) % loop.trips for low, high in before):
+                return False
+    return True
+
+
 def with_stored(cascade: Cascade, tree: FusedMapping) -> Iterator[FusedMapping]:
     """Yield a tree with every set of stored tensors, each as far in as may be."""
     memory = cascade.einsums[0].mapspace.architecture.levels[1].name
@@ -313,12 +326,15 @@ class BruteForce:
         Whether there are bodies and stored tensors at all.
     even
         Whether the on-chip memory has one place for all tiles that are neither stored nor held.
+    divided
+        Whether shared loops have no remainders but where they follow windows.
     """
 
     cascade: Cascade
     once_per_rank: bool = False
     fused: bool = True
     even: bool = False
+    divided: bool = False
     options: dict[
         tuple[int, tuple[int, ...], tuple[str, ...]], list[tuple[Loops, list[list[SpaceOption]]]]
     ] = field(default_factory=dict)
@@ -345,6 +361,8 @@ class BruteForce:
             yield FusedMapping(tuple(Leaf(einsum.name, ()) for einsum in self.cascade.einsums))
             return
         for tree in trees(self.cascade, self.once_per_rank):
+            if self.divided and not divides(self.cascade, tree):
+                continue
             yield from with_stored(self.cascade, tree)
 
     def _checked(self, objective: str, value: int, mapping: FusedMapping) -> Optimum:

@@ -257,7 +257,7 @@ def _check_stored(visits: Visits, stored: Stored) -> None:
     if stored.tensor not in (*cascade.intermediates, *cascade.persistent):
         _check_kept_from_outside(cascade, stored)
     if stored.depth:
-        _check_halo(visits, stored, users[0])
+        check_halo(visits, stored)
 
 
 def accesses_of(cascade: Cascade, tensor: str) -> Iterator[tuple[CascadeEinsum, Access]]:
@@ -285,8 +285,14 @@ def _check_kept_from_outside(cascade: Cascade, stored: Stored) -> None:
             raise FusedMappingError(f"`{stored.tensor}` is not handed over between Einsums", stored)
 
 
-def _check_halo(visits: Visits, stored: Stored, path: Path) -> None:
-    """Check that a tile which slides is moved by no other loop before it has slid on."""
+def check_halo(visits: Visits, stored: Stored) -> None:
+    """Check that a tile which slides is moved by no other loop before it has slid on.
+
+    Raises
+    ------
+    FusedMappingError
+        If it is: what overlaps would be dropped.
+    """
     cascade, depth = visits.cascade, stored.depth
     writer = cascade.writers[stored.tensor]
     (written,) = cascade.einsums[writer].accesses_of(stored.tensor)
@@ -295,7 +301,8 @@ def _check_halo(visits: Visits, stored: Stored, path: Path) -> None:
         if name not in ranks:
             continue
         produced = visits.regions(writer, written, ranks[name], depth)
-        if all(low >= first for (low, _), (first, _) in zip(spans, produced, strict=True)):
+        # The first tile keeps nothing: what it has before its first value is padding.
+        if all(low >= first for (low, _), (first, _) in zip(spans[1:], produced[1:], strict=True)):
             continue
         dim = cascade.einsums[writer].space(written.dataspace).ranks[ranks[name]][0].dim
         dims = [loop.dim(cascade.einsums[writer].name) for loop in visits.mapping.paths[writer].loops[:depth]]

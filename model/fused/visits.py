@@ -59,7 +59,7 @@ class Visits:
         if loop.dim(path.leaf.einsum) != dim:
             yield from parents
             return
-        needs = list(self._needs(place, dim, depth))
+        needs = list(self.needs(place, dim, depth))
         tile = -(-max(high - low for low, high in parents) // loop.trips)
         reached = 0
         for step in range(len(parents) * loop.trips):
@@ -70,8 +70,11 @@ class Visits:
             reached = high if last else max(start, min(high, wanted))
             yield start, reached
 
-    def _needs(self, place: int, dim: str, depth: int) -> Iterator[list[int]]:
-        """Per consumer under the innermost of the loops, how far along `dim` it reads in each iteration."""
+    def needs(self, place: int, dim: str, depth: int) -> Iterator[list[int]]:
+        """Yield how far along `dim` each consumer under the first `depth` loops reads in each iteration.
+
+        Without one, a loop cuts the dimension by itself.
+        """
         einsum = self.cascade.einsums[place]
         indexed = [
             (written, rank)

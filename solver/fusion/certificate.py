@@ -190,4 +190,5 @@ def _edge(cascade: Cascade, claim: EdgeClaim) -> Json:
         "held": [[names.index(s.dataspace), s.moved, s.first] for s in claim.kind.shifts],
         "room": claim.room_words,
         "corners": [list(corner) for corner in claim.corners],
+        "ruled": claim.is_ruled,
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.prices import access_energy
@@ -53,12 +54,32 @@ class EdgeKind:
         Dataspaces that are stored or held in the outermost on-chip memory, above the nests.
     shifts
         One per held tile.
+    parts
+        Of dimensions whose parts are not alike, the extents and how many there are of each; sorted by name.
+    homes
+        Levels at which the nests keep the outputs; None leaves that open.
     """
 
     place: int
     trips: tuple[tuple[str, int], ...] = ()
     above: frozenset[str] = frozenset()
     shifts: tuple[Shift, ...] = ()
+    parts: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
+    homes: frozenset[int] | None = None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether visits have different bounds: then each kind of them has a nest of its own."""
+        return any(len(sizes) > 1 for _, sizes in self.parts)
+
+    def alike(self) -> Iterator[EdgeKind]:
+        """Yield the kinds of visits, each as if it were all, with nothing held."""
+        names = [dim for dim, _ in self.parts]
+        for chosen in product(*(sizes for _, sizes in self.parts)):
+            counts = {dim: count for dim, (_, count) in zip(names, chosen, strict=True)}
+            trips = tuple((dim, counts.get(dim, number)) for dim, number in self.trips)
+            parts = tuple((dim, (own,)) for dim, own in zip(names, chosen, strict=True))
+            yield replace(self, trips=trips, shifts=(), parts=parts)
 
     @property
     def visits(self) -> int:
@@ -79,12 +100,21 @@ class EdgeSpace:
 
     The visits are the outermost loop, over a dimension of their own that indexes all dataspaces, so that
     nothing stays from one to the next. What is stored or held above the nests comes from the outermost
-    on-chip memory, without room; bandwidths carry the words of held tiles besides.
+    on-chip memory, without room; bandwidths carry the words of held tiles besides. Of visits with several
+    bounds it is one kind.
+
+    Parameters
+    ----------
+    timed
+        Whether words of held tiles matter to cycles.
+    unlimited
+        Whether no bandwidth limits anything.
     """
 
     einsum: CascadeEinsum
     kind: EdgeKind
     timed: bool = True
+    unlimited: bool = False
 
     @cached_property
     def visit(self) -> str:
@@ -102,7 +132,9 @@ class EdgeSpace:
     def extents(self) -> dict[str, int]:
         """Bounds of a visit."""
         trips = dict(self.kind.trips)
-        return {dim: bound // trips.get(dim, 1) for dim, bound in self.einsum.problem.bound.items()}
+        sizes = {dim: size for dim, ((size, _), *_) in self.kind.parts}
+        bounds = self.einsum.problem.bound
+        return {dim: sizes.get(dim, bound // trips.get(dim, 1)) for dim, bound in bounds.items()}
 
     def mapspace(self, room_words: int | None) -> Mapspace:
         """The mapspace where own tiles may take so much room of the outermost on-chip memory."""
@@ -123,7 +155,7 @@ class EdgeSpace:
     def _problem(self) -> Problem:
         problem = self.einsum.problem
         if not self._many:
-            return replace(problem, name="")
+            return replace(problem, name="", bounds=tuple(self.extents.values()))
         rank = ((Term(self.visit),),)
         return Problem(
             "",
@@ -149,6 +181,8 @@ class EdgeSpace:
             network_fill_latency=level.network_fill_latency * self.kind.visits,
             network_drain_latency=level.network_drain_latency * self.kind.visits,
         )
+        if self.unlimited:
+            level = replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)
         if number > 1:
             return level
         level = self._loaded(number, level) if self.timed else level
@@ -182,6 +216,11 @@ class EdgeSpace:
         )
         return replace(level, size_words=room_words, multiple_buffering=Fraction(1), packing=packing)
 
+    @property
+    def visit_rules(self) -> TemporalRules:
+        """Rules of the outermost memory for the loop of visits alone."""
+        return self._temporal(0, TemporalRules())
+
     def _temporal(self, level: int, rules: TemporalRules) -> TemporalRules:
         if not self._many:
             return rules
@@ -197,11 +236,46 @@ class EdgeSpace:
 
     def _keep(self, level: int, rules: KeepRules) -> KeepRules:
         above = self.kind.above
+        if level and self.kind.homes is not None:
+            rules = self._at_home(level, rules)
         if level == 0:
             return KeepRules(rules.keep - above, rules.bypass | above)
         if level == 1:
             return KeepRules(rules.keep | above, rules.bypass)
         return KeepRules(rules.keep, rules.bypass)
+
+    @cached_property
+    def _outputs(self) -> frozenset[str]:
+        return frozenset(space.name for space in self.einsum.problem.dataspaces if space.read_write)
+
+    def _at_home(self, level: int, rules: KeepRules) -> KeepRules:
+        """The rules with every output where all visits keep it."""
+        assert self.kind.homes is not None
+        outputs = self._outputs - self.kind.above if level == 1 else self._outputs
+        if level in self.kind.homes:
+            return KeepRules(rules.keep | outputs, rules.bypass)
+        return KeepRules(rules.keep, rules.bypass | outputs)
+
+    def homes(self) -> Iterator[frozenset[int]]:
+        """Yield the sets of on-chip levels that all visits may keep the outputs at, besides what is above."""
+        choices: list[tuple[tuple[int, ...], ...]] = []
+        for level, rules in enumerate(self.einsum.mapspace.keep[1:], start=1):
+            if level == 1 and self._outputs & self.kind.above:
+                continue
+            kept, left_out = not self._outputs & rules.bypass, not self._outputs & rules.keep
+            choices.append((((level,),) if kept else ()) + (((),) if left_out else ()))
+        for chosen in product(*choices):
+            yield frozenset(level for levels in chosen for level in levels)
+
+    def rounding_energy(self) -> int:
+        """Energy that whole vectors of one kind of visits may take beyond those of all visits together."""
+        architecture, total = self.einsum.mapspace.architecture, 0
+        for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):
+            for space in self.einsum.problem.dataspaces:
+                packing = level.packing_of(space.name)
+                own = access_energy(level, packing, 1, 1, 1) if packing.block_size > 1 else 0
+                total += own * architecture.instances_above(position)
+        return total
 
     def nest(self, mapping: LoopNest) -> PrivateNest:
         """The nest of one visit, out of a mapping of this mapspace."""

@@ -44,11 +44,15 @@ class EdgeClaim:
     corners
         Each mapping has the energy and the cycles of one of them at least, without the energy of held tiles;
         without corners there is none. By rising energy and falling cycles.
+    is_ruled
+        Whether rules bind the loops of the outermost memory: if not, no mapping with further shared loops is
+        below, as they may be the outermost private ones.
     """
 
     kind: EdgeKind
     room_words: int | None
     corners: tuple[Corner, ...]
+    is_ruled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +66,23 @@ class FusionEvidence:
 def evidence_of(pricer: EdgePricer) -> FusionEvidence:
     """Return what a search knows about edges, each once, whatever their names."""
     least = (LeastClaim(*key, *found) for key, found in pricer.inner_known.items())
-    return FusionEvidence(tuple(least), tuple(_edges(pricer)))
+    return FusionEvidence(tuple(least), (*_cores(pricer), *_edges(pricer)))
+
+
+def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
+    for (alike, above, loops), found in pricer.cores_known.items():
+        place = pricer.alike.index(alike)
+        problem = pricer.space.einsums[place].problem
+        trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
+        kind = EdgeKind(place, trips, frozenset(problem.dataspaces[number].name for number in above))
+        room = pricer.space.memory.usable_words
+        yield EdgeClaim(kind, room, _least([found], pricer.objective), is_ruled=False)
 
 
 def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     cores = {id(edge.core): edge for edge in reversed(pricer.edges.values())}
     for edge in cores.values():
-        for solved in edge.core.solved:
+        for solved in () if edge.space.kind.parts else edge.core.solved:
             corners = [(point.energy, point.cycles) for point in solved.points]
             corners += [solved.beyond] if solved.beyond is not None else []
             yield EdgeClaim(edge.space.kind, solved.room_words, _least(corners, pricer.objective))

@@ -27,7 +27,6 @@ ROUNDS = 4
 
 EVEN_NESTS = "below shared loops each memory has one place for the tiles that are neither stored nor held"
 PERFECT_LOOPS = "loops have no remainders"
-NO_WINDOWS = "no shared loops over ranks that a reader slides a window along"
 ONE_MEMORY = "tensors are stored in {memory} only"
 
 
@@ -172,6 +171,7 @@ class _Outcome:
     best: _Best
     bound: int | None  # None: no path
     proven: bool
+    complete: bool = False  # all that the shortest path needs is settled
 
 
 class _Search:
@@ -205,7 +205,7 @@ class _Search:
         outcome = self._solve(self.space, best)
         status = self._status(outcome)
         if not outcome.proven:
-            self.clock.end(Termination.TIME_LIMIT)
+            self.clock.end(Termination.BOUND if outcome.complete else Termination.TIME_LIMIT)
         return FusedResult(
             status,
             Termination.PROVEN if outcome.proven else self.clock.termination or Termination.TIME_LIMIT,
@@ -242,8 +242,6 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield PERFECT_LOOPS
-        if self.space.skipped_windows():
-            yield NO_WINDOWS
         yield EVEN_NESTS
         if len(architecture.levels) > 2:
             yield ONE_MEMORY.format(memory=architecture.levels[1].name)
@@ -266,7 +264,7 @@ class _Search:
             self._report(best, bound)
             if self._settle(search, label, best):
                 proven = best.value == bound
-                return _Outcome(best, bound, proven)
+                return _Outcome(best, bound, proven, complete=not self.pricer.clock.stop())
 
     def _dive(self, space: FusionSpace, best: _Best) -> None:
         """Find good mappings first, by paths that look at a few bodies of each span."""
@@ -358,7 +356,8 @@ class _Search:
             raise ContradictionError(f"a path's mapping is not valid: {cost.violations}")
         value = cost.value(self.objective)
         expected = self._expected(steps, points)
-        if value != expected:
+        mixed = any(step.kind is not None and step.kind.is_mixed for step in steps)
+        if value < expected or (value > expected and not mixed):
             raise ContradictionError(f"a path's mapping costs {value}, not {expected}")
         best.take(value, mapping, cost)
 
@@ -458,7 +457,7 @@ def _leaf(space: FusionSpace, pricer: EdgePricer, step: Step, point: Point | Non
     if step.kind is None or point is None:
         return Leaf(name, ())
     held = tuple(Held(space_, _loops_above(space, step.frames, depth)) for space_, depth in step.held)
-    return Leaf(name, (pricer.edge(step.kind).nest(point),), held)
+    return Leaf(name, pricer.edge(step.kind).nests(point), held)
 
 
 def _loops_above(space: FusionSpace, frames: Sequence[Frame], depth: int) -> int:

@@ -7,28 +7,31 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count, product
+from itertools import combinations, count, product
 from typing import NamedTuple
 
 import numpy as np
 
 from model.objective import objective_value
-from solver.fusion.drafts import DraftBounds, worth
+from solver.fusion.drafts import DECIDED_OUTSIDE, DraftBounds, Given, worth
 from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import Choice, EdgePricer, Exchange
-from solver.fusion.space import Frame, Frames, FusionSpace, Tile, Trips
+from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 FEW = 24
 """Bodies up to which bounds are computed one by one."""
 
-NEAR = 1000
-"""Values that are less than one part in so many below the limit are looked at closely."""
-
-SHARED = ("ends", "_lowers", "_sums", "_drafts", "_sizes")
+SHARED = ("ends", "_after", "_states", "bounds", "_lowers", "_sums", "_drafts", "_sizes")
 """Tables that the searches for rests of paths have in common."""
+
+MOST_WAITING = 6
+"""Tensors across a cut, all subsets of which are looked at."""
 
 UNLIMITED_WORDS = 1 << 200
 """Room of a memory without a limit."""
+
+Waiting = frozenset[str] | None
+"""Tensors that are stored on chip where no body spans the cut; None if they might all be, without room."""
 
 
 class StoredTile(NamedTuple):
@@ -131,6 +134,15 @@ class Label:
         return found[::-1]
 
 
+class _Kept(NamedTuple):
+    """A way to keep a dataspace: room, what it exchanges with the outermost memory, whether above nests."""
+
+    name: str
+    words: int
+    move: Exchange | None
+    above: bool
+
+
 class _Tail(NamedTuple):
     """The first part of a shortest path from a cut on, and the bound on the rest that it was found with."""
 
@@ -140,7 +152,9 @@ class _Tail(NamedTuple):
 
 @dataclass
 class _Queue:
-    """Labels by value, of equal ones the farthest first; and what those cost that were seen.
+    """Labels by value, and what those cost that were seen.
+
+    Of equal labels the farthest comes first, then those with few open bodies, then the latest.
 
     Parameters
     ----------
@@ -150,10 +164,10 @@ class _Queue:
 
     limit: int | None
     width: int | None
-    heap: list[tuple[int, int, int, Label, bool]] = field(default_factory=list)
+    heap: list[tuple[int, int, int, int, Label, bool]] = field(default_factory=list)
     seen: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
     looks: Counter[object] = field(default_factory=Counter)
-    tickets: Iterator[int] = field(default_factory=count)
+    tickets: Iterator[int] = field(default_factory=lambda: count(0, -1))
 
     def __len__(self) -> int:
         return len(self.heap)
@@ -162,18 +176,15 @@ class _Queue:
         """Whether a value is below the limit."""
         return self.limit is None or value < self.limit
 
-    def is_near(self, value: int) -> bool:
-        """Whether a value that is somewhat higher may reach the limit."""
-        return self.limit is not None and value * NEAR >= self.limit * (NEAR - 1)
-
     def push(self, label: Label, value: int, is_rough: bool = False) -> None:
         """Add a label if its value is below the limit; `is_rough` if it may be far below the true one."""
         if self.improves(value):
-            heapq.heappush(self.heap, (value, -label.at, next(self.tickets), label, is_rough))
+            bodies = len(label.frames) + (label.draft is not None)
+            heapq.heappush(self.heap, (value, -label.at, bodies, next(self.tickets), label, is_rough))
 
     def pop(self) -> tuple[int, Label, bool]:
         """Take the label with the least value."""
-        value, _, _, label, is_rough = heapq.heappop(self.heap)
+        value, _, _, _, label, is_rough = heapq.heappop(self.heap)
         return value, label, is_rough
 
     def enter(self, label: Label, costs: tuple[int, ...]) -> bool:
@@ -222,33 +233,74 @@ class PathSearch:
     # Bounds on the rest of a path
 
     @cached_property
-    def ends(self) -> list[tuple[int, int]]:
+    def ends(self) -> dict[tuple[int, Waiting], tuple[int, int]]:
         """Least energy and cycles from each cut on that no body spans, `tighten` raises them."""
         total = 0, 0
-        found = [total]
-        for place in reversed(range(len(self.space.einsums))):
-            total = _plus(total, self.lower((), place))
-            found.append(total)
-        return found[::-1]
+        found: dict[tuple[int, Waiting], tuple[int, int]] = {}
+        for at in reversed(range(len(self.space.einsums) + 1)):
+            total = _plus(total, self.lower((), at, Given((), 0))) if at < len(self.space.einsums) else total
+            found.update({(at, waiting): total for waiting in self.states(at)})
+        return found
+
+    @cached_property
+    def _states(self) -> dict[int, tuple[Waiting, ...]]:
+        return {}
+
+    def states(self, at: int) -> tuple[Waiting, ...]:
+        """What may be stored at a cut that no body spans."""
+        if at not in self._states:
+            names = sorted(self.space.storable.intersection(self.space.crossing(at)))
+            sizes = {name: self.space.stored_words(name, {}) for name in names}
+            subsets = (frozenset(own) for size in range(len(names) + 1) for own in combinations(names, size))
+            fitting = tuple(own for own in subsets if sum(map(sizes.__getitem__, own)) <= self.usable)
+            self._states[at] = (None,) if len(names) > MOST_WAITING else fitting
+        return self._states[at]
+
+    def _waiting(self, label: Label) -> Waiting:
+        """What is stored at the cut of a label without open bodies."""
+        if self.states(label.at) == (None,):
+            return None
+        return frozenset(tile.tensor for tile in label.stored)
+
+    @cached_property
+    def _after(self) -> dict[tuple[int, int, frozenset[str]], tuple[int, int]]:
+        return {}
+
+    def after(self, label: Label, cut: int) -> tuple[int, int]:
+        """Least energy and cycles from a later cut on that no body spans, by what a label stores."""
+        crossing = set(self.space.crossing(cut))
+        stored = frozenset(tile.tensor for tile in label.stored if tile.tensor in crossing)
+        key = cut, label.at, stored
+        if key not in self._after:
+            writers = self.space.cascade.writers
+            decided = {tensor for tensor in crossing if writers[tensor] < label.at}
+            found = [
+                self.ends[cut, own] for own in self.states(cut) if own is None or own & decided == stored
+            ]
+            energies, cycles = zip(*found, strict=True) if found else ((UNLIMITED_WORDS,),) * 2
+            self._after[key] = min(energies), min(cycles)
+        return self._after[key]
 
     def tighten(self, width: int | None = None) -> None:
         """Raise the bounds on the rests of paths, from the last cut on, by shortest paths of their own.
 
-        What earlier Einsums hand over counts as stored on chip there, without room. With a `width`, as of
-        `shortest`, these are no bounds.
+        With a `width`, as of `shortest`, these are no bounds.
         """
-        for at in reversed(range(1, len(self.space.einsums))):
-            known = self._tails.get(at)
+        cuts = reversed(range(1, len(self.space.einsums)))
+        for state in ((at, waiting) for at in cuts for waiting in self.states(at)):
+            known = self._tails.get(state)
             if known is None or any(map(self._has_changed, known)):
-                self._tails[at] = self._tail(at, width)
+                self._tails[state] = self._tail(*state, width)
 
     @cached_property
-    def _tails(self) -> dict[int, tuple[_Tail, ...]]:
+    def _tails(self) -> dict[tuple[int, Waiting], tuple[_Tail, ...]]:
         return {}
 
     def _has_changed(self, tail: _Tail) -> bool:
         """Whether some edge of a path, or the rest after it, has got dearer."""
-        if tail.label is None or self.ends[tail.label.at] != tail.rest:
+        if tail.label is None:
+            return not tail.rest[0]
+        if self.ends[tail.label.at, self._waiting(tail.label)] != tail.rest:
             return True
         return any(self._is_dearer(step) for step in tail.label.steps())
 
@@ -258,116 +310,177 @@ class PathSearch:
         chosen, known = step.choice, self.pricer.edge(step.kind).choices()
         return not any(own.need_words <= chosen.need_words and own[:2] == chosen[:2] for own in known)
 
-    def _tail(self, at: int, width: int | None) -> tuple[_Tail, ...]:
+    def _tail(self, at: int, waiting: Waiting, width: int | None) -> tuple[_Tail, ...]:
         tails: list[_Tail] = []
-        best = list(self.ends[at])
+        best = list(self.ends[at, waiting])
         for number, objective in enumerate(("energy", "latency")):
             if self.objective not in {objective, "edp"}:
                 continue
             search = replace(self, objective=objective)
             search.__dict__.update({name: getattr(self, name) for name in SHARED})
-            label, value = search.shortest(None, at, width)
+            label, value = search.shortest(None, at, waiting, width)
+            if label is None:
+                none = value is None and width is None  # no path at all
+                best[number] = UNLIMITED_WORDS if none else max(best[number], value or 0)
+                tails.append(_Tail(None, (int(none), 0)))
+                continue
             best[number] = max(best[number], value or 0)
-            tails.append(_Tail(label, (0, 0) if label is None else self.ends[label.at]))
-        self.ends[at] = best[0], best[1]
+            tails.append(_Tail(label, self.ends[label.at, self._waiting(label)]))
+        self.ends[at, waiting] = best[0], best[1]
+        self._after.clear()
         return tuple(tails)
 
     def _is_known(self, label: Label, first: int) -> bool:
-        """Whether the rest of a path is bounded as well as it may be: all that crosses the cut is on chip."""
+        """Whether the rest of a path is bounded as well as it may be."""
         if label.frames or label.draft is not None or label.at == first or not first:
             return False
         crossing = self.space.storable.intersection(self.space.crossing(label.at))
-        return crossing <= {tile.tensor for tile in label.stored}
+        return self.states(label.at) != (None,) or crossing <= {tile.tensor for tile in label.stored}
+
+    # Bounds on Einsums
 
     @cached_property
-    def _lowers(self) -> dict[tuple[Frames, int], tuple[int, int]]:
+    def _lowers(self) -> dict[tuple[Frames, int, Given], tuple[int, int]]:
         return {}
 
     @cached_property
-    def _sums(self) -> dict[tuple[Frames, int], tuple[int, int]]:
+    def _sums(self) -> dict[tuple[object, ...], tuple[int, int]]:
         return {}
 
-    def rest(self, frames: Frames, at: int) -> tuple[int, int]:
-        """Least energy and cycles from an Einsum to the end, with bodies that are open."""
-        if not frames:
-            return self.ends[at]
-        return _plus(self._until(frames, at), self.ends[frames[0].end])
+    @cached_property
+    def _read(self) -> tuple[tuple[str, ...], ...]:
+        """Per Einsum the tensors that it reads and that may be stored."""
+        return tuple(
+            tuple(sorted({t.tensor for t in tiles if not t.space.read_write} & self.space.storable))
+            for tiles in self.space.tiles
+        )
 
-    def _until(self, frames: Frames, at: int) -> tuple[int, int]:
-        """Least energy and cycles from an Einsum to the end of all bodies that are open."""
-        key = frames, at
+    def _given(self, label: Label, place: int) -> Given:
+        """What a label decides for a later Einsum."""
+        stored, writers = {tile.tensor: tile for tile in label.stored}, self.space.cascade.writers
+        found = tuple(
+            (name, stored[name].words if name in stored else DECIDED_OUTSIDE)
+            for name in self._read[place]
+            if writers[name] < label.at
+        )
+        others = (
+            tile for tile in label.stored if tile.last >= place and tile.tensor not in self._read[place]
+        )
+        around = sum(len(frame.segments) for frame in label.frames if place < frame.end)
+        return Given(found, sum(tile.words for tile in others) + sum(label.room.held[:around]))
+
+    def rest(self, label: Label, at: int) -> tuple[int, int]:
+        """Least energy and cycles from an Einsum to the end, with a label's open bodies."""
+        if not label.frames:
+            return self.after(label, at)
+        return _plus(self._until(label, at, len(label.frames)), self.after(label, label.frames[0].end))
+
+    def _until(self, label: Label, at: int, bodies: int) -> tuple[int, int]:
+        """Least energy and cycles from an Einsum to the end of so many open bodies."""
+        frames = label.frames[:bodies]
+        key = frames, at, label.at, label.stored, label.room.held
         if key not in self._sums:
-            total = self._until(frames[:-1], frames[-1].end) if len(frames) > 1 else (0, 0)
+            total = self._until(label, frames[-1].end, bodies - 1) if bodies > 1 else (0, 0)
             for place in range(at, frames[-1].end):
-                total = _plus(total, self.lower(frames, place))
+                total = _plus(total, self.lower(frames, place, self._given(label, place)))
             self._sums[key] = total
         return self._sums[key]
 
-    def lower(self, frames: Frames, place: int) -> tuple[int, int]:
+    def lower(self, frames: Frames, place: int, given: Given) -> tuple[int, int]:
         """Least energy and cycles of an Einsum under open bodies, all of its instances."""
-        key = frames, place
+        key = frames, place, given
         if key not in self._lowers:
-            self._lowers[key] = self._lower(frames, place, self.space.cuts(frames, place))
+            self._lowers[key] = self._lower(frames, place, given, self.space.cuts(frames, place))
         return self._lowers[key]
 
     def _lower(
-        self, frames: Frames, place: int, cuts: Sequence[Trips], left: Sequence[int] = ()
+        self,
+        frames: Frames,
+        place: int,
+        given: Given,
+        cuts: Sequence[Cut],
+        left: Sequence[int] = (),
     ) -> tuple[int, int]:
         """The same, given the trips above each place; the innermost body has further loops `left`."""
         einsum = self.space.einsums[place]
         if einsum.is_copy:
             return 0, 0
         if frames and frames[-1].flat:
-            energy, cycles = self._fitting(frames, place, cuts, left)
+            energy, cycles = self._fitting(frames, place, given, cuts, left)
         else:
-            moves = [self._least_exchange(tile, cuts) for tile in self.space.tiles[place]]
-            energy, cycles = self.pricer.together(place, cuts[-1], moves)
+            outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)
+            moves = [self._least_exchange(tile, cuts, outside) for tile in self.space.tiles[place]]
+            follows = place in self.space.followers
+            energy, cycles = self.pricer.together(place, cuts[-1], moves, is_open=follows)
+            least = (
+                (0, 0)
+                if follows
+                else self.bounds.floor(place, outside, given.taken_words).least(cuts[-1].trips)
+            )
+            energy, cycles = max(energy, least[0]), max(cycles, least[1])
         return energy * einsum.n_instances, cycles * einsum.n_instances
 
     def _fitting(
-        self, frames: Frames, place: int, cuts: Sequence[Trips], left: Sequence[int]
+        self, frames: Frames, place: int, given: Given, cuts: Sequence[Cut], left: Sequence[int]
     ) -> tuple[int, int]:
         """Least energy and cycles where no further body is opened: what is stored and held needs room."""
-        options = [self._kept(frames, tile, cuts, left) for tile in self.space.tiles[place]]
+        stored = dict(given.stored)
+        options = [self._kept(frames, tile, stored, cuts, left) for tile in self.space.tiles[place]]
         found: list[tuple[int, int]] = []
         for chosen in product(*options):
-            if sum(words for words, _ in chosen) <= self.usable:
-                moves = [move for _, move in chosen if move is not None]
-                found.append(self.pricer.together(place, cuts[-1], moves))
+            if sum(own.words for own in chosen) + given.taken_words <= self.usable:
+                found.append(self._least_of(place, cuts[-1], chosen))
         if not found:
             return UNLIMITED_WORDS, UNLIMITED_WORDS
         return min(energy for energy, _ in found), min(cycles for _, cycles in found)
 
+    def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept]) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum that keeps its tiles so."""
+        moves = [own.move for own in chosen if own.move is not None]
+        energy, cycles = self.pricer.together(place, cut, moves)
+        if cut.parts:
+            return energy, cycles
+        above = frozenset(own.name for own in chosen if own.above)
+        core = self.pricer.core(place, above, ())
+        held = sum(own.move.energy for own in chosen if own.above and own.move is not None)
+        return max(energy, core[0] + held), max(cycles, core[1])
+
     def _kept(
-        self, frames: Frames, tile: Tile, cuts: Sequence[Trips], left: Sequence[int]
-    ) -> list[tuple[int, Exchange | None]]:
-        """Ways to keep a tile: room, and what it exchanges with the outermost memory."""
+        self, frames: Frames, tile: Tile, stored: dict[str, int], cuts: Sequence[Cut], left: Sequence[int]
+    ) -> list[_Kept]:
+        """Ways to keep a tile."""
+        words, name = stored.get(tile.tensor, DECIDED_OUTSIDE), tile.space.name
+        if words > 0:
+            return [_Kept(name, words, None, above=True)]
         fetched = self.pricer.exchange(tile, cuts[-1])
-        found: list[tuple[int, Exchange | None]] = [(0, fetched)]
-        if tile.tensor in self.space.storable:
-            found.append((self._stored_words(frames, tile.tensor, left), None))
+        found = [_Kept(name, 0, fetched, above=False)]
+        if tile.tensor in stored:
+            found += [_Kept(name, 0, None, above=True)] if not words else []
+        elif tile.tensor in self.space.storable:
+            found.append(_Kept(name, self._stored_words(frames, tile.tensor, left), None, above=True))
         if tile.bypassed:
             return found
-        for number, cut in enumerate(cuts[:-1]):
+        for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):
             # Above loops that are not ordered yet there may be places farther in, of smaller tiles.
-            at = cuts[-1] if left and number == len(cuts) - 2 else cut
+            at = cuts[-1] if left and number == len(cuts) - 2 else cuts[number]
             words = self.space.tile_words(tile, at) * tile.size_per_value
             if words <= self.usable:
-                move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut))
-                found += [(words, move)] if move.helps(fetched) else []
+                move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cuts[number]))
+                found += [_Kept(name, words, move, above=True)] if move.helps(fetched) else []
         return found
 
     def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int]) -> int:
-        """Room of a tensor where it is stored; 0 if it was stored before the bodies were opened."""
+        """Room of a tensor where it is stored, if it is written in the open bodies."""
         key = frames, tensor, tuple(left)
         if key not in self._sizes:
             users = self.space.cascade.users[tensor]
             around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
-            trips = self.space.cuts(around, users[0])[-1]
             if left and around == frames:
+                trips = self.space.raw_trips(frames, users[0])
                 trips = self.space.grown(trips, frames[-1], users[0], tuple(enumerate(left)))
-            before = users[0] < frames[0].start
-            self._sizes[key] = 0 if before else self.space.stored_words(tensor, trips)
+                self._sizes[key] = self.space.stored_words(tensor, trips)
+            else:
+                self._sizes[key] = self.space.stored(around, tensor)[1]
         return self._sizes[key]
 
     @cached_property
@@ -377,30 +490,33 @@ class PathSearch:
     def rest_of(self, label: Label) -> tuple[int, int]:
         """Least energy and cycles from a label to the end."""
         if label.draft is None:
-            return self.rest(label.frames, label.at)
-        key, end = (label.frames, label.draft), label.draft.frame.end
+            return self.rest(label, label.at)
+        draft, end = label.draft, label.draft.frame.end
+        key = label.frames, draft, label.stored, label.room.held
         if key not in self._drafts:
             total = 0, 0
             for place in range(label.at, end):
-                total = _plus(total, self._drafted(label.frames, label.draft, place))
+                total = _plus(total, self._drafted(label, draft, place))
             self._drafts[key] = total
-        return _plus(self._drafts[key], self.rest(label.frames, end))
+        return _plus(self._drafts[key], self.rest(label, end))
 
     @cached_property
-    def _drafts(self) -> dict[tuple[Frames, Draft], tuple[int, int]]:
+    def _drafts(self) -> dict[tuple[object, ...], tuple[int, int]]:
         return {}
 
-    def _drafted(self, frames: Frames, draft: Draft, place: int) -> tuple[int, int]:
+    def _drafted(self, label: Label, draft: Draft, place: int) -> tuple[int, int]:
         """Least energy and cycles of an Einsum in a body whose inner loops are not ordered yet."""
+        frames, given = label.frames, self._given(label, place)
         if draft.left is None:
-            return self.lower(frames, place)
+            # The frames may be flat once the body is there; now further loops are open.
+            return self.lower((*frames, replace(draft.frame, flat=False)), place, given)
         within = (*frames, draft.frame)
-        cuts = self.space.cuts(within, place)
-        last = self.space.grown(cuts[-1], draft.frame, place, tuple(enumerate(draft.left)))
-        return self._lower(within, place, (*cuts, last), draft.left)
+        segment = tuple((number, count) for number, count in enumerate(draft.left) if count > 1)
+        longer = replace(draft.frame, segments=(*draft.frame.segments, segment))
+        return self._lower(within, place, given, self.space.cuts((*frames, longer), place), draft.left)
 
-    def _least_exchange(self, tile: Tile, cuts: Sequence[Trips]) -> Exchange:
-        if tile.tensor in self.space.storable:
+    def _least_exchange(self, tile: Tile, cuts: Sequence[Cut], outside: frozenset[str]) -> Exchange:
+        if tile.tensor in self.space.storable and tile.tensor not in outside:
             return Exchange("", 0, 0.0, 0.0)
         options = [self.pricer.exchange(tile, cuts[-1])]
         if not tile.bypassed:
@@ -415,7 +531,11 @@ class PathSearch:
     # The search
 
     def shortest(
-        self, limit: int | None, first: int = 0, width: int | None = None
+        self,
+        limit: int | None,
+        first: int = 0,
+        waiting: Waiting = frozenset(),
+        width: int | None = None,
     ) -> tuple[Label | None, int | None]:
         """The best path from a cut on by the costs and bounds that are known, and its value.
 
@@ -426,6 +546,8 @@ class PathSearch:
         first
             The Einsum after the cut. But for the first one, a path may end at a cut from which on the rest is
             bounded as from there.
+        waiting
+            What is stored there.
         width
             Most labels that are looked at of those with the same bodies, whatever their loops: then other
             paths may be better.
@@ -437,12 +559,14 @@ class PathSearch:
             paths that are left.
         """
         queue = _Queue(limit, width)
-        queue.push(self._start(first), self.value(self._start(first)))
+        start = self._start(first, waiting)
+        queue.push(start, self.value(start))
         while queue:
             value, label, is_rough = queue.pop()
             self.counts.open = len(queue)
-            if is_rough and queue.is_near(value):
-                queue.push(label, max(value, self.value(label)))
+            closer = self.value(label) if is_rough else value
+            if closer > value:
+                queue.push(label, closer)
                 continue
             if label.at == len(self.space.einsums) or self._is_known(label, first):
                 return label, value
@@ -455,7 +579,8 @@ class PathSearch:
         return None, None
 
     def _expand(self, queue: _Queue, label: Label) -> None:
-        for following, rough in self._following(label):
+        # The first ones are those with few and short loops: of equal labels they come first.
+        for following, rough in reversed(list(self._following(label))):
             value = self.value(following) if rough is None else rough
             if not queue.improves(value):
                 continue
@@ -464,11 +589,15 @@ class PathSearch:
                 continue
             queue.push(following, value, is_rough=rough is not None)
 
-    def _start(self, first: int) -> Label:
+    def _start(self, first: int, waiting: Waiting) -> Label:
         users = self.space.cascade.users
-        crossing = self.space.storable.intersection(self.space.crossing(first))
-        waiting = sorted(StoredTile(tensor, 0, 0, users[tensor][-1]) for tensor in crossing)
-        return Label(first, True, (), tuple(waiting), Room(), 0, 0)
+        if waiting is None:
+            crossing = self.space.storable.intersection(self.space.crossing(first))
+            sizes = dict.fromkeys(sorted(crossing), 0)
+        else:
+            sizes = {tensor: self.space.stored_words(tensor, {}) for tensor in sorted(waiting)}
+        stored = tuple(StoredTile(tensor, 0, words, users[tensor][-1]) for tensor, words in sizes.items())
+        return Label(first, True, (), stored, Room(), 0, 0)
 
     def value(self, label: Label) -> int:
         """Least value of the objective of all paths that go on from a label."""
@@ -539,8 +668,9 @@ class PathSearch:
         self, label: Label, frame: Frame, following: Sequence[Sequence[int]], left: Sequence[Sequence[int]]
     ) -> list[int]:
         """Values that no path through each body is below; -1 for those that do not fit."""
-        energies, cycles = self.bounds.least(label.frames, frame, np.array(following), np.array(left))
-        outside = self.rest(label.frames, frame.end)
+        given = [self._given(label, place) for place in range(frame.start, frame.end)]
+        energies, cycles = self.bounds.least(label.frames, frame, np.array(following), np.array(left), given)
+        outside = self.rest(label, frame.end)
         energy, cycle = label.energy + outside[0], label.cycles + outside[1]
         if self.objective == "energy":
             return worth(energies + float(energy))
@@ -568,9 +698,8 @@ class PathSearch:
     def _stored(self, frames: Frames, place: int, tensor: str) -> StoredTile:
         """A tensor at its place, below the loops that its writer shares with all readers."""
         last = self.space.cascade.users[tensor][-1]
-        depth = sum(len(frame.segments) for frame in frames if frame.end > last)
-        trips = self.space.cuts(frames, place)[depth]
-        return StoredTile(tensor, depth, self.space.stored_words(tensor, trips), last)
+        depth, words = self.space.stored(tuple(frame for frame in frames if frame.end > last), tensor)
+        return StoredTile(tensor, depth, words, last)
 
     def _mapped(self, label: Label, stores: tuple[StoredTile, ...]) -> Iterator[Label]:
         at_home = {tile.tensor for tile in (*label.stored, *stores)}
@@ -594,9 +723,10 @@ class PathSearch:
                 continue
             kind = EdgeKind(
                 place,
-                tuple(sorted(pair for pair in cuts[-1].items())),
+                tuple(sorted(cuts[-1].trips.items())),
                 frozenset(above | {tile.space.name for tile, _ in held}),
                 tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
+                tuple(sorted(cuts[-1].parts.items())),
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
             yield from self._chosen(label, room, step)
@@ -606,7 +736,7 @@ class PathSearch:
         yield None
         if tile.bypassed:
             return
-        least = self._least_depth(frames, tile)
+        least = self.space.least_depth(frames, tile)
         places = ((frame, number) for frame in frames for number in range(len(frame.segments)))
         for depth, (frame, number) in enumerate(places):
             moving, again = self.space.kind_of(tile, frame.start, frame.end)
@@ -615,23 +745,12 @@ class PathSearch:
             if depth >= least and below & again and (number == 0 or above & moving):
                 yield depth
 
-    def _least_depth(self, frames: Frames, tile: Tile) -> int:
-        """Segments that a tile lies below if its tensor goes through the outermost memory."""
-        cascade = self.space.cascade
-        writer = cascade.writers.get(tile.tensor)
-        if writer is None:
-            return 0
-        readers = cascade.readers(tile.tensor)
-        if writer != tile.place:
-            return sum(len(frame.segments) for frame in frames if frame.start <= writer)
-        return sum(len(frame.segments) for frame in frames if readers and frame.end > readers[0])
-
     def _room(
         self,
         label: Label,
         stores: Sequence[StoredTile],
         held: Sequence[tuple[Tile, int]],
-        cuts: Sequence[Trips],
+        cuts: Sequence[Cut],
     ) -> Room | None:
         """Room after an Einsum's stored and held tiles have got theirs; None if there is too little."""
         amounts, peaks = list(label.room.held), list(label.room.peaks)

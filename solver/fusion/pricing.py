@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,12 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
-from model.mapspace import Mapspace, TemporalRules
+from model.mapspace import Mapspace
+from model.objective import objective_value
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift
-from solver.fusion.space import FusionSpace, Tile, Trips
+from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile, Trips
 from solver.network.tasks import Renaming, by_position
-from solver.result import Clock, Options, Result, Status
+from solver.result import Clock, Options, Result, Status, Termination
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from solver.search.space.search_space import SearchSpace
@@ -30,12 +32,15 @@ SHARE_KEPT = 1 - 1e-9
 
 
 class Point(NamedTuple):
-    """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and the loop nest."""
+    """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and its loop nests.
+
+    There is a nest for each kind of visits; where there are several, energy and cycles are bounds.
+    """
 
     energy: int
     cycles: int
     need_words: int
-    mapping: LoopNest
+    nests: tuple[LoopNest, ...]
 
 
 class Choice(NamedTuple):
@@ -64,6 +69,15 @@ class _Core:
     """Searches of edges that differ in names alone, at several rooms."""
 
     solved: list[_Solved] = field(default_factory=list)  # by falling room
+
+
+class _Mixed(NamedTuple):
+    """Visits of several kinds: least energy and cycles of all, those paid one by one, room, and nests."""
+
+    least: tuple[int, int]
+    paid: tuple[int, int]
+    need_words: int
+    nests: tuple[LoopNest, ...]
 
 
 class _Settled(NamedTuple):
@@ -125,7 +139,7 @@ class Edge:
         solved = self.core.solved
         most = solved[0].room_words if solved else -1
         if not solved:
-            energy, cycles = self.known.bound(self.space.kind)
+            energy, cycles = (0, 0) if self.space.kind.parts else self.known.bound(self.space.kind)
             energy += self.space.shift_energy
             yield Choice(max(self.least[0], energy), max(self.least[1], cycles), 0, None)
         elif most is not None:
@@ -149,9 +163,19 @@ class Edge:
             energy, cycles = known.beyond
             yield Choice(max(energy + shift, self.least[0]), max(cycles, self.least[1]), floor, None)
 
-    def nest(self, point: Point) -> PrivateNest:
-        """The nest of one visit, in the Einsum's own names."""
-        return self.space.nest(self.renaming.inverse.mapping(point.mapping))
+    def nests(self, point: Point) -> tuple[PrivateNest, ...]:
+        """The nest of each kind of visits, in the Einsum's own names."""
+        if not self.space.kind.is_mixed:
+            (nest,) = point.nests
+            return (self.space.nest(self.renaming.inverse.mapping(nest)),)
+        shifts = self.space.kind.shifts
+        kinds = [replace(self.space, kind=replace(kind, shifts=shifts)) for kind in self.space.kind.alike()]
+        return tuple(own.nest(_as_named(own, nest)) for own, nest in zip(kinds, point.nests, strict=True))
+
+
+def _as_named(space: EdgeSpace, nest: LoopNest) -> LoopNest:
+    """A nest of one kind of visits in the Einsum's own names."""
+    return by_position(space.mapspace(None).problem).inverse.mapping(nest)
 
 
 def _scaled(energy: int, level: StorageLevel, name: str, words: int) -> int:
@@ -202,10 +226,18 @@ class EdgePricer:
         trips = tuple((problem.dims.index(dim), count) for dim, count in kind.trips)
         above = frozenset(map(names.index, kind.above))
         shifts = ((names.index(s.dataspace), s.moved, s.first) for s in kind.shifts if self.timed)
-        return self._alike[kind.place], tuple(sorted(trips)), above, tuple(sorted(shifts))
+        parts = tuple(sorted((problem.dims.index(dim), sizes) for dim, sizes in kind.parts))
+        return (
+            self.alike[kind.place],
+            tuple(sorted(trips)),
+            above,
+            tuple(sorted(shifts)),
+            parts,
+            kind.homes,
+        )
 
     @cached_property
-    def _alike(self) -> tuple[int, ...]:
+    def alike(self) -> tuple[int, ...]:
         """Per Einsum a number that those have in common which differ in names alone."""
         numbers: dict[Mapspace, int] = {}
         mapspaces = [EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums]
@@ -221,21 +253,36 @@ class EdgePricer:
     def least(self, kind: EdgeKind) -> tuple[int, int]:
         """Least energy and cycles of an edge, without any search."""
         if kind not in self._least:
-            trips = dict(kind.trips)
+            cut = Cut(dict(kind.trips), dict(kind.parts))
             shifts = {shift.dataspace: shift for shift in kind.shifts}
             moves = [
-                self.exchange(tile, trips, shifts.get(tile.space.name))
+                self.exchange(tile, cut, shifts.get(tile.space.name))
                 for tile in self.space.tiles[kind.place]
                 if tile.space.name not in kind.above or tile.space.name in shifts
             ]
-            self._least[kind] = self.together(kind.place, trips, moves)
+            energy, cycles = self.together(kind.place, cut, moves)
+            if not kind.parts:
+                core = self.core(kind.place, kind.above, kind.trips)
+                held = sum(move.energy for move in moves if move.dataspace in shifts)
+                energy, cycles = max(energy, core[0] + held), max(cycles, core[1])
+            self._least[kind] = energy, cycles
         return self._least[kind]
 
-    def together(self, place: int, trips: Trips, moves: list[Exchange]) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory."""
-        inner = self.inner(place, frozenset(move.dataspace for move in moves if not move.bypassed))
+    def together(self, place: int, cut: Cut, moves: list[Exchange], is_open: bool = False) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory.
+
+        Where it `is_open`, further loops may cut dimensions into unequal parts.
+        """
+        if is_open:
+            inner = self.arithmetic(place)
+        elif cut.parts:
+            inner = self.in_parts(place, cut.parts)
+        else:
+            inner = self.inner(place, frozenset(move.dataspace for move in moves if not move.bypassed))
+            for loop in cut.trips.items():
+                inner = inner.raised(self.in_visits(place, (loop,)))
         level = self.space.einsums[place].mapspace.architecture.levels[0]
-        visits = math.prod(trips.values())
+        visits = cut.visits
         ported = [
             sum(getattr(move, kind) for move in moves) / float(rate)
             for kind, rate in (
@@ -251,14 +298,14 @@ class EdgePricer:
         every = passing + sum(move.energy for move in moves if move.bypassed)
         return max(inner.free + every, inner.paid + passing), busy + visits * latency
 
-    def exchange(self, tile: Tile, trips: Trips, shift: Shift | None = None) -> Exchange:
+    def exchange(self, tile: Tile, cut: Cut, shift: Shift | None = None) -> Exchange:
         """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
         architecture = self.space.einsums[tile.place].mapspace.architecture
         outside, inside = architecture.levels[:2]
         name, scale = tile.space.name, float(outside.scale(tile.space.name))
         if shift is None:
-            moved = self.space.moved_words(tile, trips)
-            first = self._first_words(tile, trips) if tile.space.read_write else 0
+            moved = self.space.moved_words(tile, cut)
+            first = self._first_words(tile, cut) if tile.space.read_write else 0
             shift = Shift(name, moved, first)
         written = shift.moved if tile.space.read_write else 0
 
@@ -276,11 +323,9 @@ class EdgePricer:
             )
         return Exchange(name, max(0, min(energies)), shift.fetched * scale, written * scale, tile.bypassed)
 
-    def _first_words(self, tile: Tile, trips: Trips) -> int:
-        bounds = self.space.einsums[tile.place].problem.bound
-        if tile.windowed:
-            return self.space.moved_words(tile, trips)  # at most
-        return self.space.tile_words(tile, {}, bounds)
+    def _first_words(self, tile: Tile, cut: Cut) -> int:
+        # Of a window at most.
+        return self.space.moved_words(tile, cut) if tile.windowed else self.space.tile_words(tile, WHOLE)
 
     def latency(self, place: int) -> int:
         """Cycles that networks take in each visit."""
@@ -312,21 +357,97 @@ class EdgePricer:
         Parameters
         ----------
         exchanging
-            Dataspaces of which all words cross between the two at least once, and load their bandwidths.
+            Dataspaces of which all words cross between the two at least once, and load their bandwidths. For
+            energy they are left out: leakage alone depends on cycles.
         """
-        key = place, exchanging - {""} if self.timed else frozenset()
+        key = place, exchanging - {""} if self.objective != "energy" else frozenset()
         if key not in self.inner_known:
-            mapspace = self._inner_mapspace(*key)
-            renamed = by_position(mapspace.problem).mapspace(mapspace)
-            if renamed not in self.inner_bounds:
-                self.inner_bounds[renamed] = self._least_of(renamed)
-            self.inner_known[key] = self.inner_bounds[renamed]
+            self.inner_known[key] = self._inner_of(self._inner_mapspace(*key))
         return self.inner_known[key]
+
+    def _inner_of(self, mapspace: Mapspace) -> Inner:
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.inner_bounds:
+            self.inner_bounds[renamed] = self._least_of(renamed)
+        return self.inner_bounds[renamed]
 
     @cached_property
     def inner_known(self) -> dict[tuple[int, frozenset[str]], Inner]:
         """What `inner` has found so far."""
         return {}
+
+    def in_parts(self, place: int, parts: Mapping[str, Parts]) -> Inner:
+        """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts."""
+        key = place, tuple(sorted(parts.items()))
+        if key not in self._in_parts:
+            free = paid = cycles = 0
+            for chosen in product(*(sizes for _, sizes in key[1])):
+                one = tuple((dim, (own,)) for (dim, _), own in zip(key[1], chosen, strict=True))
+                least = self._inner_of(self._inner_mapspace(place, frozenset(), one))
+                times = math.prod(count for _, count in chosen)
+                free, paid = free + times * least.free, paid + times * least.paid
+                cycles += times * (least.cycles - self.latency(place))
+            self._in_parts[key] = Inner(free, paid, cycles + self.latency(place))
+        return self._in_parts[key]
+
+    @cached_property
+    def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...]], Inner]:
+        return {}
+
+    def core(self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+        """Least energy and cycles of an edge with all of the room, but for what held tiles exchange.
+
+        It holds with further loops, too: they may be the outermost private loops, which keep what a visit
+        would bring again.
+        """
+        problem = self.space.einsums[place].problem
+        names = [space.name for space in problem.dataspaces]
+        loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
+        key = self.alike[place], frozenset(map(names.index, above)), loops
+        if key not in self.cores_known:
+            own = EdgeSpace(self.space.einsums[place], EdgeKind(place, trips, above), self.timed)
+            mapspace = own.mapspace(self.space.memory.usable_words)
+            mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
+            mapspace = by_position(mapspace.problem).mapspace(mapspace)
+            energy, cycles = self._survey(mapspace)
+            # The searches that have no shared loops are few, and bound all that have some.
+            if not loops and self.objective != "latency":
+                energy = max(energy, self._bound(mapspace, "energy"))
+            if not loops and self.objective != "energy":
+                cycles = max(cycles, self._bound(mapspace, "latency"))
+            self.cores_known[key] = energy, cycles
+        return self.cores_known[key]
+
+    @cached_property
+    def cores_known(self) -> dict[tuple[int, frozenset[int], tuple[tuple[int, int], ...]], tuple[int, int]]:
+        """What `core` has found so far: by Einsums that differ in names alone, and by numbers of names."""
+        return {}
+
+    def in_visits(self, place: int, trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+        """Least energy and cycles where all is on chip that may be, and shared loops bring the rest anew.
+
+        It holds with further loops, too.
+        """
+        dims = self.space.einsums[place].problem.dims
+        key = self.alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
+        if not key[1]:
+            return 0, 0
+        if key not in self._in_visits:
+            mapspace = self._inner_mapspace(place, frozenset(), (), trips)
+            self._in_visits[key] = self._survey(by_position(mapspace.problem).mapspace(mapspace))
+        return self._in_visits[key]
+
+    @cached_property
+    def _in_visits(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
+        return {}
+
+    def arithmetic(self, place: int) -> Inner:
+        """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
+        einsum = self.space.einsums[place]
+        architecture = einsum.mapspace.architecture
+        energy = einsum.problem.computes * architecture.compute.energy
+        units = math.prod(fanout.size for fanout in architecture.fanouts)
+        return Inner(energy, energy, -(-einsum.problem.computes // units))
 
     def _least_of(self, mapspace: Mapspace) -> Inner:
         """Least costs by searches where they matter, with and without energy of the outermost memory."""
@@ -348,17 +469,21 @@ class EdgePricer:
 
     def _bound(self, mapspace: Mapspace, objective: str) -> int:
         self.searches += 1
-        options = replace(self.options, objectives=(objective,), time_limit_s=self.clock.left_s)
-        with SharedSearch(mapspace, options, None, self.clock.stop) as search:
-            result = search.minimise((objective,))
-        return result.bound or 0
+        return self._searched(mapspace, (objective,), Caps()).bound or 0
 
-    def _inner_mapspace(self, place: int, exchanging: frozenset[str]) -> Mapspace:
-        """All is stored or held on chip that may be."""
+    def _inner_mapspace(
+        self,
+        place: int,
+        exchanging: frozenset[str],
+        parts: tuple[tuple[str, Parts], ...] = (),
+        trips: tuple[tuple[str, int], ...] = (),
+    ) -> Mapspace:
+        """All is stored or held on chip that may be; `parts` has extents of visits, `trips` their number."""
         tiles = self.space.tiles[place]
         above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
-        shifts = tuple(self.shift(tile, {}) for tile in tiles if tile.space.name in exchanging)
-        own = EdgeSpace(self.space.einsums[place], EdgeKind(place, (), above, shifts), self.timed)
+        shifts = tuple(self.shift(tile, WHOLE) for tile in tiles if tile.space.name in exchanging)
+        kind = EdgeKind(place, trips, above, shifts, parts)
+        own = EdgeSpace(self.space.einsums[place], kind, self.timed)
         mapspace = own.mapspace(None)
         nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
         outside, inside = nodes[0], nodes[position]
@@ -367,7 +492,7 @@ class EdgePricer:
         if any(tile.bypassable and not tile.bypassed for tile in tiles):
             nodes[position] = replace(_unlimited(inside), energy=_cheaper(outside, inside))
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
-        temporal = (TemporalRules(), *mapspace.temporal[1:])
+        temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
         return replace(mapspace, architecture=architecture, temporal=temporal)
 
@@ -384,9 +509,9 @@ class EdgePricer:
             return 0, 0
         return math.ceil(least[0] * SHARE_KEPT), math.ceil(least[1] * SHARE_KEPT)
 
-    def shift(self, tile: Tile, cut: Trips) -> Shift:
+    def shift(self, tile: Tile, cut: Cut) -> Shift:
         """What a tile that is held below some loops exchanges with the outermost memory."""
-        first = self.space.tile_words(tile, {}) if tile.space.read_write else 0
+        first = self.space.tile_words(tile, WHOLE) if tile.space.read_write else 0
         return Shift(tile.space.name, self.space.moved_words(tile, cut), first)
 
     # Exact costs
@@ -404,8 +529,13 @@ class EdgePricer:
         at = _Solved(room, [], None)
         solved.append(at)
         solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
+        if edge.space.kind.is_mixed:
+            self._mixed_point(edge, at)
+            return
         self._first_points(edge, at)
         rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
+        if edge.space.kind.parts:
+            return
         if len(solved) == 1 and at.points and not (rules.factors or rules.inner or rules.outer):
             self.coarser.add(edge.space.kind, *self._least_at(at))
 
@@ -420,9 +550,11 @@ class EdgePricer:
         return at.beyond
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
-        left_s = self.clock.left_s
-        options = replace(self.options, objectives=objectives, time_limit_s=left_s)
-        with SharedSearch(edge.mapspace(room), options, None, self.clock.stop) as search:
+        return self._searched(edge.mapspace(room), objectives, caps)
+
+    def _searched(self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps) -> Result:
+        options = replace(self.options, objectives=objectives, time_limit_s=self.clock.left_s)
+        with SharedSearch(mapspace, options, None, self.clock.stop) as search:
             return search.minimise(objectives, caps)
 
     def _point(self, edge: Edge, result: Result) -> Point:
@@ -430,7 +562,7 @@ class EdgePricer:
         assert result.evaluation is not None
         own = edge.renaming.inverse.mapping(result.mapping)
         cost = result.evaluation
-        return Point(cost.energy, cost.cycles, edge.space.own_words(own), result.mapping)
+        return Point(cost.energy, cost.cycles, edge.space.own_words(own), (result.mapping,))
 
     def _first_points(self, edge: Edge, at: _Solved) -> None:
         objectives = {"energy": ("energy",), "latency": ("latency",), "edp": ("energy", "latency")}
@@ -444,6 +576,65 @@ class EdgePricer:
             at.beyond = None
             return
         at.beyond = at.points[-1].energy, least_cycles
+
+    # Visits that differ
+
+    def _mixed_point(self, edge: Edge, at: _Solved) -> None:
+        """Map each kind of visits by itself, with the outputs in common memories.
+
+        What all together cost at the least is kept with the best nests: it is exact but for bandwidths, which
+        all visits load together, and whole vectors.
+        """
+        found = [self._mixed_at(edge.space, homes, at.room_words) for homes in edge.space.homes()]
+        open_ = [own for own in found if own is not None]
+        if not open_:
+            at.beyond = None
+            return
+        energy = max(min(own.least[0] for own in open_), edge.least[0] - edge.space.shift_energy)
+        cycles = max(min(own.least[1] for own in open_), edge.least[1])
+        mapped = [own for own in open_ if own.nests]
+        at.beyond = None if mapped else (energy, cycles)
+        if mapped:
+            best = min(mapped, key=lambda own: objective_value(self.objective, *own.paid))
+            at.points.append(Point(energy, cycles, best.need_words, best.nests))
+
+    def _mixed_at(self, space: EdgeSpace, homes: frozenset[int], room: int | None) -> _Mixed | None:
+        """What the kinds of visits cost with outputs at these levels; None if one does not fit."""
+        nests, paid, needs, energy, cycles = list[LoopNest](), [0, 0], [0], 0, 0
+        goal = {"energy": ("energy",), "latency": ("latency", "energy"), "edp": ("edp",)}[self.objective]
+        for kind in space.kind.alike():
+            own = replace(space, kind=replace(kind, homes=homes))
+            result = self._alone(own, room, goal)
+            if result.status is Status.INFEASIBLE:
+                return None
+            loose = replace(own, unlimited=self.timed)
+            energy += self._alone(loose, room, ("energy",)).bound or 0 if self.objective != "latency" else 0
+            cycles += self._alone(loose, room, ("latency",)).bound or 0 if self.objective != "energy" else 0
+            if result.mapping is not None and result.evaluation is not None:
+                nests.append(result.mapping)
+                needs.append(own.own_words(_as_named(own, result.mapping)))
+                paid = [paid[0] + result.evaluation.energy, paid[1] + result.evaluation.cycles]
+        kinds = len(list(space.kind.alike()))
+        least = max(0, energy - space.rounding_energy() * (kinds - 1)), cycles
+        complete = tuple(nests) if len(nests) == kinds else ()
+        return _Mixed(least, (paid[0], paid[1]), max(needs), complete)
+
+    @cached_property
+    def _found_alone(self) -> dict[tuple[object, ...], Result]:
+        return {}
+
+    def _alone(self, space: EdgeSpace, room: int | None, objectives: tuple[str, ...]) -> Result:
+        """The best mapping of visits of one kind."""
+        key = self._core_key(space.kind), space.unlimited, room, objectives
+        if key not in self._found_alone:
+            self.searches += 1
+            mapspace = space.mapspace(room)
+            result = self._searched(by_position(mapspace.problem).mapspace(mapspace), objectives, Caps())
+            if result.termination is not Termination.PROVEN:
+                self.clock.stop()
+                return result
+            self._found_alone[key] = result
+        return self._found_alone[key]
 
     def _next_point(self, edge: Edge, at: _Solved) -> None:
         """Extend the front by its next point, which takes fewer cycles than the last one."""
@@ -483,6 +674,10 @@ class Inner(NamedTuple):
     free: int
     paid: int
     cycles: int
+
+    def raised(self, least: tuple[int, int]) -> Inner:
+        """With at least so much energy, all of it paid, and cycles."""
+        return Inner(self.free, max(self.paid, least[0]), max(self.cycles, least[1]))
 
 
 class Exchange(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -12,9 +12,9 @@ from typing import NamedTuple
 from model.architecture import Fanout, StorageLevel
 from model.extents import PERFECT
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.check import accesses_of, handed_over, loop_choices
-from model.fused.mapping import SharedLoop
-from model.fused.visits import multi_term_dims
+from model.fused.check import FusedMappingError, accesses_of, check_halo, handed_over, loop_choices
+from model.fused.mapping import Body, FusedMapping, Leaf, SharedLoop, Stored
+from model.fused.visits import Visits, multi_term_dims
 from model.mapspace import EXACT
 from model.numbers import divisors
 from model.problem import Dataspace
@@ -22,6 +22,9 @@ from solver.fusion.edges import box_words
 
 Trips = dict[str, int]
 """By dimension of an Einsum, the product of the shared loops over it."""
+
+Parts = tuple[tuple[int, int], ...]
+"""Extents of a dimension's parts, and how many there are of each; the first one's extent first."""
 
 TileKind = tuple[frozenset[int], frozenset[int]]
 """Classes of a body's loops that move a tile, and those that bring words of it again."""
@@ -49,6 +52,37 @@ class FusionLimits:
     max_loops: int | None = None
     max_loops_per_rank: int | None = None
     no_fuse: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How shared loops cut the dimensions of an Einsum.
+
+    Parameters
+    ----------
+    trips
+        By dimension, how many parts it has that are not empty; 1 where there is no entry.
+    parts
+        Those of dimensions whose parts are not alike.
+    """
+
+    trips: Trips = field(default_factory=dict)
+    parts: dict[str, Parts] = field(default_factory=dict)
+
+    @property
+    def visits(self) -> int:
+        """How often the Einsum runs."""
+        return math.prod(self.trips.values())
+
+    def largest(self, dim: str, bound: int) -> int:
+        """Extent of a dimension's largest part."""
+        return (
+            max(size for size, _ in self.parts[dim]) if dim in self.parts else bound // self.trips.get(dim, 1)
+        )
+
+
+WHOLE = Cut()
+"""Not cut at all."""
 
 
 class Tile(NamedTuple):
@@ -169,8 +203,21 @@ class FusionSpace:
             return
         for dims in loop_choices(self.cascade, range(start, end)):
             chosen = tuple(dims[einsum.name] for einsum in members)
-            if self._is_plain(start, end, chosen):
+            slides = not self._is_plain(start, end, chosen)
+            if not any(_is_joint(einsum, dim, slides) for einsum, dim in zip(members, chosen, strict=True)):
                 yield chosen
+
+    @cached_property
+    def _sliding(self) -> dict[tuple[int, int], frozenset[int]]:
+        return {}
+
+    def sliding(self, start: int, end: int) -> frozenset[int]:
+        """Classes of a body's loops that move a window: producers go as far as their readers need."""
+        key = start, end
+        if key not in self._sliding:
+            classes = enumerate(self.classes(start, end))
+            self._sliding[key] = frozenset(n for n, dims in classes if not self._is_plain(start, end, dims))
+        return self._sliding[key]
 
     def _is_plain(self, start: int, end: int, dims: Sequence[str]) -> bool:
         """Whether a loop cuts what is handed over into equal parts without an overlap."""
@@ -191,8 +238,6 @@ class FusionSpace:
     ) -> Iterator[tuple[str, str, int | None]]:
         """Yield tensor, rank and offset where a dimension indexes what is handed over; None in windows."""
         space = einsum.space(access.dataspace)
-        if space.read_write and dim in multi_term_dims(einsum, space.name):
-            yield access.tensor, "", None
         if not self._is_handed(access.tensor, start, end):
             return
         for rank, terms, offset in zip(access.ranks, space.ranks, access.offsets, strict=True):
@@ -206,36 +251,97 @@ class FusionSpace:
             return False
         return any(start <= reader < end for reader in self.cascade.readers(tensor))
 
-    def skipped_windows(self) -> bool:
-        """Whether some pair of neighbours could share a loop that is not searched."""
-        for start in range(len(self.einsums) - 1):
-            found = list(loop_choices(self.cascade, range(start, start + 2)))
-            if len(found) > len(self.classes(start, start + 2)):
-                return True
-        return False
+    @cached_property
+    def followers(self) -> frozenset[int]:
+        """Einsums that loops may cut into unequal parts: in some body they go as far as readers' windows."""
+        bodies = ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
+        return frozenset(
+            place
+            for start, end in bodies
+            if self.sliding(start, end)
+            for place in range(start, end)
+            if any(start <= r < end for t in self.einsums[place].written for r in self.cascade.readers(t))
+        )
+
+    def looped_dims(self, place: int) -> tuple[str, ...]:
+        """Dimensions of an Einsum that shared loops may run over."""
+        return self._looped[place]
+
+    @cached_property
+    def _looped(self) -> tuple[tuple[str, ...], ...]:
+        found: list[set[str]] = [set() for _ in self.einsums]
+        bodies = ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
+        loops = ((start, dims) for start, end in bodies for dims in self.classes(start, end))
+        for place, dim in ((place, dim) for start, dims in loops for place, dim in enumerate(dims, start)):
+            found[place].add(dim)
+        return tuple(tuple(sorted(dims)) for dims in found)
 
     # Loops of a path
 
     @cached_property
-    def _cuts(self) -> dict[tuple[Frames, int], tuple[Trips, ...]]:
+    def _cuts(self) -> dict[tuple[Frames, int], tuple[Cut, ...]]:
         return {}
 
-    def cuts(self, frames: Frames, place: int) -> tuple[Trips, ...]:
-        """Trips over each dimension of an Einsum above each place of its path, outermost first."""
+    def cuts(self, frames: Frames, place: int) -> tuple[Cut, ...]:
+        """How loops cut an Einsum above each place of its path, outermost first."""
         key = frames, place
         if key not in self._cuts:
             self._cuts[key] = tuple(self._cut(frames, place))
         return self._cuts[key]
 
-    def _cut(self, frames: Frames, place: int) -> Iterator[Trips]:
+    def _cut(self, frames: Frames, place: int) -> Iterator[Cut]:
+        yield WHOLE
+        visits = self.visits(frames) if self.slides(frames) else None
         trips: Trips = {}
-        yield trips
+        depth = 0
         for frame, segment in ((own, segment) for own in frames for segment in own.segments):
             trips = self.grown(trips, frame, place, segment)
-            yield trips
+            depth += len(segment)
+            yield (
+                Cut(trips) if visits is None else self._unlike(visits, place - frames[0].start, trips, depth)
+            )
+
+    def _unlike(self, visits: Visits, place: int, trips: Trips, depth: int) -> Cut:
+        extents = {dim: visits.extents(place, dim, depth) for dim in trips}
+        parts = {dim: tuple(sizes.items()) for dim, sizes in extents.items() if len(sizes) > 1}
+        return Cut({dim: sum(sizes.values()) for dim, sizes in extents.items()}, parts)
+
+    def slides(self, frames: Frames) -> bool:
+        """Whether some loop of open bodies moves a window."""
+        return any(
+            number in self.sliding(frame.start, frame.end)
+            for frame in frames
+            for segment in frame.segments
+            for number, _ in segment
+        )
+
+    @cached_property
+    def _visits(self) -> dict[Frames, Visits]:
+        return {}
+
+    def visits(self, frames: Frames) -> Visits:
+        """What the visits of the outermost body's Einsums cover; places count from its first one."""
+        if frames not in self._visits:
+            members = self.einsums[frames[0].start : frames[0].end]
+            part = replace(self.cascade, einsums=members)
+            self._visits[frames] = Visits(part, FusedMapping((self._tree(frames),)))
+        return self._visits[frames]
+
+    def _tree(self, frames: Frames) -> Body:
+        """The open bodies, with leaves for all that is not decided."""
+        frame, inner = frames[0], frames[1:]
+        below = range(inner[0].start, inner[0].end) if inner else range(0)
+        children: list[Body | Leaf] = [
+            Leaf(self.einsums[place].name, ())
+            for place in range(frame.start, frame.end)
+            if place not in below
+        ]
+        if inner:
+            children.insert(below.start - frame.start, self._tree(inner))
+        return Body(self.loops(frame), tuple(children))
 
     def grown(self, trips: Trips, frame: Frame, place: int, segment: Segment) -> Trips:
-        """Trips over an Einsum's dimensions with further loops of a body."""
+        """Trips over an Einsum's dimensions with further loops of a body, whether or not they are empty."""
         classes, grown = self.classes(frame.start, frame.end), dict(trips)
         for number, count in segment:
             dim = classes[number][place - frame.start]
@@ -243,13 +349,13 @@ class FusionSpace:
         return grown
 
     def loops(self, frame: Frame) -> tuple[SharedLoop, ...]:
-        """The loops of a body, outermost first."""
-        classes = self.classes(frame.start, frame.end)
+        """The loops of a body, outermost first: those of a segment that move a window come last."""
+        classes, sliding = self.classes(frame.start, frame.end), self.sliding(frame.start, frame.end)
         names = [einsum.name for einsum in self.einsums[frame.start : frame.end]]
         return tuple(
             SharedLoop(count, tuple(zip(names, classes[number], strict=True)))
             for segment in frame.segments
-            for number, count in segment
+            for number, count in sorted(segment, key=lambda loop: loop[0] in sliding)
         )
 
     @cached_property
@@ -305,14 +411,24 @@ class FusionSpace:
         """Yield a body with each further segment, and the trips that are left then; none of it if all 1.
 
         Two segments follow each other only if tiles may be held between them so that no loop is better moved
-        to the other one (docs/fusion.md, "Few orders of loops").
+        to the other one (docs/fusion.md, "Few orders of loops"), or tensors that keep what overlaps stored.
         """
         kinds = self._tile_kinds(frame.start, frame.end)
         for counts in product(*map(divisors, left)):
             segment = _segment(counts)
-            if segment and (not frame.segments or _is_parted(frame.segments[-1], segment, kinds)):
+            if not segment:
+                continue
+            parted = not frame.segments or _is_parted(frame.segments[-1], segment, kinds)
+            if parted or self._keeps_between(frame, segment):
                 rest = tuple(total // own for total, own in zip(left, counts, strict=True))
                 yield replace(frame, segments=(*frame.segments, segment)), rest
+
+    def _keeps_between(self, frame: Frame, segment: Segment) -> bool:
+        """Whether a tensor may have to lie above further loops, which would drop what overlaps."""
+        sliding = self.sliding(frame.start, frame.end)
+        above = {number for own in frame.segments for number, _ in own} & sliding
+        below = {number for number, _ in segment}
+        return len(below & sliding) > 1 or len(above) > 1 or bool(above and below - above)
 
     def within_limits(self, frames: Frames) -> bool:
         """Whether a path has no more loops than are allowed."""
@@ -331,32 +447,96 @@ class FusionSpace:
 
     def products(self, frames: Frames, start: int, end: int) -> Iterator[tuple[int, ...]]:
         """Yield trips for each class, all loops of the body together, not all 1."""
-        classes = self.classes(start, end)
-        left = [
-            {
-                dim: bound // self.cuts(frames, place)[-1].get(dim, 1)
-                for dim, bound in self.einsums[place].problem.bound.items()
-            }
-            for place in range(start, end)
+        left = [self._parts_left(frames, place) for place in range(start, end)]
+        for chosen in self._choose(self.classes(start, end), left, (), self._leaders(start, end)):
+            if self._is_even(frames, start, end, chosen):
+                yield chosen
+
+    def _parts_left(self, frames: Frames, place: int) -> Trips:
+        """What divides all parts of each dimension."""
+        cut = self.cuts(frames, place)[-1]
+        return {
+            dim: math.gcd(*(size for size, _ in cut.parts[dim]))
+            if dim in cut.parts
+            else bound // cut.trips.get(dim, 1)
+            for dim, bound in self.einsums[place].problem.bound.items()
+        }
+
+    def _leaders(self, start: int, end: int) -> list[list[int]]:
+        """Per class of loops, the Einsums of a body, counted from its first, that follow no reader."""
+        readers = [
+            any(start <= r < end for t in einsum.written for r in self.cascade.readers(t))
+            for einsum in self.einsums[start:end]
         ]
-        yield from self._choose(classes, left, ())
+        last = [place for place, has_reader in enumerate(readers) if not has_reader]
+        plain, sliding = list(range(end - start)), self.sliding(start, end)
+        return [last if number in sliding else plain for number in range(len(self.classes(start, end)))]
 
     def _choose(
-        self, classes: Sequence[tuple[str, ...]], left: list[Trips], chosen: tuple[int, ...]
+        self,
+        classes: Sequence[tuple[str, ...]],
+        left: list[Trips],
+        chosen: tuple[int, ...],
+        leaders: Sequence[Sequence[int]],
     ) -> Iterator[tuple[int, ...]]:
         if len(chosen) == len(classes):
             if max(chosen) > 1:
                 yield chosen
             return
-        dims = classes[len(chosen)]
-        most = math.gcd(*(own[dim] for own, dim in zip(left, dims, strict=True)))
+        dims, own = classes[len(chosen)], leaders[len(chosen)]
+        most = math.gcd(*(left[place][dims[place]] for place in own))
         for count in divisors(most):
-            below = (
-                [{**own, dim: own[dim] // count} for own, dim in zip(left, dims, strict=True)]
-                if count > 1
-                else left
+            below = list(left)
+            for place in own if count > 1 else ():
+                below[place] = {**left[place], dims[place]: left[place][dims[place]] // count}
+            yield from self._choose(classes, below, (*chosen, count), leaders)
+
+    def _is_even(self, frames: Frames, start: int, end: int, counts: tuple[int, ...]) -> bool:
+        """Whether loops have no remainders, and no two of them move one window."""
+        sliding = self.sliding(start, end)
+        segment = _segment(counts)
+        if not self.slides(frames) and not any(number in sliding for number, _ in segment):
+            return True
+        own = (*frames, Frame(start, end, (segment,)))
+        if any(not self._is_whole(frames, start, end, loop) for loop in segment):
+            return False
+        return not any(self._is_moved_twice(own, place) for place in range(start, end))
+
+    @cached_property
+    def _whole(self) -> dict[tuple[Frames, int, int, tuple[int, int]], bool]:
+        return {}
+
+    def _is_whole(self, frames: Frames, start: int, end: int, loop: tuple[int, int]) -> bool:
+        """Whether one loop of a body cuts what follows no reader into equal parts, and nothing too often."""
+        key = frames, start, end, loop
+        if key not in self._whole:
+            own = (*frames, Frame(start, end, ((loop,),)))
+            visits, depth = self.visits(own), sum(len(s) for f in own for s in f.segments)
+            dims = self.classes(start, end)[loop[0]]
+            self._whole[key] = all(
+                _is_divided(visits, place - own[0].start, dim, depth, loop[1])
+                for place, dim in zip(range(start, end), dims, strict=True)
             )
-            yield from self._choose(classes, below, (*chosen, count))
+        return self._whole[key]
+
+    def _is_moved_twice(self, frames: Frames, place: int) -> bool:
+        """Whether two loops that a reader shares with a writer move one window of it."""
+        einsum = self.einsums[place]
+        for access in einsum.accesses:
+            writer = self.cascade.writers.get(access.tensor, place)
+            shared = tuple(f for f in frames if f.start <= writer < f.end) if writer != place else ()
+            looped = self.raw_trips(shared, place)
+            ranks = einsum.space(access.dataspace).ranks
+            if any(sum(term.dim in looped for term in terms) > 1 for terms in ranks):
+                return True
+        return False
+
+    def raw_trips(self, frames: Frames, place: int) -> Trips:
+        """Trips of all loops over each dimension of an Einsum, whether or not they are empty."""
+        trips: Trips = {}
+        for frame, segment in ((own, segment) for own in frames for segment in own.segments):
+            trips = self.grown(trips, frame, place, segment)
+        return trips
 
     @cached_property
     def _kinds(self) -> dict[tuple[int, int], frozenset[TileKind]]:
@@ -370,6 +550,17 @@ class FusionSpace:
             self._kinds[key] = frozenset(self.kind_of(tile, start, end) for tile in tiles)
         return self._kinds[key]
 
+    def least_depth(self, frames: Frames, tile: Tile) -> int:
+        """Segments that a tile lies below if its tensor goes through the outermost memory."""
+        cascade = self.cascade
+        writer = cascade.writers.get(tile.tensor)
+        if writer is None:
+            return 0
+        readers = cascade.readers(tile.tensor)
+        if writer != tile.place:
+            return sum(len(frame.segments) for frame in frames if frame.start <= writer)
+        return sum(len(frame.segments) for frame in frames if readers and frame.end > readers[0])
+
     def kind_of(self, tile: Tile, start: int, end: int) -> TileKind:
         """Which loops of a body move a tile, and which bring words again."""
         dims = [own[tile.place - start] for own in self.classes(start, end)]
@@ -377,18 +568,57 @@ class FusionSpace:
         again = frozenset(n for n, dim in enumerate(dims) if dim not in tile.dims or dim in tile.windowed)
         return moving, again
 
-    def moved_words(self, tile: Tile, trips: Trips) -> int:
-        """Words of all tiles below shared loops with these trips, each once."""
+    def moved_words(self, tile: Tile, cut: Cut) -> int:
+        """Words of all tiles below shared loops, each once."""
+        if not cut.parts:
+            return cut.visits * self.tile_words(tile, cut)
         bounds = self.einsums[tile.place].problem.bound
-        return math.prod(trips.values()) * self.tile_words(tile, trips, bounds)
+        total = math.prod(count for dim, count in cut.trips.items() if dim not in tile.dims)
+        for terms in tile.space.ranks:
+            parts = math.prod(cut.trips.get(term.dim, 1) for term in terms)
+            reach = (
+                abs(t.coefficient) * (bounds[t.dim] * parts // cut.trips.get(t.dim, 1) - parts) for t in terms
+            )
+            total *= parts + sum(reach)
+        return total
 
-    def tile_words(self, tile: Tile, trips: Trips, bounds: Trips | None = None) -> int:
-        """Words of one of these tiles."""
-        bounds = bounds or self.einsums[tile.place].problem.bound
-        return box_words(tile.space, {d: bounds[d] // trips.get(d, 1) for d in tile.dims})
+    def tile_words(self, tile: Tile, cut: Cut) -> int:
+        """Words of the largest of these tiles."""
+        bounds = self.einsums[tile.place].problem.bound
+        return box_words(tile.space, {dim: cut.largest(dim, bounds[dim]) for dim in tile.dims})
+
+    def stored(self, frames: Frames, tensor: str) -> tuple[int, int]:
+        """How many segments lie above a stored tensor, as many as may be, and its room.
+
+        Parameters
+        ----------
+        frames
+            Those in which all Einsums that access it are.
+        """
+        most = sum(len(frame.segments) for frame in frames)
+        writer = self.cascade.writers[tensor]
+        if not self.slides(frames):
+            return most, self.stored_words(tensor, self.raw_trips(frames, writer))
+        visits, memory = self.visits(frames), self.memory.name
+        above = [0]
+        for segment in (segment for frame in frames for segment in frame.segments):
+            above.append(above[-1] + len(segment))
+        depth = max(d for d in range(most + 1) if _keeps_halo(visits, Stored(tensor, memory, above[d])))
+        tile = visits.tile(tensor, above[depth])
+        words = math.prod(max(high - low for low, high in spans) for _, spans in tile)
+        return depth, self._sized(tensor, words)
+
+    def _sized(self, tensor: str, words: int) -> int:
+        writer = self.einsums[self.cascade.writers[tensor]]
+        (written,) = writer.accesses_of(tensor)
+        size = words * self.memory.packing_of(written.dataspace).size_per_value
+        return math.ceil(size * dict(self.cascade.room_scale).get(tensor, 1))
 
     def stored_words(self, tensor: str, trips: Trips) -> int:
-        """Room of a stored tensor below shared loops with these trips over its writer's dimensions."""
+        """Room of a stored tensor below shared loops with these trips over its writer's dimensions.
+
+        At the least, where the loops move a window.
+        """
         writer = self.einsums[self.cascade.writers[tensor]]
         (written,) = writer.accesses_of(tensor)
         divided = {
@@ -401,8 +631,34 @@ class FusionSpace:
                 before = spans.get(rank, (low, high))
                 spans[rank] = min(low, before[0]), max(high, before[1])
         words = math.prod(-(-(high - low) // divided.get(rank, 1)) for rank, (low, high) in spans.items())
-        size = words * self.memory.packing_of(written.dataspace).size_per_value
-        return math.ceil(size * dict(self.cascade.room_scale).get(tensor, 1))
+        return self._sized(tensor, words)
+
+
+def _keeps_halo(visits: Visits, stored: Stored) -> bool:
+    try:
+        check_halo(visits, stored)
+    except FusedMappingError:
+        return False
+    return True
+
+
+def _is_divided(visits: Visits, place: int, dim: str, depth: int, trips: int) -> bool:
+    """Whether the innermost of some loops has no remainder, unless it follows a reader."""
+    bound = visits.cascade.einsums[place].problem.bound[dim]
+    path = visits.mapping.paths[place]
+    cut = math.prod(loop.trips for loop in path.loops[:depth] if loop.dim(path.leaf.einsum) == dim)
+    led = any(True for _ in visits.needs(place, dim, depth))
+    return cut <= bound and (led or all(size % trips == 0 for size in visits.extents(place, dim, depth - 1)))
+
+
+def _is_joint(einsum: CascadeEinsum, dim: str, slides: bool) -> bool:
+    """Whether a dimension moves a window of an output, or a loop that slides indexes two ranks."""
+    for space in einsum.problem.dataspaces:
+        if space.read_write and dim in multi_term_dims(einsum, space.name):
+            return True
+        if slides and sum(term.dim == dim for terms in space.ranks for term in terms) > 1:
+            return True
+    return False
 
 
 def _spans(einsum: CascadeEinsum, access: Access) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -28,6 +28,7 @@ ENDINGS = {
     "INTERRUPTED": "interrupted",
     "MEMORY_LIMIT": "stopped by the memory limit",
     "TOO_LARGE": "too large for a search",
+    "BOUND": "bounds are no closer",
     "LOOP_LIMIT": "the best mapping has more temporal loops than allowed",
 }
 

@@ -53,6 +53,7 @@ ENDINGS = {
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
     Termination.TOO_LARGE: "too large for a search",
+    Termination.BOUND: "bounds on Einsums whose visits differ are no closer",
     Termination.LOOP_LIMIT: "the best mapping has more temporal loops than "
     "`max_temporal_loops_in_a_mapping` allows, a limit that the search does not model",
 }
