@@ -26,7 +26,9 @@ Label = namedtuple(
 Room = namedtuple(
     "Room", "held peak parted", defaults=(0, 0, False)
 )  # held: words of its tiles; peak: of all else
-Way = namedtuple("Way", "room energy reads writes passes stored", defaults=(0, 0, 0, 0, False, False))
+Way = namedtuple(
+    "Way", "room energy reads writes passes stored held", defaults=(0, 0, 0, 0, False, False, False)
+)
 
 AT_HOME = Way(stored=True)  # a tensor that waits on chip
 
@@ -44,23 +46,24 @@ class Floors:
         done = {}
         for claim in claims:
             einsum, exchanging = cascade.einsums[claim["einsum"]], frozenset(claim["exchanging"])
-            numbers = [claim[key] for key in ("free", "paid", "cycles")]
-            need(all(type(n) is int and n >= 0 for n in numbers), "least costs are natural numbers")
+            numbers, trips = [claim[key] for key in ("free", "paid", "cycles")], tuple(claim["trips"])
+            whole = all(type(n) is int and n >= 0 for n in (*numbers, *trips)) and min(trips, default=1)
+            need(whole, "least costs are natural numbers")
             need(
                 exchanging <= {*einsum.stay} and not einsum.is_copy, "tiles are exchanged that may be on chip"
             )
             key = einsum.key, exchanging
-            if (key, *numbers) not in done:
-                self.check(einsum, exchanging, *numbers, refute)
-                done[key, *numbers] = True
-            self.known[key].append(numbers)
+            if (key, trips, *numbers) not in done:
+                self.check(einsum, trips, exchanging, *numbers, refute)
+                done[key, trips, *numbers] = True
+            self.known[key].append((trips, numbers))
 
-    def check(self, einsum, exchanging, free, paid, cycles, refute):
+    def check(self, einsum, trips, exchanging, free, paid, cycles, refute):
         """Check a claim."""
-        visits = einsum.least_visits
-        pairs = ((v, einsum.touched(v, visits)) for v in sorted(exchanging) if self.timed)
-        held = tuple((v, words, min(words, einsum.held(v, visits)[2])) for v, words in pairs)
-        kind = Kind(visits, frozenset(einsum.stay), held)
+        once = einsum.least_visits
+        pairs = ((v, einsum.touched(v, once)) for v in sorted(exchanging) if self.timed)
+        held = tuple((v, words, min(words, einsum.held(v, once)[2])) for v, words in pairs)
+        kind = Kind(trips, frozenset(einsum.stay), held)
         for without, energy in ((False, paid), (True, free)):
             space = Edge(einsum, kind, None, self.problem(einsum, kind, without))
             below = energy and refute(space, Query(energy=energy - 1))
@@ -96,15 +99,18 @@ class Floors:
         return {**inside, **energies, "block": 1}
 
     @cache
-    def least(self, j, exchanging):
-        """Least energy with and without what bypasses the on-chip memory, and least cycles."""
+    def least(self, j, exchanging, trips):
+        """Least energy with and without what bypasses the on-chip memory; cycles but for networks.
+
+        Claims on fewer trips hold as well: the other loops may be the outermost private ones.
+        """
         einsum = self.cascade.einsums[j]
         wanted = exchanging if self.timed else frozenset()
-        found = [
-            n for (key, own), many in self.known.items() if key == einsum.key and own <= wanted for n in many
-        ]
-        free, paid, cycles = map(max, zip(*found)) if found else (0, 0, 0)
-        return free, paid, cycles
+        claims = [many for (key, own), many in self.known.items() if key == einsum.key and own <= wanted]
+        fitting = (pair for pair in chain(*claims) if all(n % f == 0 for n, f in zip(trips, pair[0])))
+        latency = einsum.space.latency
+        found = [(free, paid, cycles - latency * prod(own)) for own, (free, paid, cycles) in fitting]
+        return tuple(map(max, zip(*found))) if found else (0, 0, 0)
 
 
 class Edges:
@@ -186,17 +192,17 @@ class Edges:
         read, _, written = einsum.shifted(*shift)
         scale = Fraction(*einsum.space.at[0][v]["bandwidth_scale"])
         words = einsum.tile(v, trips) * einsum.space.at[einsum.home][v]["size"]
-        return Way(words, einsum.shift_energy([shift]), read * scale, written * scale)
+        return Way(words, einsum.shift_energy([shift]), read * scale, written * scale, held=True)
 
-    def together(self, j, visits, ways):
+    def together(self, j, trips, ways):
         """Least energy and cycles of an Einsum, given per dataspace how its tile is kept."""
         einsum = self.cascade.einsums[j]
         exchanging = frozenset(v for v, way in enumerate(ways) if not way.passes and not way.stored)
-        free, paid, cycles = self.floors.least(j, exchanging)
+        free, paid, cycles = self.floors.least(j, exchanging, trips)
         passing = sum(way.energy for way in ways if not way.passes)
         every = sum(way.energy for way in ways)
         reads, writes = sum(way.reads for way in ways), sum(way.writes for way in ways)
-        return max(paid + passing, free + every), self.busy(einsum, visits, cycles, reads, writes)
+        return max(paid + passing, free + every), self.busy(einsum, prod(trips), cycles, reads, writes)
 
     @staticmethod
     def busy(einsum, visits, cycles, reads, writes):
@@ -204,12 +210,20 @@ class Edges:
         widths, latency = einsum.space.nodes[0]["bandwidths"], einsum.space.latency
         loads = {"read": reads, "write": writes, "shared": reads + writes}
         ported = (math.ceil(n / Fraction(*widths[kind])) for kind, n in loads.items() if widths[kind])
-        return max([cycles - latency, *ported]) + visits * latency
+        return max([cycles, *ported]) + visits * latency
+
+    def least(self, j, trips, ways):
+        """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
+        energy, cycles = self.together(j, trips, ways)
+        above = frozenset(v for v, way in enumerate(ways) if way.stored or way.held)
+        own = self.coarser(self.cascade.einsums[j], trips, above, ())
+        shift = sum(way.energy for way in ways if way.held)
+        return max(energy, own[0] + shift), max(cycles, own[1])
 
     def choices(self, j, trips, ways, held):
         """Energy, cycles and room of own tiles: each mapping has all three of some choice at least."""
         einsum = self.cascade.einsums[j]
-        closed = self.together(j, prod(trips), ways)
+        closed = self.together(j, trips, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored).union(v for v, *_ in held)
         shift, usable = einsum.shift_energy(held), self.cascade.usable
         energy, cycles = self.coarser(einsum, trips, above, held)
@@ -581,7 +595,7 @@ class Paths:
         einsum, body = self.cascade.einsums[j], ctx[-1]
         if einsum.is_copy:
             return 0, 0
-        trips, visits = self.trips(j, ctx), prod(self.trips(j, ctx))
+        trips = self.trips(j, ctx)
         ways = [self.ways(j, v, ctx, at, trips) for v in range(len(einsum.tensors))]
         if not body.flat:
             least = [
@@ -589,12 +603,12 @@ class Paths:
                 or own[0]._replace(**{key: min(getattr(way, key) for way in own) for key in Way._fields[:4]})
                 for own in ways
             ]
-            energy, cycles = self.edges.together(j, visits, least)
+            energy, cycles = self.edges.together(j, trips, least)
             return energy * einsum.times, cycles * einsum.times
         found = []
         for chosen in product(*ways):
             if sum(way.room for way in chosen) <= self.cascade.usable:
-                found.append(self.edges.together(j, visits, chosen))
+                found.append(self.edges.least(j, trips, chosen))
         if not found:
             return inf, inf
         energy, cycles = map(min, zip(*found))

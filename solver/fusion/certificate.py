@@ -170,9 +170,10 @@ def _numbers(einsum: CascadeEinsum, dataspaces: frozenset[str]) -> list[int]:
 
 
 def _least(cascade: Cascade, claim: LeastClaim) -> Json:
-    einsum = cascade.einsums[claim.place]
+    einsum, trips = cascade.einsums[claim.place], dict(claim.trips)
     return {
         "einsum": claim.place,
+        "trips": [trips.get(dim, 1) for dim in einsum.problem.dims],
         "exchanging": _numbers(einsum, claim.exchanging),
         "free": claim.free,
         "paid": claim.paid,

@@ -24,6 +24,8 @@ class LeastClaim:
         Dataspaces of which all words cross between the two outermost memories once, and load bandwidths.
     free, paid
         Energy, if what bypasses the on-chip memory comes for nothing; and if each word of it is paid once.
+    trips
+        Of shared loops, all of which bring anew what is inside; sorted by name.
     """
 
     place: int
@@ -31,6 +33,7 @@ class LeastClaim:
     free: int
     paid: int
     cycles: int
+    trips: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,15 @@ class FusionEvidence:
 def evidence_of(pricer: EdgePricer) -> FusionEvidence:
     """Return what a search knows about edges, each once, whatever their names."""
     least = (LeastClaim(*key, *found) for key, found in pricer.inner_known.items())
-    return FusionEvidence(tuple(least), (*_cores(pricer), *_edges(pricer)))
+    return FusionEvidence((*least, *_in_visits(pricer)), (*_cores(pricer), *_edges(pricer)))
+
+
+def _in_visits(pricer: EdgePricer) -> Iterator[LeastClaim]:
+    for (alike, loops), (energy, cycles) in pricer.visits_known.items():
+        place = pricer.alike.index(alike)
+        dims = pricer.space.einsums[place].problem.dims
+        trips = tuple(sorted((dims[number], count) for number, count in loops))
+        yield LeastClaim(place, frozenset(), 0, energy, cycles, trips)
 
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:

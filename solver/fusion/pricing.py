@@ -432,13 +432,14 @@ class EdgePricer:
         key = self.alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
         if not key[1]:
             return 0, 0
-        if key not in self._in_visits:
+        if key not in self.visits_known:
             mapspace = self._inner_mapspace(place, frozenset(), (), trips)
-            self._in_visits[key] = self._survey(by_position(mapspace.problem).mapspace(mapspace))
-        return self._in_visits[key]
+            self.visits_known[key] = self._survey(by_position(mapspace.problem).mapspace(mapspace))
+        return self.visits_known[key]
 
     @cached_property
-    def _in_visits(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
+    def visits_known(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
+        """What `in_visits` has found so far, as `cores_known`."""
         return {}
 
     def arithmetic(self, place: int) -> Inner:
