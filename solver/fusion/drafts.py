@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ from solver.fusion.pricing import EdgePricer, Inner
 from solver.fusion.space import WHOLE, Cut, Frame, Frames, FusionSpace, Tile, Trips
 
 FloatArray = npt.NDArray[np.float64]
+
+BoolArray = npt.NDArray[np.bool_]
 
 Counts = npt.NDArray[np.int64]
 """Trips of loops, shape (bodies, classes)."""
@@ -182,8 +184,8 @@ class DraftBounds:
             if not is_open:
                 above = frozenset(t.space.name for o, t in zip(chosen, tiles, strict=True) if o.above)
                 core = self.pricer.core(place, above, ())
-                energy = np.maximum(energy, core[0] + sum(o.energy for o in chosen if o.above))
-                busy = np.maximum(busy, core[1])
+                energy = np.maximum(energy, float(core[0]) + sum(o.energy for o in chosen if o.above))
+                busy = np.maximum(busy, float(core[1]))
             least_energy = np.minimum(least_energy, np.where(fits, energy, np.inf))
             least_cycles = np.minimum(least_cycles, np.where(fits, busy, np.inf))
         latency = self.pricer.latency(place)
@@ -210,7 +212,7 @@ class DraftBounds:
 
     def _floor(self, place: int, outside: frozenset[str], steps: int) -> Floor:
         bound = self.space.einsums[place].problem.bound
-        dims = self.space.looped_dims(place)
+        dims = tuple(self.space.looped(place))
         parts = [np.array(divisors(bound[dim]), np.float64) for dim in dims]
         shape = tuple(map(len, parts))
         last = {dim: np.ones(math.prod(shape)) for dim in bound}
@@ -223,7 +225,10 @@ class DraftBounds:
         )
         taken = steps * self.usable_words // ROOM_STEPS
         costs = self._cheapest(place, options, self.pricer.inner(place, always), last, taken)
-        energy, cycles = (_over_multiples(own.reshape(shape), parts) for own in costs)
+        apart = self._apart(place, last)
+        energy, cycles = (
+            _over_multiples(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs
+        )
         return Floor(dims, tuple(parts), energy, cycles)
 
     def _anywhere(
@@ -232,13 +237,26 @@ class DraftBounds:
         """Yield ways to keep a tile: fetched in each visit, held so that it comes once, and stored."""
         zero = np.zeros(len(next(iter(last.values()))))
         yield self._option(tile, zero, last)._replace(above=False)
-        if not tile.bypassed:
+        if not tile.bypassed and self.space.looped(tile.place):
             words = self._words(tile, last) * tile.size_per_value
             yield self._option(tile, words, {dim: np.ones_like(zero) for dim in last})
         if tile.tensor in self.space.storable - outside:
-            divided = np.prod([last[dim] for dim in tile.dims], axis=0) if tile.dims else np.ones_like(zero)
-            words = np.floor(self.space.stored_words(tile.tensor, {}) / divided)
+            users = self.space.cascade.users[tile.tensor]
+            dividing = (
+                last[dim]
+                for dim, bodies in self.space.looped(tile.place).items()
+                if dim in tile.dims and any(users[0] in body and users[-1] in body for body in bodies)
+            )
+            words = np.floor(self.space.stored_words(tile.tensor, {}) / math.prod(dividing, start=zero + 1))
             yield _Option(words, zero, zero, zero)
+
+    def _apart(self, place: int, last: dict[str, FloatArray]) -> BoolArray:
+        """Where loops over two dimensions meet whose bodies never lie in each other."""
+        apart = np.zeros(len(next(iter(last.values()))), np.bool_)
+        for (one, bodies), (other, others) in combinations(self.space.looped(place).items(), 2):
+            if not any(_is_inside(a, b) or _is_inside(b, a) for a, b in product(bodies, others)):
+                apart |= (last[one] > 1) & (last[other] > 1)
+        return apart
 
     def _ported(self, place: int, reads: FloatArray, writes: FloatArray) -> FloatArray:
         level = self.space.einsums[place].mapspace.architecture.levels[0]
@@ -366,6 +384,10 @@ class DraftBounds:
         space = einsum.space(access.dataspace)
         divided = np.prod([last[t.dim] for terms in space.ranks for t in terms], axis=0)
         return np.floor(self.space.stored_words(tensor, {}) / divided) if space.ranks else np.ones(len(left))
+
+
+def _is_inside(inner: range, outer: range) -> bool:
+    return outer.start <= inner.start and inner.stop <= outer.stop
 
 
 def _over_multiples(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:

@@ -68,21 +68,21 @@ class FusionEvidence:
 
 def evidence_of(pricer: EdgePricer) -> FusionEvidence:
     """Return what a search knows about edges, each once, whatever their names."""
-    least = (LeastClaim(*key, *found) for key, found in pricer.inner_known.items())
+    least = (LeastClaim(*key, *found) for key, found in pricer._inner.items())
     return FusionEvidence((*least, *_in_visits(pricer)), (*_cores(pricer), *_edges(pricer)))
 
 
 def _in_visits(pricer: EdgePricer) -> Iterator[LeastClaim]:
-    for (alike, loops), (energy, cycles) in pricer.visits_known.items():
-        place = pricer.alike.index(alike)
+    for (alike, loops), (energy, cycles) in pricer._in_visits.items():
+        place = pricer._alike.index(alike)
         dims = pricer.space.einsums[place].problem.dims
         trips = tuple(sorted((dims[number], count) for number, count in loops))
         yield LeastClaim(place, frozenset(), 0, energy, cycles, trips)
 
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
-    for (alike, above, loops), found in pricer.cores_known.items():
-        place = pricer.alike.index(alike)
+    for (alike, above, loops), found in pricer._cores.items():
+        place = pricer._alike.index(alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         kind = EdgeKind(place, trips, frozenset(problem.dataspaces[number].name for number in above))

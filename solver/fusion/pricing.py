@@ -27,6 +27,9 @@ from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey.survey import Survey
 
+IMPOSSIBLE = 1 << 200
+"""Energy and cycles of what does not fit."""
+
 SHARE_KEPT = 1 - 1e-9
 """Sums of floating-point bounds err by far less."""
 
@@ -228,7 +231,7 @@ class EdgePricer:
         shifts = ((names.index(s.dataspace), s.moved, s.first) for s in kind.shifts if self.timed)
         parts = tuple(sorted((problem.dims.index(dim), sizes) for dim, sizes in kind.parts))
         return (
-            self.alike[kind.place],
+            self._alike[kind.place],
             tuple(sorted(trips)),
             above,
             tuple(sorted(shifts)),
@@ -237,7 +240,7 @@ class EdgePricer:
         )
 
     @cached_property
-    def alike(self) -> tuple[int, ...]:
+    def _alike(self) -> tuple[int, ...]:
         """Per Einsum a number that those have in common which differ in names alone."""
         numbers: dict[Mapspace, int] = {}
         mapspaces = [EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums]
@@ -279,8 +282,9 @@ class EdgePricer:
             inner = self.in_parts(place, cut.parts)
         else:
             inner = self.inner(place, frozenset(move.dataspace for move in moves if not move.bypassed))
-            for loop in cut.trips.items():
-                inner = inner.raised(self.in_visits(place, (loop,)))
+            for dim, count in cut.trips.items():
+                energy, cycles = self.in_visits(place, ((dim, count),))
+                inner = inner.raised(energy, cycles - (count - 1) * self.latency(place))
         level = self.space.einsums[place].mapspace.architecture.levels[0]
         visits = cut.visits
         ported = [
@@ -361,9 +365,9 @@ class EdgePricer:
             energy they are left out: leakage alone depends on cycles.
         """
         key = place, exchanging - {""} if self.objective != "energy" else frozenset()
-        if key not in self.inner_known:
-            self.inner_known[key] = self._inner_of(self._inner_mapspace(*key))
-        return self.inner_known[key]
+        if key not in self._inner:
+            self._inner[key] = self._inner_of(self._inner_mapspace(*key))
+        return self._inner[key]
 
     def _inner_of(self, mapspace: Mapspace) -> Inner:
         renamed = by_position(mapspace.problem).mapspace(mapspace)
@@ -372,8 +376,7 @@ class EdgePricer:
         return self.inner_bounds[renamed]
 
     @cached_property
-    def inner_known(self) -> dict[tuple[int, frozenset[str]], Inner]:
-        """What `inner` has found so far."""
+    def _inner(self) -> dict[tuple[int, frozenset[str]], Inner]:
         return {}
 
     def in_parts(self, place: int, parts: Mapping[str, Parts]) -> Inner:
@@ -403,24 +406,26 @@ class EdgePricer:
         problem = self.space.einsums[place].problem
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
-        key = self.alike[place], frozenset(map(names.index, above)), loops
-        if key not in self.cores_known:
-            own = EdgeSpace(self.space.einsums[place], EdgeKind(place, trips, above), self.timed)
-            mapspace = own.mapspace(self.space.memory.usable_words)
-            mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
-            mapspace = by_position(mapspace.problem).mapspace(mapspace)
-            energy, cycles = self._survey(mapspace)
-            # The searches that have no shared loops are few, and bound all that have some.
-            if not loops and self.objective != "latency":
-                energy = max(energy, self._bound(mapspace, "energy"))
-            if not loops and self.objective != "energy":
-                cycles = max(cycles, self._bound(mapspace, "latency"))
-            self.cores_known[key] = energy, cycles
-        return self.cores_known[key]
+        key = self._alike[place], frozenset(map(names.index, above)), loops
+        if key not in self._cores:
+            self._cores[key] = self._core_of(EdgeKind(place, trips, above), is_whole=not loops)
+        return self._cores[key]
+
+    def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
+        """Least energy and cycles by a survey; of edges without shared loops, which are few, by a search."""
+        own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
+        rules = own.einsum.mapspace.temporal[0]
+        if is_whole and not (rules.factors or rules.inner or rules.outer):
+            edge = Edge(own, (0, 0), self.cores.setdefault(self._core_key(kind), _Core()), self.coarser)
+            if not edge.core.solved:
+                self.refine(edge, None)
+            return self._least_at(edge.core.solved[0])
+        mapspace = own.mapspace(self.space.memory.usable_words)
+        mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
+        return self._survey(by_position(mapspace.problem).mapspace(mapspace))
 
     @cached_property
-    def cores_known(self) -> dict[tuple[int, frozenset[int], tuple[tuple[int, int], ...]], tuple[int, int]]:
-        """What `core` has found so far: by Einsums that differ in names alone, and by numbers of names."""
+    def _cores(self) -> dict[tuple[int, frozenset[int], tuple[tuple[int, int], ...]], tuple[int, int]]:
         return {}
 
     def in_visits(self, place: int, trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
@@ -429,17 +434,16 @@ class EdgePricer:
         It holds with further loops, too.
         """
         dims = self.space.einsums[place].problem.dims
-        key = self.alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
+        key = self._alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
         if not key[1]:
             return 0, 0
-        if key not in self.visits_known:
+        if key not in self._in_visits:
             mapspace = self._inner_mapspace(place, frozenset(), (), trips)
-            self.visits_known[key] = self._survey(by_position(mapspace.problem).mapspace(mapspace))
-        return self.visits_known[key]
+            self._in_visits[key] = self._survey(by_position(mapspace.problem).mapspace(mapspace))
+        return self._in_visits[key]
 
     @cached_property
-    def visits_known(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
-        """What `in_visits` has found so far, as `cores_known`."""
+    def _in_visits(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
         return {}
 
     def arithmetic(self, place: int) -> Inner:
@@ -542,13 +546,15 @@ class EdgePricer:
 
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""
-        if self.objective == "energy":
-            return (at.points[0].energy, 0) if at.beyond is None else (0, 0)
-        if self.objective == "latency":
-            return (0, at.points[0].cycles) if at.beyond is None else (0, 0)
-        if at.beyond is None:
-            return at.points[0].energy, at.points[-1].cycles
-        return at.beyond
+        if not at.points and at.beyond is None:
+            return IMPOSSIBLE, IMPOSSIBLE
+        known = [own.energy for own in at.points[:1]] + ([] if at.beyond is None else [at.beyond[0]])
+        energy = min(known)
+        cycles = at.points[-1].cycles if at.beyond is None else at.beyond[1]
+        if self.objective == "edp":
+            return energy, cycles
+        is_known = at.beyond is None
+        return (energy, 0) if is_known and self.objective == "energy" else (0, cycles if is_known else 0)
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
         return self._searched(edge.mapspace(room), objectives, caps)
@@ -676,9 +682,9 @@ class Inner(NamedTuple):
     paid: int
     cycles: int
 
-    def raised(self, least: tuple[int, int]) -> Inner:
+    def raised(self, paid: int, cycles: int) -> Inner:
         """With at least so much energy, all of it paid, and cycles."""
-        return Inner(self.free, max(self.paid, least[0]), max(self.cycles, least[1]))
+        return Inner(self.free, max(self.paid, paid), max(self.cycles, cycles))
 
 
 class Exchange(NamedTuple):

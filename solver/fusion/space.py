@@ -263,18 +263,20 @@ class FusionSpace:
             if any(start <= r < end for t in self.einsums[place].written for r in self.cascade.readers(t))
         )
 
-    def looped_dims(self, place: int) -> tuple[str, ...]:
-        """Dimensions of an Einsum that shared loops may run over."""
+    def looped(self, place: int) -> dict[str, frozenset[range]]:
+        """Dimensions of an Einsum that shared loops may run over, and the bodies that have such loops."""
         return self._looped[place]
 
     @cached_property
-    def _looped(self) -> tuple[tuple[str, ...], ...]:
-        found: list[set[str]] = [set() for _ in self.einsums]
+    def _looped(self) -> tuple[dict[str, frozenset[range]], ...]:
+        found: list[dict[str, set[range]]] = [{} for _ in self.einsums]
         bodies = ((start, end) for start in range(len(self.einsums)) for end in self.ends(start))
-        loops = ((start, dims) for start, end in bodies for dims in self.classes(start, end))
-        for place, dim in ((place, dim) for start, dims in loops for place, dim in enumerate(dims, start)):
-            found[place].add(dim)
-        return tuple(tuple(sorted(dims)) for dims in found)
+        loops = ((range(*body), dims) for body in bodies for dims in self.classes(*body))
+        for body, place, dim in (
+            (b, place, dim) for b, dims in loops for place, dim in zip(b, dims, strict=True)
+        ):
+            found[place].setdefault(dim, set()).add(body)
+        return tuple({dim: frozenset(bodies) for dim, bodies in sorted(own.items())} for own in found)
 
     # Loops of a path
 

@@ -184,6 +184,8 @@ def _component(ranks: Sequence[RankTerms], bounds: Sequence[int]) -> Component:
 def _window_words(ranks: Sequence[RankTerms], dims: Sequence[int], bounds: Sequence[int]) -> int:
     if math.prod(bounds[d] for d in dims) > MAX_WINDOW_POINTS:
         return 1 + sum(bounds[d] - 1 for d in dims)
+    if len(dims) == 1 and any(c for rank in ranks for _, c in rank):
+        return bounds[dims[0]]  # a dimension that is alone moves to another word in each step
     points = np.zeros((1, len(ranks)), dtype=np.int64)
     for d in dims:
         step = np.array([dict(rank).get(d, 0) for rank in ranks], dtype=np.int64)
