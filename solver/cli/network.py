@@ -136,6 +136,8 @@ def _fuse(arguments: argparse.Namespace) -> int:
     if len(objectives) > 1:
         raise OutputError("--fuse minimises one objective")
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
+    if arguments.certificate is not None or arguments.check:
+        _check_certifiable(cascade)
     try:
         check_names(cascade, limits, arguments.fuse_into or ())
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
@@ -156,6 +158,16 @@ def _fuse(arguments: argparse.Namespace) -> int:
         deliver(steps)
         code = _check_fused(result, certificate, arguments) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
+
+
+def _check_certifiable(cascade: Cascade) -> None:
+    from solver.certificate import CertificateError
+    from solver.fusion.certificate import check_fused_certifiable
+
+    try:
+        check_fused_certifiable(cascade)
+    except CertificateError as error:
+        raise OutputError(f"there can be no certificate: {error}") from None
 
 
 @contextmanager

@@ -10,10 +10,12 @@ from importlib.metadata import version
 
 from model.extents import PERFECT
 from model.fused.cascade import Cascade, CascadeEinsum
+from model.fused.check import accesses_of
 from model.fused.mapping import Body, FusedMapping, Leaf
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES
+from model.problem import Term
 from solver.certificate.canonical import (
     CertificateError,
     Json,
@@ -44,8 +46,10 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     Raises
     ------
     CertificateError
-        The result claims nothing: nothing was found or proven.
+        The result claims nothing: nothing was found or proven. Or loops that slide windows may be shared,
+        which the checker does not know.
     """
+    check_fused_certifiable(result.cascade)
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     problem, evaluation = _problem(result), result.evaluation
@@ -66,6 +70,29 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         "command": list(command),
     }
     return {**document, "digest": canonical_sha256(document)}
+
+
+def check_fused_certifiable(cascade: Cascade) -> None:
+    """Raise a `CertificateError` for a cascade of which the checker does not know all fused mappings."""
+    for tensor in cascade.intermediates:
+        parts = [
+            (rank, _part(einsum, terms, offset))
+            for einsum, access in accesses_of(cascade, tensor)
+            for rank, terms, offset in zip(
+                access.ranks, einsum.space(access.dataspace).ranks, access.offsets, strict=True
+            )
+        ]
+        unlike = [rank for rank, part in parts if part != dict(parts)[rank]]
+        if unlike:
+            text = f"Einsums access unlike parts of the rank {unlike[0]} of {tensor}"
+            raise CertificateError(f"{text}: the checker does not know shared loops over such ranks")
+
+
+def _part(einsum: CascadeEinsum, terms: Sequence[Term], offset: int) -> object:
+    """Return what an access takes of a rank, the same for all loops that cut it alike."""
+    if len(terms) == 1 and terms[0].coefficient == 1:
+        return offset, einsum.problem.bound[terms[0].dim]
+    return einsum.name, terms, offset
 
 
 def _problem(result: FusedResult) -> Json:
@@ -119,12 +146,12 @@ def _fraction(value: Fraction) -> list[int]:
 def _mapping(cascade: Cascade, mapping: FusedMapping) -> Json:
     tensors = list(cascade.users)
     return {
-        "tree": [_part(cascade, mapping, child) for child in mapping.children],
+        "tree": [_child(cascade, mapping, child) for child in mapping.children],
         "stored": [[tensors.index(stored.tensor), stored.depth] for stored in mapping.stored],
     }
 
 
-def _part(cascade: Cascade, mapping: FusedMapping, child: Body | Leaf) -> Json:
+def _child(cascade: Cascade, mapping: FusedMapping, child: Body | Leaf) -> Json:
     if isinstance(child, Leaf):
         return _leaf(cascade, mapping, child)
     loops = [
@@ -134,7 +161,7 @@ def _part(cascade: Cascade, mapping: FusedMapping, child: Body | Leaf) -> Json:
         }
         for loop in child.loops
     ]
-    return {"loops": loops, "children": [_part(cascade, mapping, below) for below in child.children]}
+    return {"loops": loops, "children": [_child(cascade, mapping, below) for below in child.children]}
 
 
 def _dim(cascade: Cascade, einsum: str, dim: str) -> int:

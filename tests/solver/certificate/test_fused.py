@@ -17,6 +17,7 @@ from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.solver.certificate.checker import digested, prove, verdict
 from tests.solver.fusion.test_optimum import OBJECTIVES, attention, drawn
+from tests.test_fused_bruteforce import small
 
 import fused_claims  # isort: skip (next to the checker)
 import fused_paths  # isort: skip
@@ -89,6 +90,11 @@ def test_a_search_that_was_stopped_claims_its_bound(tmp_path):
     nothing = replace(result, status=Status.UNKNOWN, mapping=None, evaluation=None)
     with pytest.raises(CertificateError, match="claims nothing"):
         fused_certificate(nothing, ["python"])
+
+
+def test_windows_over_what_is_handed_over_have_no_certificate():
+    with pytest.raises(CertificateError, match="unlike parts of the rank 0 of T"):
+        certified(small(Random("window"), "window"), "energy", FusionLimits(0))
 
 
 @pytest.fixture(scope="module")
