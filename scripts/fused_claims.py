@@ -162,18 +162,16 @@ class Einsum:
 
     @cache
     def touched(self, v, trips):
-        """At most the words that all visits touch, those of each visit once: holes do not count."""
-        extent, groups = self.left(trips), []
+        """At most the words that all visits touch, those of each visit once: holes do not count.
+
+        Sums of indices take at least as many values as without factors.
+        """
+        extent, words, seen = self.left(trips), prod(trips), set()
         for rank in self.ranks[v]:
-            dims, words = {d for d, _ in rank}, max([extent[d] for d, c in rank if c], default=1)
-            joined = [own for own in groups if own[0] & dims]
-            groups = [own for own in groups if own not in joined]
-            groups.append(
-                (dims.union(*(own[0] for own in joined)), max([words, *(own[1] for own in joined)]))
-            )
-            if len(rank) > 1 and all(c == 1 for _, c in rank) and not joined:
-                groups[-1] = (dims, 1 + sum(extent[d] - 1 for d, _ in rank))
-        return prod(trips) * prod(words for _, words in groups)
+            dims = {d for d, c in rank if c}
+            words *= 1 if seen & dims else 1 + sum(extent[d] - 1 for d in dims)
+            seen |= dims
+        return words
 
     def held(self, v, trips):
         """A held tile: its number, the words that it moves, and those of them that are touched first."""

@@ -308,8 +308,8 @@ class EdgePricer:
         outside, inside = architecture.levels[:2]
         name, scale = tile.space.name, float(outside.scale(tile.space.name))
         if shift is None:
-            moved = self.space.moved_words(tile, cut)
-            first = self._first_words(tile, cut) if tile.space.read_write else 0
+            moved = self.space.moved_words(self.space.dense[tile], cut)
+            first = min(moved, self._first_words(tile, cut)) if tile.space.read_write else 0
             shift = Shift(name, moved, first)
         written = shift.moved if tile.space.read_write else 0
 
@@ -486,7 +486,8 @@ class EdgePricer:
         """All is stored or held on chip that may be; `parts` has extents of visits, `trips` their number."""
         tiles = self.space.tiles[place]
         above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
-        shifts = tuple(self.shift(tile, WHOLE) for tile in tiles if tile.space.name in exchanging)
+        moving = (self.space.dense[tile] for tile in tiles if tile.space.name in exchanging)
+        shifts = tuple(self.shift(tile, WHOLE) for tile in moving)
         kind = EdgeKind(place, trips, above, shifts, parts)
         own = EdgeSpace(self.space.einsums[place], kind, self.timed)
         mapspace = own.mapspace(None)

@@ -60,6 +60,18 @@ def test_certificates_prove_what_enumeration_finds(name: str, seed: int, tmp_pat
         assert least(document, optimum + 1) == optimum
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_words_in_holes_between_strides_do_not_count(objective: str, tmp_path):
+    """A tile within a stride has no holes, so less is fetched than the box of all indices."""
+    main = StorageLevel("Main", energy=AccessEnergy(5, 0, 80), shared_bandwidth=1)
+    buffer = StorageLevel("GLB", size_words=8, energy=AccessEnergy(3, 6, 2))
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    cascade = cascade_of(("T[p] = A[2*p] W", "Z[p] = T[p] V"), {"p": 4}, architecture)
+    document = certified(cascade, objective)
+    assert document["bound"] == BruteForce(cascade, even=True).optima((objective,))[objective].value
+    assert verdict(document, tmp_path)[0] == "VALID"
+
+
 def test_limits_are_part_of_the_claim(tmp_path):
     for limits in (FusionLimits(max_loops=1), FusionLimits(0)):
         document = certified(attention(4), "energy", limits)
