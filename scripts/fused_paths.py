@@ -7,15 +7,17 @@ the places between these at which tiles may be held, as far as these bounds do n
 
 import math
 from collections import Counter, defaultdict, namedtuple
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from itertools import chain, pairwise, product
 from math import inf, prod
+from operator import le
 
 from claims import CannotCheckError, Query, need
 from fused_claims import Cascade, Edge, Kind, divisors_of, vectors
 
-MOST_LABELS = 1 << 22  # that one check looks at
+FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
 
 Open = namedtuple(
     "Open", "start end classes places trips flat"
@@ -39,24 +41,26 @@ def value(objective, energy, cycles):
 
 
 class Floors:
-    """Least costs of Einsums whose tiles are all on chip: `least` in a certificate, each claim checked."""
+    """Least costs of Einsums whose tiles are all on chip, as `least` of a certificate claims them.
 
-    def __init__(self, cascade, claims, timed, refute):
-        self.cascade, self.timed, self.known = cascade, timed, defaultdict(list)
-        done = {}
+    `used` has the claims that something rests on.
+    """
+
+    def __init__(self, cascade, claims, timed):
+        self.cascade, self.timed, self.known, self.used = cascade, timed, defaultdict(list), {}
         for claim in claims:
             einsum, exchanging = cascade.einsums[claim["einsum"]], frozenset(claim["exchanging"])
             numbers, trips = [claim[key] for key in ("free", "paid", "cycles")], tuple(claim["trips"])
             whole = all(type(n) is int and n >= 0 for n in (*numbers, *trips)) and min(trips, default=1)
             need(whole, "least costs are natural numbers")
-            need(
-                exchanging <= {*einsum.stay} and not einsum.is_copy, "tiles are exchanged that may be on chip"
-            )
-            key = einsum.key, exchanging
-            if (key, trips, *numbers) not in done:
-                self.check(einsum, trips, exchanging, *numbers, refute)
-                done[key, trips, *numbers] = True
-            self.known[key].append((trips, numbers))
+            may_stay = exchanging <= {*einsum.stay} and not einsum.is_copy
+            need(may_stay, "tiles are exchanged that may be on chip")
+            self.known[einsum.key, exchanging].append((trips, *numbers))
+
+    def verify(self, refute):
+        """Check all claims that something rests on."""
+        for einsum, exchanging, trips, *numbers in self.used.values():
+            self.check(einsum, trips, exchanging, *numbers, refute)
 
     def check(self, einsum, trips, exchanging, free, paid, cycles, refute):
         """Check a claim."""
@@ -104,50 +108,65 @@ class Floors:
 
         Claims on fewer trips hold as well: the other loops may be the outermost private ones.
         """
-        einsum = self.cascade.einsums[j]
-        wanted = exchanging if self.timed else frozenset()
-        claims = [many for (key, own), many in self.known.items() if key == einsum.key and own <= wanted]
-        fitting = (pair for pair in chain(*claims) if all(n % f == 0 for n, f in zip(trips, pair[0])))
+        einsum, wanted = self.cascade.einsums[j], exchanging if self.timed else frozenset()
+        pairs = [
+            (own, many) for (key, own), many in self.known.items() if key == einsum.key and own <= wanted
+        ]
+        fitting = [
+            (einsum, own, *claim)
+            for own, many in pairs
+            for claim in many
+            if all(n % f == 0 for n, f in zip(trips, claim[0]))
+        ]
         latency = einsum.space.latency
-        found = [(free, paid, cycles - latency * prod(own)) for own, (free, paid, cycles) in fitting]
-        return tuple(map(max, zip(*found))) if found else (0, 0, 0)
+        costs = [(free, paid, cycles - latency * prod(own)) for _, _, own, free, paid, cycles in fitting]
+        best = [max(zip(column, fitting), key=lambda pair: pair[0], default=None) for column in zip(*costs)]
+        self.used |= {(einsum.key, *claim[1:]): claim for least, claim in best if least > 0}
+        return tuple(least for least, _ in best) if best else (0, 0, 0)
 
 
 class Edges:
     """Bounds on the edges of a cascade: claims of a certificate, each checked, and closed forms."""
 
-    def __init__(self, cascade, doc, timed, refute):
-        self.cascade, self.timed = cascade, timed
-        self.floors = Floors(cascade, doc["least"], timed, refute)
-        self.claims, self.settled, done = defaultdict(list), defaultdict(list), {}
+    def __init__(self, cascade, doc, every=True):
+        self.cascade, self.counts_cycles, self.used = cascade, doc["objective"] != "energy", {}
+        leaks = any(node.get("leak") for einsum in cascade.einsums for node in einsum.doc["nodes"])
+        self.timed = timed = self.counts_cycles or leaks
+        self.floors = Floors(cascade, [own for own in doc["least"] if every or is_once(own)], timed)
+        self.claims, self.settled = defaultdict(list), defaultdict(list)
         for claim in doc["edges"]:
-            einsum, room = cascade.einsums[claim["einsum"]], claim["room"]
-            trips, above = tuple(claim["trips"]), frozenset(claim["above"])
-            held, corners = tuple(map(tuple, claim["held"])), tuple(map(tuple, claim["corners"]))
-            numbers = [
-                *trips,
-                *above,
-                *(n for own in (*held, *corners) for n in own),
-                *([] if room is None else [room]),
-            ]
-            need(
-                all(type(n) is int and n >= 0 for n in numbers) and min(trips) > 0,
-                "claims have natural numbers",
-            )
-            need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
-            need(room is not None or cascade.room is None, "claims have some room")
-            ruled = claim["ruled"] or self.is_free(einsum)
             need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
-            key = einsum.key, trips, above, held if timed else ()
-            if (key, room, corners, ruled) not in done:
-                self.check(einsum, Kind(trips, above, held if timed else ()), room, corners, ruled, refute)
-                done[key, room, corners, ruled] = True
-            if claim["ruled"]:
-                self.claims[key].append((inf if room is None else room, corners))
-            if not claim["ruled"] or self.is_free(einsum):
-                self.settle(key, inf if room is None else room, corners)
+            if every or claim["ruled"] or is_once(claim):
+                self.add(cascade.einsums[claim["einsum"]], claim)
         for own in self.claims.values():
-            own.sort(reverse=True)
+            own.sort(key=lambda claim: -claim[0])
+
+    def add(self, einsum, claim):
+        """Add a claim, well formed."""
+        trips, above, room = tuple(claim["trips"]), frozenset(claim["above"]), claim["room"]
+        held, corners = tuple(map(tuple, claim["held"])), tuple(map(tuple, claim["corners"]))
+        numbers = [*trips, *above, *chain(*held, *corners), *([] if room is None else [room])]
+        whole = all(type(n) is int and n >= 0 for n in numbers) and min(trips, default=1)
+        need(whole and len(trips) == len(einsum.bounds), "claims have natural numbers")
+        need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
+        need(room is not None or self.cascade.room is None, "claims have some room")
+        kind, most = Kind(trips, above, held if self.timed else ()), inf if room is None else room
+        ruled = claim["ruled"] and not self.is_free(einsum)
+        stated = einsum, kind, room, corners, ruled
+        if claim["ruled"]:
+            self.claims[einsum.key, kind].append((most, corners, stated))
+        if not ruled and most >= self.cascade.usable and corners:
+            self.settled[einsum.key, above].append((kind, (corners[0][0], corners[-1][1]), stated))
+
+    def verify(self, refute):
+        """Check all claims that something rests on."""
+        self.floors.verify(refute)
+        for stated in self.used.values():
+            self.check(*stated, refute)
+
+    def use(self, einsum, *stated):
+        """Remember a claim that something rests on."""
+        self.used[einsum.key, *stated] = einsum, *stated
 
     @staticmethod
     def check(einsum, kind, room, corners, ruled, refute):
@@ -181,8 +200,13 @@ class Edges:
             cheap = self.floors.cheaper(einsum, v)
             pairs = ((read, "read"), (written, "update"))
             energies.append(sum(n * outside[key] // outside["block"] - n * cheap[key] for n, key in pairs))
-        scale = Fraction(*outside["bandwidth_scale"])
-        return Way(0, max(0, min(energies)), read * scale, written * scale, not einsum.may_keep[v])
+        moves = self.loads(outside, read, written)
+        return Way(0, max(0, min(energies)), *moves, not einsum.may_keep[v])
+
+    def loads(self, outside, read, written):
+        """What words load the bandwidths of the outermost memory, if cycles count."""
+        scale = Fraction(*outside["bandwidth_scale"]) if self.counts_cycles else 0
+        return read * scale, written * scale
 
     @cache
     def held(self, j, v, trips):
@@ -190,9 +214,9 @@ class Edges:
         einsum = self.cascade.einsums[j]
         shift = einsum.held(v, trips)
         read, _, written = einsum.shifted(*shift)
-        scale = Fraction(*einsum.space.at[0][v]["bandwidth_scale"])
+        moves = self.loads(einsum.space.at[0][v], read, written)
         words = einsum.tile(v, trips) * einsum.space.at[einsum.home][v]["size"]
-        return Way(words, einsum.shift_energy([shift]), read * scale, written * scale, held=True)
+        return Way(words, einsum.shift_energy([shift]), *moves, held=True)
 
     def together(self, j, trips, ways):
         """Least energy and cycles of an Einsum, given per dataspace how its tile is kept."""
@@ -204,9 +228,10 @@ class Edges:
         reads, writes = sum(way.reads for way in ways), sum(way.writes for way in ways)
         return max(paid + passing, free + every), self.busy(einsum, prod(trips), cycles, reads, writes)
 
-    @staticmethod
-    def busy(einsum, visits, cycles, reads, writes):
+    def busy(self, einsum, visits, cycles, reads, writes):
         """Cycles, given those of all but the outermost memory, and the words that this moves."""
+        if not self.counts_cycles:
+            return 0
         widths, latency = einsum.space.nodes[0]["bandwidths"], einsum.space.latency
         loads = {"read": reads, "write": writes, "shared": reads + writes}
         ported = (math.ceil(n / Fraction(*widths[kind])) for kind, n in loads.items() if widths[kind])
@@ -228,29 +253,29 @@ class Edges:
         shift, usable = einsum.shift_energy(held), self.cascade.usable
         energy, cycles = self.coarser(einsum, trips, above, held)
         closed = max(closed[0], energy + shift), max(closed[1], cycles)
-        claims = self.claims.get((einsum.key, trips, above, held if self.timed else ()), ())
+        claims = self.claims.get((einsum.key, Kind(trips, above, held if self.timed else ())), ())
         if not claims:
             return [(*closed, 0)]
+        for *_, stated in claims:
+            self.use(*stated)
         found = [(*closed, claims[0][0] + 1)] if claims[0][0] < usable else []
-        rooms = [*(room for room, _ in claims[1:]), -1]
-        for (_, corners), below in zip(claims, rooms):
+        rooms = [*(room for room, *_ in claims[1:]), -1]
+        for (_, corners, _), below in zip(claims, rooms):
             found += [(max(closed[0], e + shift), max(closed[1], c), below + 1) for e, c in corners]
         return found
 
     def coarser(self, einsum, trips, above, held):
         """Least costs by claims on fewer shared loops: the others may be the outermost private ones."""
-        energy, cycles, moved = 0, 0, {v: words for v, words, *_ in held}
-        for own, others, corner in self.settled.get((einsum.key, above), ()):
-            less = all(moved.get(v, 0) >= words for v, words, _ in others)
-            if less and all(n % f == 0 for n, f in zip(trips, own)):
-                energy, cycles = max(energy, corner[0]), max(cycles, corner[1])
-        return energy, cycles
-
-    def settle(self, key, room, corners):
-        """Remember a claim that holds with further shared loops, too: with all of the room, and no rules."""
-        einsum, trips, above, held = key
-        if room >= self.cascade.usable and corners:
-            self.settled[einsum, above].append((trips, held, (corners[0][0], corners[-1][1])))
+        moved, found = {v: words for v, words, *_ in held}, []
+        for kind, corner, stated in self.settled.get((einsum.key, above), ()):
+            less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
+            if less and all(n % f == 0 for n, f in zip(trips, kind.trips)):
+                found.append((corner, stated))
+        best = [max(found, key=lambda pair: pair[0][i], default=((0, 0), None)) for i in (0, 1)]
+        for i, (corner, stated) in enumerate(best):
+            if corner[i]:
+                self.use(*stated)
+        return best[0][0][0], best[1][0][1]
 
     @staticmethod
     def is_free(einsum):
@@ -266,9 +291,9 @@ class Paths:
     `rest` are least energy and cycles from each cut on.
     """
 
-    def __init__(self, cascade, edges, objective, limit):
+    def __init__(self, cascade, edges, objective, limit, most=MOST_LABELS):
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
-        self.count, self.looks = len(cascade.einsums), 0
+        self.count, self.looks_left = len(cascade.einsums), most
         self.rest = [(0, 0)] * (self.count + 1)
 
     def least(self):
@@ -367,12 +392,14 @@ class Paths:
 
     def reaches(self, label, place, ctx):
         """Whether no path that goes on from a label is below the limit."""
-        self.looks += 1
-        need(
-            self.looks < MOST_LABELS, "too many fused mappings are left open by the bounds", CannotCheckError
-        )
+        self.look()
         more = self.left(place, ctx)
         return self.worth(label, ctx[0].end if ctx else place, more) >= self.limit
+
+    def look(self):
+        """Count a part of a path."""
+        self.looks_left -= 1
+        need(self.looks_left, "too many fused mappings are left open by the bounds", CannotCheckError)
 
     def left(self, place, ctx):
         """Least energy and cycles from a place to the end of all open bodies."""
@@ -579,10 +606,7 @@ class Paths:
             more = self.lower(j, own, at)
             energy, cycles = energy + more[0], cycles + more[1]
         outer = self.left(body.end, ctx)
-        self.looks += 1
-        need(
-            self.looks < MOST_LABELS, "too many fused mappings are left open by the bounds", CannotCheckError
-        )
+        self.look()
         end = ctx[0].end if ctx else body.end
         return self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit
 
@@ -606,7 +630,7 @@ class Paths:
             energy, cycles = self.edges.together(j, trips, least)
             return energy * einsum.times, cycles * einsum.times
         found = []
-        for chosen in product(*ways):
+        for chosen in product(*map(undominated, ways)):
             if sum(way.room for way in chosen) <= self.cascade.usable:
                 found.append(self.edges.least(j, trips, chosen))
         if not found:
@@ -650,6 +674,11 @@ class Paths:
         return self.cascade.stored_words(tensor, self.trips(users[0], ctx))
 
 
+def is_once(claim):
+    """Whether a claim is about an Einsum without shared loops."""
+    return prod(claim["trips"]) == 1
+
+
 def unruled(einsum, doc):
     """A problem in which the outermost memory may have any loops in any order."""
     old = doc["nodes"]
@@ -663,6 +692,15 @@ def unruled(einsum, doc):
     keep = ([[number[p] for p in kept] for kept in own["keep"]] for own in doc["dataspaces"])
     spaces = [{**own, "keep": sets} for own, sets in zip(doc["dataspaces"], keep)]
     return {**doc, "nodes": nodes, "dataspaces": spaces}
+
+
+def undominated(ways):
+    """The ways to keep a tile of which no other one of its kind has no more of anything."""
+    kept = []
+    for way in sorted(ways):
+        if not any(own[4:] == way[4:] and all(map(le, own[:4], way[:4])) for own in kept):
+            kept.append(way)
+    return kept
 
 
 def changed(one, other):
@@ -700,12 +738,23 @@ def check_fused(doc, sha256, refute):
             {"OPTIMAL": bound == cost, "FEASIBLE": bound <= cost}.get(status), "the bound matches the status"
         )
     limit = inf if bound is None else bound
-    if limit:
-        leaks = any(node.get("leak") for einsum in cascade.einsums for node in einsum.doc["nodes"])
-        edges = Edges(cascade, doc, objective != "energy" or leaks, refute)
-        least = Paths(cascade, edges, objective, limit).least()
-        claim = (
-            "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
-        )
-        need(least >= limit, f"{claim}: edges as listed leave some from {least:,} on open", CannotCheckError)
+    least = confirmed(cascade, doc, limit, refute) if limit else limit
+    text = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
+    need(least >= limit, f"{text}: edges as listed leave some from {least:,} on open", CannotCheckError)
     return bound
+
+
+def confirmed(cascade, doc, limit, refute):
+    """The limit, if claims that hold show that nothing is below; else what they leave open.
+
+    Claims without shared loops alone are often enough, and are quickly checked.
+    """
+    edges = Edges(cascade, doc, every=False)
+    with suppress(CannotCheckError):
+        if Paths(cascade, edges, doc["objective"], limit, FEW_LABELS).least() >= limit:
+            edges.verify(refute)
+            return limit
+    edges = Edges(cascade, doc)
+    least = Paths(cascade, edges, doc["objective"], limit).least()
+    edges.verify(refute)
+    return least

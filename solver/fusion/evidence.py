@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import EdgePricer
@@ -68,11 +68,20 @@ class FusionEvidence:
 
 def evidence_of(pricer: EdgePricer) -> FusionEvidence:
     """Return what a search knows about edges, each once, whatever their names."""
-    least = (LeastClaim(*key, *found) for key, found in pricer._inner.items())
-    return FusionEvidence((*least, *_in_visits(pricer)), (*_cores(pricer), *_edges(pricer)))
+    least = (_counted(claim, pricer.objective) for claim in _least_claims(pricer))
+    return FusionEvidence(tuple(least), (*_cores(pricer), *_edges(pricer)))
 
 
-def _in_visits(pricer: EdgePricer) -> Iterator[LeastClaim]:
+def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
+    """Return a claim about what the objective counts alone."""
+    if objective == "energy":
+        return replace(claim, cycles=0)
+    return replace(claim, free=0, paid=0) if objective == "latency" else claim
+
+
+def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
+    for key, found in pricer._inner.items():
+        yield LeastClaim(*key, *found)
     for (alike, loops), (energy, cycles) in pricer._in_visits.items():
         place = pricer._alike.index(alike)
         dims = pricer.space.einsums[place].problem.dims

@@ -15,7 +15,7 @@ from solver.fusion.certificate import fused_certificate
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
-from tests.solver.certificate.checker import digested, prove, verdict
+from tests.solver.certificate.checker import digested, verdict
 from tests.solver.fusion.test_optimum import OBJECTIVES, attention, drawn
 from tests.test_fused_bruteforce import small
 
@@ -41,10 +41,9 @@ def certified(cascade: Cascade, objective: str, limits: FusionLimits | None = No
 
 def least(document, limit):
     """The least value of all paths below a limit, by what the certificate says of its edges."""
-    cascade, objective = fused_claims.Cascade(document["problem"]), document["objective"]
-    leaks = any(node.get("leak") for einsum in cascade.einsums for node in einsum.doc["nodes"])
-    edges = fused_paths.Edges(cascade, document, objective != "energy" or leaks, prove.refute)
-    return fused_paths.Paths(cascade, edges, objective, limit).least()
+    cascade = fused_claims.Cascade(document["problem"])
+    edges = fused_paths.Edges(cascade, document)
+    return fused_paths.Paths(cascade, edges, document["objective"], limit).least()
 
 
 @pytest.mark.parametrize("name, seed", DRAWN)
