@@ -101,11 +101,14 @@ class DraftBounds:
     ----------
     usable_words
         Room of the outermost on-chip memory.
+    are_estimates
+        Where loops may cut dimensions into unequal parts: then they are no bounds, and closer.
     """
 
     space: FusionSpace
     pricer: EdgePricer
     usable_words: int
+    are_estimates: bool = False
 
     def least(
         self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]
@@ -150,8 +153,9 @@ class DraftBounds:
             t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
         )
         follows = not flat and place in self.space.followers
-        inner = self.pricer.arithmetic(place) if slides or follows else self.pricer.inner(place, always)
-        energy, cycles = self._cheapest(place, options, inner, last, given.taken_words, slides or follows)
+        is_open = (slides or follows) and not self.are_estimates
+        inner = self.pricer.arithmetic(place) if is_open else self.pricer.inner(place, always)
+        energy, cycles = self._cheapest(place, options, inner, last, given.taken_words, is_open)
         if flat or follows:
             return energy, cycles
         outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)

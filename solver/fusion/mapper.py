@@ -11,7 +11,8 @@ from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
 from model.objective import objective_value
 from solver.fusion.evidence import FusionEvidence, evidence_of
-from solver.fusion.path import Counts, Label, PathSearch, Step
+from solver.fusion.labels import Label, Step
+from solver.fusion.path import Counts, PathSearch
 from solver.fusion.pricing import EdgePricer, Point
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
 from solver.result import Clock, ContradictionError, Options, Status, StopCallback, Termination, relative_gap
@@ -263,8 +264,20 @@ class _Search:
                 return _Outcome(best, bound, proven=False)
             self._report(best, bound)
             if self._settle(search, label, best):
-                proven = best.value == bound
-                return _Outcome(best, bound, proven, complete=not self.pricer.clock.stop())
+                complete = not self.pricer.clock.stop()
+                self._improve(space, best, bound)
+                return _Outcome(best, bound, best.value == bound, complete)
+
+    def _improve(self, space: FusionSpace, best: _Best, bound: int) -> None:
+        """Find a better mapping, where bounds on visits that differ do not tell: by what their nests cost."""
+        if best.value == bound:
+            return
+        search = PathSearch(space, self.pricer, self.objective, self.counts, as_paid=True)
+        while not self.pricer.clock.stop():
+            search.tighten()
+            label, _ = search.shortest(best.value)
+            if label is None or self._settle(search, label, best):
+                return
 
     def _dive(self, space: FusionSpace, best: _Best) -> None:
         """Find good mappings first, by paths that look at a few bodies of each span."""
@@ -282,7 +295,7 @@ class _Search:
     def _settle(self, search: PathSearch, label: Label, best: _Best) -> bool:
         """Settle and price the edges of a path; whether all of them were, or the search has to stop."""
         left = _rooms_left(search, label.steps())
-        steps = [self._mapped(step, room) for step, room in zip(label.steps(), left, strict=True)]
+        steps = [self._mapped(search, step, room) for step, room in zip(label.steps(), left, strict=True)]
         if not any(map(_is_open, steps)):
             self._price(search.space, steps, [_point_of(step) for step in steps], best)
             return True
@@ -291,11 +304,11 @@ class _Search:
         self._report(best, None)
         return self.pricer.clock.stop()
 
-    def _mapped(self, step: Step, room: int | None) -> Step:
+    def _mapped(self, search: PathSearch, step: Step, room: int | None) -> Step:
         """The step with a mapping that has room and costs no more than its bound, if one is known."""
         if step.kind is None or step.choice is None or not _is_open(step):
             return step
-        for known in self.pricer.edge(step.kind).choices():
+        for known in self.pricer.edge(step.kind).choices(search.as_paid):
             fits = room is None or known.need_words <= room
             cheap = known.energy <= step.choice.energy and known.cycles <= step.choice.cycles
             if known.point is not None and fits and cheap:
@@ -356,8 +369,8 @@ class _Search:
             raise ContradictionError(f"a path's mapping is not valid: {cost.violations}")
         value = cost.value(self.objective)
         expected = self._expected(steps, points)
-        mixed = any(step.kind is not None and step.kind.is_mixed for step in steps)
-        if value < expected or (value > expected and not mixed):
+        mixed = any(point is not None and point.paid is not None for point in points)
+        if value != expected and not mixed:
             raise ContradictionError(f"a path's mapping costs {value}, not {expected}")
         best.take(value, mapping, cost)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, count, product
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +13,8 @@ import numpy as np
 from model.objective import objective_value
 from solver.fusion.drafts import DECIDED_OUTSIDE, DraftBounds, Given, worth
 from solver.fusion.edges import EdgeKind
-from solver.fusion.pricing import Choice, EdgePricer, Exchange
+from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile
+from solver.fusion.pricing import EdgePricer, Exchange
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 FEW = 24
@@ -34,106 +33,6 @@ Waiting = frozenset[str] | None
 """Tensors that are stored on chip where no body spans the cut; None if they might all be, without room."""
 
 
-class StoredTile(NamedTuple):
-    """A tensor that waits on chip, below the first `depth` segments of its path's loops."""
-
-    tensor: str
-    depth: int
-    words: int
-    last: int  # Einsum that reads it
-
-
-class Step(NamedTuple):
-    """What is decided about one Einsum; `held` has pairs of a dataspace and the segments above its tile."""
-
-    place: int
-    frames: Frames
-    kind: EdgeKind | None  # None for a copy
-    choice: Choice | None
-    stores: tuple[StoredTile, ...]
-    held: tuple[tuple[str, int], ...]
-
-
-class Room(NamedTuple):
-    """Room of the outermost on-chip memory at a cut, in words.
-
-    Parameters
-    ----------
-    held
-        Per open segment, what is held right above it.
-    peaks
-        Per number of open segments that they share, the most that Einsums before the cut took, by all that
-        is known.
-    """
-
-    held: tuple[int, ...] = ()
-    peaks: tuple[int, ...] = (0,)
-
-
-class Draft(NamedTuple):
-    """A body that is about to be opened.
-
-    Parameters
-    ----------
-    frame
-        With the outermost of its segments.
-    left
-        Trips that its further segments have, by class of loops; None while nothing is decided.
-    """
-
-    frame: Frame
-    left: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A path up to a cut.
-
-    Parameters
-    ----------
-    at
-        The next Einsum.
-    opening
-        Whether further bodies may begin with it.
-    draft
-        The one that does.
-    parted
-        Of each open body, whether there is a body in it.
-    """
-
-    at: int
-    opening: bool
-    frames: Frames
-    stored: tuple[StoredTile, ...]
-    room: Room
-    energy: int
-    cycles: int
-    parent: Label | None = None
-    step: Step | None = None
-    draft: Draft | None = None
-    parted: tuple[bool, ...] = ()
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What labels have in common that can be compared."""
-        return self.at, self.opening, self.frames, self.parted, self.draft, self.stored
-
-    @property
-    def shape(self) -> tuple[object, ...]:
-        """Where it is, and which bodies are open, whatever their loops."""
-        draft = None if self.draft is None else (self.draft.frame.end, self.draft.left is None)
-        return self.at, self.opening, tuple(frame.end for frame in self.frames), draft
-
-    def steps(self) -> list[Step]:
-        """All that is decided, from the first Einsum on."""
-        found: list[Step] = []
-        label: Label | None = self
-        while label is not None:
-            found += [label.step] if label.step is not None else []
-            label = label.parent
-        return found[::-1]
-
-
 class _Kept(NamedTuple):
     """A way to keep a dataspace: room, what it exchanges with the outermost memory, whether above nests."""
 
@@ -148,60 +47,6 @@ class _Tail(NamedTuple):
 
     label: Label | None
     rest: tuple[int, int]
-
-
-@dataclass
-class _Queue:
-    """Labels by value, and what those cost that were seen.
-
-    Of equal labels the farthest comes first, then those with few open bodies, then the latest.
-
-    Parameters
-    ----------
-    limit, width
-        As of `PathSearch.shortest`.
-    """
-
-    limit: int | None
-    width: int | None
-    heap: list[tuple[int, int, int, int, Label, bool]] = field(default_factory=list)
-    seen: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
-    looks: Counter[object] = field(default_factory=Counter)
-    tickets: Iterator[int] = field(default_factory=lambda: count(0, -1))
-
-    def __len__(self) -> int:
-        return len(self.heap)
-
-    def improves(self, value: int) -> bool:
-        """Whether a value is below the limit."""
-        return self.limit is None or value < self.limit
-
-    def push(self, label: Label, value: int, is_rough: bool = False) -> None:
-        """Add a label if its value is below the limit; `is_rough` if it may be far below the true one."""
-        if self.improves(value):
-            bodies = len(label.frames) + (label.draft is not None)
-            heapq.heappush(self.heap, (value, -label.at, bodies, next(self.tickets), label, is_rough))
-
-    def pop(self) -> tuple[int, Label, bool]:
-        """Take the label with the least value."""
-        value, _, _, _, label, is_rough = heapq.heappop(self.heap)
-        return value, label, is_rough
-
-    def enter(self, label: Label, costs: tuple[int, ...]) -> bool:
-        """Remember a label unless another one is as good."""
-        known = self.seen.setdefault(label.key, [])
-        if any(_covers(own, costs) for own in known):
-            return False
-        known[:] = [own for own in known if not _covers(costs, own)]
-        known.append(costs)
-        return True
-
-    def passes(self, label: Label, costs: tuple[int, ...]) -> bool:
-        """Whether a label is still worth a look: no other one dominates it, and its shape had few looks."""
-        if any(own != costs and _covers(own, costs) for own in self.seen.get(label.key, ())):
-            return False
-        self.looks[label.shape] += 1
-        return self.width is None or self.looks[label.shape] <= self.width
 
 
 @dataclass
@@ -222,7 +67,10 @@ class PathSearch:
     pricer: EdgePricer
     objective: str
     counts: Counts = field(default_factory=Counts)
-    longest: int | None = None  # Einsums of a body; with a limit, there are no bodies in bodies
+    longest: int | None = None
+    """Einsums of a body; with a limit, there are no bodies in bodies, and some bounds are estimates."""
+    as_paid: bool = False
+    """Whether Einsums whose visits differ cost what their best known nests do: then it is no bound."""
 
     @cached_property
     def usable(self) -> int:
@@ -307,7 +155,7 @@ class PathSearch:
     def _is_dearer(self, step: Step) -> bool:
         if step.kind is None or step.choice is None:
             return False
-        chosen, known = step.choice, self.pricer.edge(step.kind).choices()
+        chosen, known = step.choice, self.pricer.edge(step.kind).choices(self.as_paid)
         return not any(own.need_words <= chosen.need_words and own[:2] == chosen[:2] for own in known)
 
     def _tail(self, at: int, waiting: Waiting, width: int | None) -> tuple[_Tail, ...]:
@@ -411,7 +259,9 @@ class PathSearch:
             outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)
             moves = [self._least_exchange(tile, cuts, outside) for tile in self.space.tiles[place]]
             follows = place in self.space.followers
-            energy, cycles = self.pricer.together(place, cuts[-1], moves, is_open=follows)
+            energy, cycles = self.pricer.together(
+                place, cuts[-1], moves, is_open=follows, is_estimate=self.longest is not None
+            )
             least = (
                 (0, 0)
                 if follows
@@ -437,7 +287,7 @@ class PathSearch:
     def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept]) -> tuple[int, int]:
         """Least energy and cycles of an Einsum that keeps its tiles so."""
         moves = [own.move for own in chosen if own.move is not None]
-        energy, cycles = self.pricer.together(place, cut, moves)
+        energy, cycles = self.pricer.together(place, cut, moves, is_estimate=self.longest is not None)
         if cut.parts:
             return energy, cycles
         above = frozenset(own.name for own in chosen if own.above)
@@ -558,7 +408,7 @@ class PathSearch:
             No label if no path is below the limit. If the search was stopped, no label, and a bound on all
             paths that are left.
         """
-        queue = _Queue(limit, width)
+        queue = Queue(limit, width)
         start = self._start(first, waiting)
         queue.push(start, self.value(start))
         while queue:
@@ -578,7 +428,7 @@ class PathSearch:
                 self._expand(queue, label)
         return None, None
 
-    def _expand(self, queue: _Queue, label: Label) -> None:
+    def _expand(self, queue: Queue, label: Label) -> None:
         # The first ones are those with few and short loops: of equal labels they come first.
         for following, rough in reversed(list(self._following(label))):
             value = self.value(following) if rough is None else rough
@@ -681,7 +531,7 @@ class PathSearch:
     @cached_property
     def bounds(self) -> DraftBounds:
         """Bounds on many bodies at a time."""
-        return DraftBounds(self.space, self.pricer, self.usable)
+        return DraftBounds(self.space, self.pricer, self.usable, self.longest is not None)
 
     def _processed(self, label: Label) -> Iterator[Label]:
         """Yield the label with the next Einsum mapped in each way."""
@@ -773,7 +623,7 @@ class PathSearch:
         assert step.kind is not None
         taken = sum(tile.words for tile in (*label.stored, *step.stores)) + sum(room.held)
         n_instances = self.space.einsums[step.place].n_instances
-        for choice in self.pricer.edge(step.kind).choices():
+        for choice in self.pricer.edge(step.kind).choices(self.as_paid):
             if choice.need_words > self.usable - taken:
                 continue
             peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + choice.need_words))
@@ -818,7 +668,3 @@ def _counts(frame: Frame, classes: int) -> tuple[int, ...]:
 
 def _plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], one[1] + other[1]
-
-
-def _covers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    return all(a <= b for a, b in zip(one, other, strict=True))

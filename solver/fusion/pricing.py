@@ -37,13 +37,19 @@ SHARE_KEPT = 1 - 1e-9
 class Point(NamedTuple):
     """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and its loop nests.
 
-    There is a nest for each kind of visits; where there are several, energy and cycles are bounds.
+    There is a nest for each kind of visits. Where there are several, energy and cycles are bounds, and `paid`
+    has those of the nests, one by one: all together cost no more.
     """
 
     energy: int
     cycles: int
     need_words: int
     nests: tuple[LoopNest, ...]
+    paid: tuple[int, int] | None = None
+
+    def as_paid(self) -> Point:
+        """With the costs of the nests."""
+        return self if self.paid is None else self._replace(energy=self.paid[0], cycles=self.paid[1])
 
 
 class Choice(NamedTuple):
@@ -137,8 +143,11 @@ class Edge:
         """The mapspace with so much room, in these names."""
         return self.renaming.mapspace(self.space.mapspace(room_words))
 
-    def choices(self) -> Iterator[Choice]:
-        """Yield what is known: mappings, and bounds where there may be others."""
+    def choices(self, as_paid: bool = False) -> Iterator[Choice]:
+        """Yield what is known: mappings, and bounds where there may be others.
+
+        Of visits that differ mappings are bounds, too, or cost what is `paid`.
+        """
         solved = self.core.solved
         most = solved[0].room_words if solved else -1
         if not solved:
@@ -152,11 +161,11 @@ class Edge:
         lower = [*(known.room_words for known in solved[1:]), -1]
         for known, below in zip(solved, lower, strict=True):
             assert below is not None
-            yield from self._known(known, below + 1)
+            yield from self._known(known, below + 1, as_paid)
 
-    def _known(self, known: _Solved, floor: int) -> Iterator[Choice]:
+    def _known(self, known: _Solved, floor: int, as_paid: bool) -> Iterator[Choice]:
         shift = self.space.shift_energy
-        for point in known.points:
+        for point in (own.as_paid() if as_paid else own for own in known.points):
             yield Choice(point.energy + shift, point.cycles, point.need_words, point)
             if point.need_words > floor:
                 energy, cycles = self.least
@@ -207,6 +216,7 @@ class EdgePricer:
     cores: dict[tuple[object, ...], _Core] = field(default_factory=dict)
     coarser: Coarser = field(default_factory=Coarser)
     inner_bounds: dict[Mapspace, Inner] = field(default_factory=dict)
+    part_bounds: dict[Mapspace, tuple[int, int]] = field(default_factory=dict)
 
     @cached_property
     def timed(self) -> bool:
@@ -271,20 +281,20 @@ class EdgePricer:
             self._least[kind] = energy, cycles
         return self._least[kind]
 
-    def together(self, place: int, cut: Cut, moves: list[Exchange], is_open: bool = False) -> tuple[int, int]:
+    def together(
+        self,
+        place: int,
+        cut: Cut,
+        moves: list[Exchange],
+        is_open: bool = False,
+        is_estimate: bool = False,
+    ) -> tuple[int, int]:
         """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory.
 
-        Where it `is_open`, further loops may cut dimensions into unequal parts.
+        Where it `is_open`, further loops may cut dimensions into unequal parts. What `is_estimate` is no
+        bound there, and takes less work.
         """
-        if is_open:
-            inner = self.arithmetic(place)
-        elif cut.parts:
-            inner = self.in_parts(place, cut.parts)
-        else:
-            inner = self.inner(place, frozenset(move.dataspace for move in moves if not move.bypassed))
-            for dim, count in cut.trips.items():
-                energy, cycles = self.in_visits(place, ((dim, count),))
-                inner = inner.raised(energy, cycles - (count - 1) * self.latency(place))
+        inner = self._inner_under(place, cut, moves, is_open, is_estimate)
         level = self.space.einsums[place].mapspace.architecture.levels[0]
         visits = cut.visits
         ported = [
@@ -301,6 +311,34 @@ class EdgePricer:
         passing = sum(move.energy for move in moves if not move.bypassed)
         every = passing + sum(move.energy for move in moves if move.bypassed)
         return max(inner.free + every, inner.paid + passing), busy + visits * latency
+
+    def _inner_under(
+        self, place: int, cut: Cut, moves: list[Exchange], is_open: bool, is_estimate: bool
+    ) -> Inner:
+        """Least costs below shared loops of all but the exchange with the outermost memory."""
+        exchanging = frozenset[str]()
+        if self.objective != "energy":
+            exchanging = frozenset(move.dataspace for move in moves if not move.bypassed)
+        key = place, id(cut), exchanging, is_open, is_estimate
+        if key in self._under:
+            return self._under[key][1]
+        if is_estimate and (is_open or cut.parts):
+            inner = self.inner(place, exchanging)
+        elif is_open:
+            inner = self.arithmetic(place)
+        elif cut.parts:
+            inner = self.in_parts(place, cut.parts)
+        else:
+            inner = self.inner(place, exchanging)
+            for dim, count in cut.trips.items():
+                energy, cycles = self.in_visits(place, ((dim, count),))
+                inner = inner.raised(energy, cycles - (count - 1) * self.latency(place))
+        self._under[key] = cut, inner  # which keeps the cut, and so its identity
+        return inner
+
+    @cached_property
+    def _under(self) -> dict[tuple[object, ...], tuple[Cut, Inner]]:
+        return {}
 
     def exchange(self, tile: Tile, cut: Cut, shift: Shift | None = None) -> Exchange:
         """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
@@ -383,15 +421,23 @@ class EdgePricer:
         """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts."""
         key = place, tuple(sorted(parts.items()))
         if key not in self._in_parts:
-            free = paid = cycles = 0
+            paid = cycles = 0
             for chosen in product(*(sizes for _, sizes in key[1])):
                 one = tuple((dim, (own,)) for (dim, _), own in zip(key[1], chosen, strict=True))
-                least = self._inner_of(self._inner_mapspace(place, frozenset(), one))
+                energy, busy = self._in_part(place, one)
                 times = math.prod(count for _, count in chosen)
-                free, paid = free + times * least.free, paid + times * least.paid
-                cycles += times * (least.cycles - self.latency(place))
-            self._in_parts[key] = Inner(free, paid, cycles + self.latency(place))
+                paid, cycles = paid + times * energy, cycles + times * (busy - self.latency(place))
+            least = self.arithmetic(place)
+            self._in_parts[key] = Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
         return self._in_parts[key]
+
+    def _in_part(self, place: int, part: tuple[tuple[str, Parts], ...]) -> tuple[int, int]:
+        """The same for one visit, by a survey alone: there are many parts."""
+        mapspace = self._inner_mapspace(place, frozenset(), part)
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.part_bounds:
+            self.part_bounds[renamed] = self._survey(renamed)
+        return self.part_bounds[renamed]
 
     @cached_property
     def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...]], Inner]:
@@ -403,6 +449,17 @@ class EdgePricer:
         It holds with further loops, too: they may be the outermost private loops, which keep what a visit
         would bring again.
         """
+        if (place, above, trips) not in self._named_cores:
+            self._named_cores[place, above, trips] = self._named_core(place, above, trips)
+        return self._named_cores[place, above, trips]
+
+    @cached_property
+    def _named_cores(self) -> dict[tuple[int, frozenset[str], tuple[tuple[str, int], ...]], tuple[int, int]]:
+        return {}
+
+    def _named_core(
+        self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]
+    ) -> tuple[int, int]:
         problem = self.space.einsums[place].problem
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
@@ -604,7 +661,7 @@ class EdgePricer:
         at.beyond = None if mapped else (energy, cycles)
         if mapped:
             best = min(mapped, key=lambda own: objective_value(self.objective, *own.paid))
-            at.points.append(Point(energy, cycles, best.need_words, best.nests))
+            at.points.append(Point(energy, cycles, best.need_words, best.nests, best.paid))
 
     def _mixed_at(self, space: EdgeSpace, homes: frozenset[int], room: int | None) -> _Mixed | None:
         """What the kinds of visits cost with outputs at these levels; None if one does not fit."""

@@ -1,0 +1,172 @@
+"""Labels of the shortest path over the cuts of a cascade: what is decided up to a cut, and their queue."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
+
+from solver.fusion.edges import EdgeKind
+from solver.fusion.pricing import Choice
+from solver.fusion.space import Frame, Frames
+
+
+class StoredTile(NamedTuple):
+    """A tensor that waits on chip, below the first `depth` segments of its path's loops."""
+
+    tensor: str
+    depth: int
+    words: int
+    last: int  # Einsum that reads it
+
+
+class Step(NamedTuple):
+    """What is decided about one Einsum; `held` has pairs of a dataspace and the segments above its tile."""
+
+    place: int
+    frames: Frames
+    kind: EdgeKind | None  # None for a copy
+    choice: Choice | None
+    stores: tuple[StoredTile, ...]
+    held: tuple[tuple[str, int], ...]
+
+
+class Room(NamedTuple):
+    """Room of the outermost on-chip memory at a cut, in words.
+
+    Parameters
+    ----------
+    held
+        Per open segment, what is held right above it.
+    peaks
+        Per number of open segments that they share, the most that Einsums before the cut took, by all that
+        is known.
+    """
+
+    held: tuple[int, ...] = ()
+    peaks: tuple[int, ...] = (0,)
+
+
+class Draft(NamedTuple):
+    """A body that is about to be opened.
+
+    Parameters
+    ----------
+    frame
+        With the outermost of its segments.
+    left
+        Trips that its further segments have, by class of loops; None while nothing is decided.
+    """
+
+    frame: Frame
+    left: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A path up to a cut.
+
+    Parameters
+    ----------
+    at
+        The next Einsum.
+    opening
+        Whether further bodies may begin with it.
+    draft
+        The one that does.
+    parted
+        Of each open body, whether there is a body in it.
+    """
+
+    at: int
+    opening: bool
+    frames: Frames
+    stored: tuple[StoredTile, ...]
+    room: Room
+    energy: int
+    cycles: int
+    parent: Label | None = None
+    step: Step | None = None
+    draft: Draft | None = None
+    parted: tuple[bool, ...] = ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What labels have in common that can be compared."""
+        return self.at, self.opening, self.frames, self.parted, self.draft, self.stored
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Where it is, and which bodies are open, whatever their loops."""
+        draft = None if self.draft is None else (self.draft.frame.end, self.draft.left is None)
+        return self.at, self.opening, tuple(frame.end for frame in self.frames), draft
+
+    def steps(self) -> list[Step]:
+        """All that is decided, from the first Einsum on."""
+        found: list[Step] = []
+        label: Label | None = self
+        while label is not None:
+            found += [label.step] if label.step is not None else []
+            label = label.parent
+        return found[::-1]
+
+
+@dataclass
+class Queue:
+    """Labels by value, and what those cost that were seen.
+
+    Of equal labels the farthest comes first, then those with few open bodies, then the latest.
+
+    Parameters
+    ----------
+    limit, width
+        As of `PathSearch.shortest`.
+    """
+
+    limit: int | None
+    width: int | None
+    heap: list[tuple[int, int, int, int, Label, bool]] = field(default_factory=list)
+    seen: dict[tuple[object, ...], list[tuple[int, ...]]] = field(default_factory=dict)
+    looks: Counter[object] = field(default_factory=Counter)
+    tickets: Iterator[int] = field(default_factory=lambda: count(0, -1))
+
+    def __len__(self) -> int:
+        return len(self.heap)
+
+    def improves(self, value: int) -> bool:
+        """Whether a value is below the limit."""
+        return self.limit is None or value < self.limit
+
+    def push(self, label: Label, value: int, is_rough: bool = False) -> None:
+        """Add a label if its value is below the limit; `is_rough` if it may be far below the true one."""
+        if self.improves(value):
+            bodies = len(label.frames) + (label.draft is not None)
+            heapq.heappush(self.heap, (value, -label.at, bodies, next(self.tickets), label, is_rough))
+
+    def pop(self) -> tuple[int, Label, bool]:
+        """Take the label with the least value."""
+        value, _, _, _, label, is_rough = heapq.heappop(self.heap)
+        return value, label, is_rough
+
+    def enter(self, label: Label, costs: tuple[int, ...]) -> bool:
+        """Remember a label unless another one is as good."""
+        known = self.seen.setdefault(label.key, [])
+        if any(_covers(own, costs) for own in known):
+            return False
+        known[:] = [own for own in known if not _covers(costs, own)]
+        known.append(costs)
+        return True
+
+    def passes(self, label: Label, costs: tuple[int, ...]) -> bool:
+        """Whether a label is still worth a look: no other one dominates it, and its shape had few looks."""
+        if any(own != costs and _covers(own, costs) for own in self.seen.get(label.key, ())):
+            return False
+        self.looks[label.shape] += 1
+        return self.width is None or self.looks[label.shape] <= self.width
+
+
+def _covers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(a <= b for a, b in zip(one, other, strict=True))
