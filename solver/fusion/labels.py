@@ -100,9 +100,10 @@ class Label:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """Where it is, and which bodies are open, whatever their loops."""
-        draft = None if self.draft is None else (self.draft.frame.end, self.draft.left is None)
-        return self.at, self.opening, tuple(frame.end for frame in self.frames), draft
+        """Where it is, and which bodies are open, whatever their loops are."""
+        draft = self.draft
+        begun = None if draft is None else (draft.frame.end, draft.left is None, len(draft.frame.segments))
+        return self.at, self.opening, tuple(frame.end for frame in self.frames), begun
 
     def steps(self) -> list[Step]:
         """All that is decided, from the first Einsum on."""

@@ -281,7 +281,11 @@ class _Search:
 
     def _dive(self, space: FusionSpace, best: _Best) -> None:
         """Find good mappings first, by paths that look at a few bodies of each span."""
-        for longest in LONGEST:
+        spans = [end - start for start in range(len(space.einsums)) for end in space.ends(start)]
+        shorter = (0, *LONGEST)
+        for longest in (
+            own for own, less in zip(LONGEST, shorter, strict=False) if max(spans, default=0) > less
+        ):
             search = PathSearch(space, self.pricer, self.objective, self.counts, longest)
             rounds = (self._look(search, best) for _ in range(ROUNDS))
             any(rounds)  # until one of them is the last
