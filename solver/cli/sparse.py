@@ -68,7 +68,7 @@ def _without_remainders(loaded: LoadedSpec) -> LoadedSpec:
     """Return a spec with perfect factors, and a note if it asks for others."""
     if loaded.mapspace.factors == PERFECT:
         return loaded
-    noted = loaded.noted([Note("loops over sparse data have no remainders: all factors are perfect")])
+    noted = loaded.noted([Note("loops have perfect factors: remainders are not searched for sparse data")])
     return replace(noted, mapspace=replace(noted.mapspace, factors=PERFECT))
 
 
