@@ -895,6 +895,7 @@ def decide(query, low, high, measures, space, mask, i, pinned=()):
 
 
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (6, 7, 8))
+FUSED = "tilewright certificate fused 1"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
@@ -971,6 +972,17 @@ def covered(space, doc, status, names):
 
 def check(doc):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
+    if doc["format"] == FUSED:
+        from fused_paths import check_fused  # noqa: PLC0415 (it builds on this module)
+
+        bound, units = (
+            check_fused(doc, sha256, refute),
+            doc["problem"]["einsums"][0]["mapspace"]["units_per_pj"],
+        )
+        shows = "no fused mapping exists"
+        return (
+            shows if bound is None else f"no fused mapping is below {shown(doc['objective'], bound, units)}"
+        )
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
     keys = KEYS | {"rules"} if ruled else KEYS

@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from solver.notebook import load, map_einsum, map_network
+    from solver.notebook import load, map_einsum, map_fused, map_network
     from solver.result import Options, Progress, Result, Statistics, Status, Termination
 
-FUNCTIONS = ("load", "map_einsum", "map_network")
+FUNCTIONS = ("load", "map_einsum", "map_fused", "map_network")
 
 __all__ = [
     "Options",
@@ -20,6 +20,7 @@ __all__ = [
     "Termination",
     "load",
     "map_einsum",
+    "map_fused",
     "map_network",
 ]
 

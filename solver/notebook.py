@@ -15,14 +15,22 @@ from model.architecture import Architecture
 from model.cascade import Network
 from model.extents import ANY, PERFECT, Factors
 from model.formats.cascade.loader import load_einsum, load_network
+from model.formats.fused import fused_yaml, load_cascade
+from model.formats.fused.loader import CONSTRAINTS_NOTE
 from model.formats.timeloop import LoadOptions, load_timeloop
+from model.fused.cascade import Cascade
 from model.mapspace import EXACT, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.note import Note
+from model.objective import ENERGY
 from model.problem import Problem
 from model.text.source import SpecError
 from solver import fallback
 from solver.cli.arguments import SHIPPED, input_path
+from solver.fusion import fuse_cascade, mapper
+from solver.fusion.space import FusionLimits
 from solver.network import run
 from solver.report.document import Document, headed, result_document
+from solver.report.fused import fused_result_document
 from solver.report.network import network_document
 from solver.report.pages import report_fragment, report_html
 from solver.report.reading import as_value
@@ -134,6 +142,43 @@ class NetworkResult(run.NetworkResult, ShownResult):
         return _frame([{column: layer[column] for column in columns} for layer in layers])
 
 
+@dataclass(frozen=True)
+class FusedCase:
+    """What is to be fused: a cascade of Einsums on an architecture, and remarks about their specs."""
+
+    cascade: Cascade
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class FusedResult(mapper.FusedResult, ShownResult):
+    """The result of a search for a fused mapping, with remarks about the specs."""
+
+    notes: tuple[Note, ...] = ()
+
+    def document(self) -> Document:
+        """Return the result as ``network --fuse --json`` writes it; docs/json.md lists the keys."""
+        text = None if self.mapping is None else fused_yaml(self.cascade, self.mapping)
+        return fused_result_document(self, self.notes, text)
+
+    def to_frame(self) -> DataFrame:
+        """Return a row per Einsum, over all visits of one instance; none if no mapping was found.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Energies in picojoules, and cycles.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        columns = ("einsum", "visits", "n_instances", "energy_pj", "cycles", "limited_by")
+        einsums: Any = self.document().get("einsums", ())
+        return _frame([{column: einsum[column] for column in columns} for einsum in einsums])
+
+
 def _frame(rows: Sequence[Mapping[str, object]]) -> DataFrame:
     try:
         import pandas  # noqa: PLC0415 (optional, and slow to import)
@@ -150,6 +195,7 @@ def load(
     counting: Counting | None = None,
     factors: Factors | None = None,
     bits: int = 8,
+    fuse: bool = False,
     **bounds: int,
 ) -> Any:
     """Read what is to be mapped, and onto what.
@@ -177,13 +223,16 @@ def load(
         perfect where remainders are not known.
     bits
         Bits of every value of an Einsum that is given as text.
+    fuse
+        Whether the Einsums of a workload may share loops: `map_fused` maps them then.
     **bounds
         Sizes of its indices.
 
     Returns
     -------
-    Mapspace or Network
-        A mapspace for `map_einsum`; a network for `map_network` where the specs have a workload.
+    Mapspace, Network or FusedCase
+        A mapspace for `map_einsum`; a network for `map_network` where the specs have a workload; a case for
+        `map_fused` with `fuse`.
 
     Raises
     ------
@@ -207,6 +256,10 @@ def load(
             paths = _paths((workload, *_given(arch)), Path(folder))
             return load_einsum(paths, workload["workload"]["einsums"][0]["name"], variables, options).mapspace
         paths = _paths((*specs, *_given(arch)), Path(folder))
+        if fuse:
+            cascade, notes = load_cascade(paths, variables, options)
+            # Searches keep to the constraints.
+            return FusedCase(cascade, tuple(note for note in notes if note.sentence != CONSTRAINTS_NOTE))
         if einsum is not None:
             return load_einsum(paths, einsum, variables, options).mapspace
         if _is_network(paths):
@@ -266,7 +319,41 @@ def map_network(network: Network, options: Options = Options(), how: run.Run = r
     return NetworkResult(**_values(run.map_network(network, options, how)))
 
 
-def _values(result: Result | run.NetworkResult) -> dict[str, Any]:
+def map_fused(
+    case: FusedCase | Cascade,
+    objective: str = ENERGY,
+    options: Options = Options(),
+    limits: FusionLimits = FusionLimits(),
+) -> FusedResult:
+    """Find the best fused mapping of a cascade, whose Einsums may share loops, and prove it.
+
+    Parameters
+    ----------
+    case
+        Such as `load` returns it with `fuse`.
+    objective
+        "energy", "latency" or "edp".
+    options
+        The time limit holds for the whole search.
+    limits
+        What narrows the space.
+
+    Returns
+    -------
+    FusedResult
+        Status, value, bound and mapping; it shows itself in a notebook.
+
+    Raises
+    ------
+    ValueError
+        If the cascade has what the search does not know.
+    """
+    case = FusedCase(case) if isinstance(case, Cascade) else case
+    result = fuse_cascade(case.cascade, objective, options, limits)
+    return FusedResult(**_values(result), notes=case.notes)
+
+
+def _values(result: Result | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 

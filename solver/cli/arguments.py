@@ -907,7 +907,7 @@ that an ONNX model leaves open."""
         group,
         "--check",
         "have the certificates checked without the solver, as `prove` does; the exit code says "
-        "whether all are VALID",
+        "whether all are VALID (of a fused mapping, too)",
     )
     group.add_argument(
         "--check-time-limit", type=seconds, metavar="S", help="stop each check after S seconds"
@@ -939,6 +939,7 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
         help="at most N of them over one rank of it",
     )
     _add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` prices")
+    _add_path(group, "--certificate", "write the certificate of the fused mapping; `prove` checks it")
 
 
 def _name_list(text: str) -> tuple[str, ...]:

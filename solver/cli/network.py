@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain, count
@@ -22,6 +22,7 @@ from model.wording import printable
 from solver.cli.arguments import SETTING
 from solver.cli.certify import checked, write_certificate
 from solver.cli.output import (
+    NO_MAPPING,
     STDOUT,
     OutputError,
     Step,
@@ -39,12 +40,12 @@ from solver.cli.progress import fusion_text, interruptible, logged, status_text
 from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, load_options, search_options
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.report.pictures import check_plot, draw_sweep
-from solver.result import Status, TooLargeError
+from solver.result import Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
     from model.fused.cascade import Cascade
     from model.sweep import Variant
-    from solver.fusion import FusionLimits, FusionProgress
+    from solver.fusion import FusedResult, FusionLimits, FusionProgress
     from solver.network.cache import ResultCache
     from solver.network.executors import Executor
     from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
@@ -56,11 +57,19 @@ LONGEST_NAME = 100
 """Characters of a file's name; file systems allow some 250 bytes."""
 
 UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those already written"
-FUSED_ONLY = ("fuse-into", "unfused", "max-fused-loops", "max-fused-loops-per-rank", "fused-mapping")
-UNFUSED_ONLY = (
-    *("report", "certificates", "mappings", "check", "check-time-limit"),
-    *("cache", "resume", "cluster", "no-fuse", "same"),
+FUSED_ONLY = (
+    *("fuse-into", "unfused", "max-fused-loops", "max-fused-loops-per-rank"),
+    *("fused-mapping", "certificate"),
 )
+UNFUSED_ONLY = {
+    "certificates": "--certificate OUT writes that of the fused mapping",
+    "mappings": "--fused-mapping OUT writes the fused mapping",
+    "cache": "results of fused searches are not kept",
+    "resume": "results of fused searches are not kept",
+    "cluster": "a fused search runs on this machine",
+    "same": "fused Einsums share loops as their tree has them",
+    "no-fuse": "it is for an `arch` of AccelForge; --unfused LIST names tensors that are not fused",
+}
 
 OWN_ONLY = ("report", "certificates", "check", "check-time-limit")
 """Options of `network` on each layer's own optimum."""
@@ -73,7 +82,7 @@ def network_command(arguments: argparse.Namespace) -> int:
     """Map a network, write and print the results, and have the certificates checked if asked for."""
     if arguments.fuse:
         return _fuse(arguments)
-    _refuse_options(arguments, FUSED_ONLY, "needs --fuse")
+    _refuse_options(arguments, dict.fromkeys(FUSED_ONLY, ""), "needs --fuse")
     if arguments.same is not None:
         return _with_common_loops(arguments)
     check_outputs((arguments.json, arguments.report), arguments.specs)
@@ -110,7 +119,7 @@ def network_command(arguments: argparse.Namespace) -> int:
 
 def _with_common_loops(arguments: argparse.Namespace) -> int:
     """Find the best spatial unrolling for all layers of a network; write and print it."""
-    _refuse_options(arguments, OWN_ONLY, f"does not go with --same {arguments.same}")
+    _refuse_options(arguments, dict.fromkeys(OWN_ONLY, ""), f"does not go with --same {arguments.same}")
     check_outputs((arguments.json,), arguments.specs)
     _check_directories(arguments)
     from model.formats.cascade import read_network
@@ -134,9 +143,11 @@ def _with_common_loops(arguments: argparse.Namespace) -> int:
     return EXIT_OF_STATUS[result.status]
 
 
-def _refuse_options(arguments: argparse.Namespace, options: Iterable[str], why: str) -> None:
+def _refuse_options(arguments: argparse.Namespace, options: Mapping[str, str], why: str) -> None:
+    """Refuse options that go with others only; each with what to do instead, or why, if anything."""
     for name in _given(arguments, options):
-        raise OutputError(f"--{name} {why}")
+        instead = options[name]
+        raise OutputError(f"--{name} {why}{': ' if instead else ''}{instead}")
 
 
 def _given(arguments: argparse.Namespace, options: Iterable[str]) -> Iterator[str]:
@@ -149,7 +160,9 @@ def _fuse(arguments: argparse.Namespace) -> int:
     _refuse_options(arguments, UNFUSED_ONLY, "does not go with --fuse")
     if arguments.factors not in {None, PERFECT}:
         raise OutputError("fused mappings have no remainders: --fuse goes with --factors perfect only")
-    check_outputs((arguments.json, arguments.fused_mapping), arguments.specs)
+    outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
+    check_outputs(outputs, arguments.specs)
+    _check_checked(arguments)
     from model.formats.fused import fused_yaml, load_cascade
     from model.formats.fused.loader import CONSTRAINTS_NOTE
     from solver.fusion import FusionLimits, NotSearchedError, fuse_cascade
@@ -166,6 +179,8 @@ def _fuse(arguments: argparse.Namespace) -> int:
     if len(objectives) > 1:
         raise OutputError("--fuse minimises one objective")
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
+    if arguments.certificate is not None or arguments.check:
+        _check_certifiable(cascade)
     try:
         check_names(cascade, limits, arguments.fuse_into or ())
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
@@ -173,15 +188,65 @@ def _fuse(arguments: argparse.Namespace) -> int:
     except (NotSearchedError, TooLargeError) as error:
         alone = "`network` without --fuse" if arguments.fuse else "--no-fuse"
         raise OutputError(f"{error}; {alone} maps each Einsum alone") from None
+    text = None if result.mapping is None else fused_yaml(cascade, result.mapping)
     steps = [
         *report_steps(lambda console: print_fused_result(console, result, notes), arguments),
-        *document_steps(lambda: fused_result_document(result, notes), arguments),
+        *document_steps(lambda: fused_result_document(result, notes, text), arguments),
     ]
-    mapping = result.mapping
-    if arguments.fused_mapping is not None and mapping is not None:
-        steps.append(lambda: write_output(arguments.fused_mapping, fused_yaml(cascade, mapping)))
-    deliver(steps)
-    return EXIT_OF_STATUS[result.status]
+    if arguments.fused_mapping is not None:
+        write = partial(write_stderr, NO_MAPPING)
+        steps.append(write if text is None else partial(write_output, arguments.fused_mapping, text))
+    with _certificate_file(arguments) as certificate:
+        if certificate is not None:
+            steps.append(partial(_certify_fused, result, certificate, arguments))
+        deliver(steps)
+        code = _check_fused(result, certificate, arguments) if arguments.check else EXIT_OPTIMAL
+    return code or EXIT_OF_STATUS[result.status]
+
+
+def _check_certifiable(cascade: Cascade) -> None:
+    from solver.certificate import CertificateError
+    from solver.fusion.certificate import check_fused_certifiable
+
+    try:
+        check_fused_certifiable(cascade)
+    except CertificateError as error:
+        raise OutputError(f"there can be no certificate: {error}") from None
+
+
+@contextmanager
+def _certificate_file(arguments: argparse.Namespace) -> Iterator[Path | None]:
+    """Yield where the certificate goes, a temporary file if it is only checked; None if nowhere."""
+    temporary = arguments.check and arguments.certificate is None
+    with tempfile.TemporaryDirectory() if temporary else nullcontext() as folder:
+        yield Path(folder) / "certificate.json" if folder else arguments.certificate
+
+
+def _certify_fused(result: FusedResult, path: Path, arguments: argparse.Namespace) -> None:
+    """Write the certificate of a fused result, or say why there is none."""
+    from solver.certificate import CertificateError, certificate_text
+    from solver.fusion.certificate import fused_certificate
+
+    try:
+        document = fused_certificate(result, ["python", "-m", "solver", *arguments.words], arguments.seed)
+    except CertificateError as error:
+        write_stderr(f"note: no certificate is written: {error}\n")
+        return
+    write_output(path, certificate_text(document))
+
+
+def _check_fused(result: FusedResult, path: Path | None, arguments: argparse.Namespace) -> int:
+    """Have the certificate of a fused result checked, print the verdict, and return the exit code."""
+    if result.termination is Termination.INTERRUPTED:
+        write_stderr(f"note: {UNCHECKED}\n")
+        return EXIT_UNCHECKED
+    if path is None or not path.exists():
+        return EXIT_UNCHECKED
+    code, verdict = checked([path], arguments.check_time_limit)
+    named = f"{printable(str(path))}: " if arguments.certificate else ""
+    if not arguments.quiet and STDOUT not in (arguments.json, arguments.report):
+        write_stdout(verdict.replace(f"{path}: ", named, 1))
+    return code
 
 
 def check_names(cascade: Cascade, limits: FusionLimits, memories: Iterable[str]) -> None:
@@ -223,10 +288,17 @@ def _fusion_bar(quiet: bool, units: int) -> Iterator[Callable[[FusionProgress], 
         yield show
 
 
-def _check_directories(arguments: argparse.Namespace) -> None:
-    """Make the directories of the files per Einsum before the search, and check that they hold no inputs."""
+def _check_checked(arguments: argparse.Namespace) -> None:
+    """Check that what limits a check goes with one, and that a certificate that is checked is a file."""
     if arguments.check_time_limit is not None and not arguments.check:
         raise OutputError("--check-time-limit limits what --check does: it needs --check")
+    if arguments.check and arguments.certificate == STDOUT:
+        raise OutputError("--certificate must name a file, which the checker reads")
+
+
+def _check_directories(arguments: argparse.Namespace) -> None:
+    """Make the directories of the files per Einsum before the search, and check that they hold no inputs."""
+    _check_checked(arguments)
     folders = (path if is_directory(path) else path.parent for path in arguments.specs)
     inputs = set(map(os.path.realpath, folders))
     for directory in filter(None, (arguments.certificates, arguments.mappings)):

@@ -240,7 +240,7 @@ class DraftBounds:
     ) -> Iterator[_Option]:
         """Yield ways to keep a tile: fetched in each visit, held so that it comes once, and stored."""
         zero = np.zeros(len(next(iter(last.values()))))
-        yield self._option(tile, zero, last)._replace(above=False)
+        yield self._option(self.space.dense[tile], zero, last)._replace(above=False)
         if not tile.bypassed and self.space.looped(tile.place):
             words = self._words(tile, last) * tile.size_per_value
             yield self._option(tile, words, {dim: np.ones_like(zero) for dim in last})
@@ -327,7 +327,7 @@ class DraftBounds:
         known = stored.get(tile.tensor, DECIDED_OUTSIDE)
         if known > 0:
             return [_Option(np.full(size, float(known)), zero, zero, zero)]
-        found = [self._option(tile, zero, last)._replace(above=False)]
+        found = [self._option(self.space.dense[tile], zero, last)._replace(above=False)]
         if not known:
             found.append(_Option(zero, zero, zero, zero))
         elif tile.tensor in self.space.storable and tile.tensor not in stored:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
@@ -11,6 +11,7 @@ from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
 from model.mapspace import EXACT
 from model.objective import objective_value
+from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.pricing import EdgePricer, Point
@@ -82,6 +83,10 @@ class FusedResult:
         The best mapping without bodies and stored tensors, if that was found.
     restrictions
         What the space leaves out of all fused mappings, as phrases.
+    limits
+        What narrows it besides.
+    evidence
+        What the bound rests on, for certificates.
     """
 
     status: Status
@@ -95,6 +100,8 @@ class FusedResult:
     unfused: FusedEvaluation | None
     statistics: FusionStatistics
     restrictions: tuple[str, ...]
+    limits: FusionLimits = FusionLimits()
+    evidence: FusionEvidence = field(default_factory=FusionEvidence)
 
     @property
     def units_per_pj(self) -> int:
@@ -213,6 +220,8 @@ class _Search:
             unfused.best.evaluation if unfused.proven else None,
             self._statistics(),
             tuple(self._restrictions()),
+            self.limits,
+            evidence_of(self.pricer),
         )
 
     def _status(self, outcome: _Outcome) -> Status:

@@ -346,8 +346,8 @@ class EdgePricer:
         outside, inside = architecture.levels[:2]
         name, scale = tile.space.name, float(outside.scale(tile.space.name))
         if shift is None:
-            moved = self.space.moved_words(tile, cut)
-            first = self._first_words(tile, cut) if tile.space.read_write else 0
+            moved = self.space.moved_words(self.space.dense[tile], cut)
+            first = min(moved, self._first_words(tile, cut)) if tile.space.read_write else 0
             shift = Shift(name, moved, first)
         written = shift.moved if tile.space.read_write else 0
 
@@ -449,9 +449,13 @@ class EdgePricer:
         It holds with further loops, too: they may be the outermost private loops, which keep what a visit
         would bring again.
         """
-        if (place, above, trips) not in self._cores:
-            self._cores[place, above, trips] = self._named_core(place, above, trips)
-        return self._cores[place, above, trips]
+        if (place, above, trips) not in self._named_cores:
+            self._named_cores[place, above, trips] = self._named_core(place, above, trips)
+        return self._named_cores[place, above, trips]
+
+    @cached_property
+    def _named_cores(self) -> dict[tuple[int, frozenset[str], tuple[tuple[str, int], ...]], tuple[int, int]]:
+        return {}
 
     def _named_core(
         self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]
@@ -478,7 +482,7 @@ class EdgePricer:
         return self._survey(by_position(mapspace.problem).mapspace(mapspace))
 
     @cached_property
-    def _cores(self) -> dict[tuple[object, ...], tuple[int, int]]:
+    def _cores(self) -> dict[tuple[int, frozenset[int], tuple[tuple[int, int], ...]], tuple[int, int]]:
         return {}
 
     def in_visits(self, place: int, trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
@@ -539,7 +543,8 @@ class EdgePricer:
         """All is stored or held on chip that may be; `parts` has extents of visits, `trips` their number."""
         tiles = self.space.tiles[place]
         above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
-        shifts = tuple(self.shift(tile, WHOLE) for tile in tiles if tile.space.name in exchanging)
+        moving = (self.space.dense[tile] for tile in tiles if tile.space.name in exchanging)
+        shifts = tuple(self.shift(tile, WHOLE) for tile in moving)
         kind = EdgeKind(place, trips, above, shifts, parts)
         own = EdgeSpace(self.space.einsums[place], kind, self.timed)
         mapspace = own.even_mapspace(None)

@@ -584,6 +584,11 @@ class FusionSpace:
             total *= parts + sum(reach)
         return total
 
+    @cached_property
+    def dense(self) -> dict[Tile, Tile]:
+        """Per tile one of no more words than are touched: without holes between strides."""
+        return {tile: tile._replace(space=_dense(tile.space)) for own in self.tiles for tile in own}
+
     def tile_words(self, tile: Tile, cut: Cut) -> int:
         """Words of the largest of these tiles."""
         bounds = self.einsums[tile.place].problem.bound
@@ -670,6 +675,16 @@ def _spans(einsum: CascadeEinsum, access: Access) -> Iterator[tuple[str, tuple[i
         reach = [term.coefficient * (einsum.problem.bound[term.dim] - 1) for term in terms]
         low, high = sum(min(0, each) for each in reach), sum(max(0, each) for each in reach)
         yield rank, (offset + low, offset + high + 1)
+
+
+def _dense(space: Dataspace) -> Dataspace:
+    """Return a dataspace of no more words: sums of indices take no fewer values than without factors."""
+    seen, ranks = set[str](), []
+    for terms in space.ranks:
+        if seen.isdisjoint(term.dim for term in terms):
+            ranks.append(tuple(replace(term, coefficient=1) for term in terms if term.coefficient))
+        seen.update(term.dim for term in terms)
+    return replace(space, ranks=tuple(ranks))
 
 
 def _strided(space: Dataspace) -> frozenset[str]:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from solver.report.drawing import SMALL, Box, Dot, Ink, Label, Line, Part, Scene, fitted, legend, text_width
+from solver.report.drawing import (
+    SMALL,
+    Box,
+    Dot,
+    Ink,
+    Label,
+    Line,
+    Part,
+    Scene,
+    fitted,
+    legend,
+    series_ink,
+    text_width,
+)
+from solver.report.figures import count_text, energy_text, energy_unit
 
 LABELS_BESIDE_FROM = 520.0
 """Width from which the label of a bar stands beside it, and not above it."""
@@ -22,6 +36,9 @@ CHART_HEIGHT = 300.0
 TICK_ROOM = 16.0
 LEAST_DRAWN, MOST_DRAWN = 1e-100, 1e100
 MOST_DECADES = 7
+
+MOST_BARS = 60
+"""Bars of a chart; the table below has the others."""
 
 Key = Sequence[tuple[str, Ink]]
 
@@ -74,6 +91,35 @@ def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), mos
         y += BAR_HEIGHT + BAR_GAP
     described = "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
     return Scene(width, max(1.0, y), title, tuple(parts), described)
+
+
+ARITHMETIC, COPY = "arithmetic", "copy"
+FIXED_INKS: Mapping[str, Ink] = {ARITHMETIC: "work", COPY: "late"}
+
+
+def energies_scene(title: str, parts: Sequence[tuple[str, list[tuple[str, float]]]], width: float) -> Scene:
+    """Return a bar per Einsum, stacked by level; energies are in picojoules."""
+    names = list(dict.fromkeys(name for _, energies in parts for name, _ in energies))
+    levels = [name for name in names if name not in FIXED_INKS]
+    inks = {name: series_ink(number) for number, name in enumerate(levels)}
+    inks |= {name: ink for name, ink in FIXED_INKS.items() if name in names}
+    most = max(sum(energy for _, energy in energies) for _, energies in parts)
+    size, _ = energy_unit(most)
+    bars = []
+    for label, energies in parts[:MOST_BARS]:
+        segments = [
+            Segment(energy / size, inks[name], f"{label}, {name}: {energy_text(energy)}")
+            for name, energy in energies
+        ]
+        bars.append(Bar(label, segments, energy_text(sum(energy for _, energy in energies))))
+    return bars_scene(title, bars, width, list(inks.items()))
+
+
+def first_of(shown: Sequence[object]) -> str:
+    """Return a caption that says how many bars there are no room for, if any."""
+    if len(shown) <= MOST_BARS:
+        return ""
+    return f"The first {MOST_BARS} of {count_text(len(shown))}; the table below has all of them."
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -10,12 +11,12 @@ from rich.text import Text
 from model.architecture import with_places
 from model.cost.report import Violation
 from model.fused.cascade import Cascade
-from model.fused.mapping import Body, FusedMapping, Leaf, Path
+from model.fused.mapping import Body, FusedMapping, Leaf, Path, Stored
 from model.fused.report import EinsumCost, FusedEvaluation, Room
 from model.fused.visits import Visits
 from model.mapspace import EXACT
 from model.note import Note
-from model.objective import EDP, in_reported_unit
+from model.objective import EDP, UNITS, in_reported_unit
 from solver.fusion import FusedResult
 from solver.report.document import Document, picked, plain
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, seconds_text
@@ -121,35 +122,72 @@ def _part_lines(
         yield f"{STEP * indent}{child.einsum}{f'  {facts[0]}' if facts else ''}"
         yield from (f"{STEP * indent}{' ' * len(child.einsum)}  {fact}" for fact in facts[1:])
         return
-    first = next(path for path in visits.mapping.paths if child.loops[0] in path.loops)
-    loops = []
-    for number, loop in enumerate(child.loops, depth + 1):
-        dims = list(dict.fromkeys(dim for _, dim in loop.dims))
-        place = visits.cascade.place(first.leaf.einsum)
-        spans = visits.spans(place, loop.dim(first.leaf.einsum), number)
-        tile = max(high - low for low, high in spans)
-        loops.append(f"{'/'.join(dims)} in [0:{loop.trips}){f' of {tile}' if tile > 1 else ''}")
+    loops = [
+        loop_text(list(dict.fromkeys(dim for _, dim in loop.dims)), loop.trips, tile)
+        for loop, tile in zip(child.loops, _loop_tiles(visits, child, depth), strict=True)
+    ]
     yield f"{STEP * indent}body {', '.join(loops)}"
     for below in child.children:
         yield from _part_lines(visits, evaluation, below, depth + len(child.loops), indent + 1)
 
 
+def loop_text(dims: Sequence[str], trips: int, tile: int) -> str:
+    """Return a shared loop: its dimensions in the Einsums below, its trips, and how long a part is."""
+    return f"{'/'.join(dims)} in [0:{trips}){f' of {tile}' if tile > 1 else ''}"
+
+
+def _loop_tiles(visits: Visits, body: Body, depth: int) -> Iterator[int]:
+    """Yield the longest part that each loop of a body selects, in the first Einsum below."""
+    first = next(path for path in visits.mapping.paths if body.loops[0] in path.loops)
+    place = visits.cascade.place(first.leaf.einsum)
+    for number, loop in enumerate(body.loops, depth + 1):
+        spans = visits.spans(place, loop.dim(first.leaf.einsum), number)
+        yield max(high - low for low, high in spans)
+
+
 def _leaf_facts(visits: Visits, evaluation: FusedEvaluation, leaf: Leaf) -> Iterator[str]:
     """Yield what an Einsum holds above shared loops, and which of the tensors that it produces wait."""
+    document = _leaf_document(visits, evaluation, leaf)
+    for held in (held for held in document["held"] if held["above"] is not None):
+        yield held_text(held["dataspace"], held["above"], held["memory"], held["words"])
+    for waiting in document["waits"]:
+        yield waiting_text(waiting["tensor"], waiting["memory"], waiting["shape"])
+
+
+def held_text(dataspace: str, above: str, memory: str, words: int) -> str:
+    """Return what an Einsum keeps above a shared loop."""
+    return f"keeps {dataspace} above {above} in {memory} ({count_text(words)} words)"
+
+
+def waiting_text(tensor: str, memory: str, shape: Sequence[int]) -> str:
+    """Return what waits on chip for the Einsums that read it."""
+    return f"{tensor} waits in {memory} ({' x '.join(map(count_text, shape)) or 1})"
+
+
+def _leaf_document(visits: Visits, evaluation: FusedEvaluation, leaf: Leaf) -> Any:
+    """Return an Einsum with the tiles that it holds above shared loops, and which of its outputs wait."""
     cascade = visits.cascade
     place = cascade.place(leaf.einsum)
     einsum, path = cascade.einsums[place], visits.mapping.paths[place]
-    for held in (held for held in leaf.held if held.depth < len(path.loops)):
+    held = []
+    for tile in leaf.held:
         memory = einsum.mapspace.architecture.levels[1].name
-        words = evaluation.einsum(leaf.einsum).memory(memory).dataspace(held.dataspace).tile_words
-        loop = path.loops[held.depth].dim(leaf.einsum)
-        yield f"keeps {held.dataspace} above {loop} in {memory} ({count_text(words)} words)"
-    for tensor in (access.tensor for access in einsum.accesses if access.tensor in einsum.written):
-        stored = visits.mapping.stored_at.get(tensor)
-        if stored is not None:
-            ranks = visits.tile(tensor, stored.depth)
-            shape = " x ".join(count_text(max(high - low for low, high in spans)) for _, spans in ranks)
-            yield f"{tensor} waits in {stored.memory} ({shape or 1})"
+        words = evaluation.einsum(leaf.einsum).memory(memory).dataspace(tile.dataspace).tile_words
+        above = path.loops[tile.depth].dim(leaf.einsum) if tile.depth < len(path.loops) else None
+        held.append({**picked(tile, "dataspace", "depth"), "above": above, "memory": memory, "words": words})
+    written = [a.tensor for a in einsum.accesses if a.tensor in einsum.written]
+    waits = [
+        {"tensor": tensor, "memory": stored.memory, "shape": _shape(visits, stored)}
+        for tensor in written
+        if (stored := visits.mapping.stored_at.get(tensor)) is not None
+    ]
+    return {"einsum": leaf.einsum, "held": held, "waits": waits}
+
+
+def _shape(visits: Visits, stored: Stored) -> list[int]:
+    """Return the extents of a stored tensor's largest tile, rank by rank."""
+    ranks = visits.tile(stored.tensor, stored.depth)
+    return [max(high - low for low, high in spans) for _, spans in ranks]
 
 
 def _nest_lines(cascade: Cascade, path: Path) -> Iterator[str]:
@@ -234,7 +272,9 @@ def fused_document(
         ],
         **picked(evaluation, "energy_pj", "cycles", "edp_pj_cycles"),
         **_si_figures(evaluation),
-        "tree": [_part_document(child) for child in mapping.children],
+        "tree": [
+            _part_document(Visits(cascade, mapping), evaluation, child, 0) for child in mapping.children
+        ],
         "stored": [picked(stored, "tensor", "memory", "depth") for stored in mapping.stored],
         "einsums": [_einsum_document(cost, evaluation) for cost in evaluation.einsums],
         "notes": plain(notes),
@@ -250,8 +290,10 @@ def _si_figures(evaluation: FusedEvaluation) -> Document:
     return {"energy_j": energy_j, "latency_s": seconds, "edp_j_s": energy_j * seconds}
 
 
-def fused_result_document(result: FusedResult, notes: Sequence[Note]) -> Document:
-    """Return the document of a search for a fused mapping."""
+def fused_result_document(
+    result: FusedResult, notes: Sequence[Note], mapping_text: str | None = None
+) -> Document:
+    """Return the document of a search for a fused mapping; `mapping_text` is the mapping as YAML."""
     units, objective = result.units_per_pj, result.objective
     alone = None if result.unfused is None else result.unfused.value(objective)
     values = {"value": result.value, "bound": result.bound, "unfused_value": alone}
@@ -265,6 +307,7 @@ def fused_result_document(result: FusedResult, notes: Sequence[Note]) -> Documen
         "status": result.status.name,
         "termination": result.termination.name,
         "objective": objective,
+        "units": UNITS[objective],
         **{k: None if v is None else in_reported_unit(objective, v, units) for k, v in values.items()},
         "gap": result.gap,
         "restrictions": list(result.restrictions),
@@ -272,17 +315,22 @@ def fused_result_document(result: FusedResult, notes: Sequence[Note]) -> Documen
             result.statistics,
             *("seconds", "edges", "surveys", "searches", "paths", "states", "dominated"),
         ),
+        "mapping": mapping_text,
         "notes": plain(notes),
     }
 
 
-def _part_document(child: Body | Leaf) -> Document:
+def _part_document(visits: Visits, evaluation: FusedEvaluation, child: Body | Leaf, depth: int) -> Document:
     if isinstance(child, Leaf):
-        held = [picked(tile, "dataspace", "depth") for tile in child.held]
-        return {"einsum": child.einsum, "held": held}
+        leaf: Document = _leaf_document(visits, evaluation, child)
+        return leaf
+    inside = depth + len(child.loops)
     return {
-        "loops": [{"trips": loop.trips, "dims": dict(loop.dims)} for loop in child.loops],
-        "children": [_part_document(below) for below in child.children],
+        "loops": [
+            {"trips": loop.trips, "tile": tile, "dims": dict(loop.dims)}
+            for loop, tile in zip(child.loops, _loop_tiles(visits, child, depth), strict=True)
+        ],
+        "children": [_part_document(visits, evaluation, below, inside) for below in child.children],
     }
 
 
@@ -290,6 +338,7 @@ def _einsum_document(cost: EinsumCost, evaluation: FusedEvaluation) -> Document:
     units = evaluation.units_per_pj
     return {
         **picked(cost, "einsum", "visits", "n_instances", "steps", "cycles"),
+        "limited_by": limiting(cost),
         "energy_pj": cost.energy / units,
         "compute_energy_pj": cost.compute_energy / units,
         "memories": [

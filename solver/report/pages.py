@@ -7,15 +7,18 @@ from fractions import Fraction
 from functools import partial
 
 from solver.report.charts import (
+    ARITHMETIC,
+    COPY,
+    MOST_BARS,
     Axis,
     Bar,
     Curve,
     Mark,
     Segment,
-    Span,
     bars_scene,
     curves_scene,
-    timeline_scene,
+    energies_scene,
+    first_of,
 )
 from solver.report.drawing import Ink, Scene, series_ink
 from solver.report.einsum_page import (
@@ -38,6 +41,7 @@ from solver.report.figures import (
     seconds_text,
     significant,
 )
+from solver.report.fused_page import fused_page, fused_result_page
 from solver.report.html import (
     Cell,
     Figure,
@@ -51,9 +55,6 @@ from solver.report.html import (
     run_section,
 )
 from solver.report.reading import DocumentError, Value
-
-MOST_BARS = 60
-"""Bars of a chart; the table below has the others."""
 
 MOST_LABELS = 24
 """Points of a chart up to which each is labelled."""
@@ -112,13 +113,13 @@ def network_page(document: Value) -> Page:
             Section(
                 "Energy by Einsum",
                 "All instances of each Einsum, by level.",
-                [Figure(partial(_stacked_scene, "Energy by Einsum and level", parts), _first_of(parts))]
+                [Figure(partial(energies_scene, "Energy by Einsum and level", parts), first_of(parts))]
                 if parts
                 else (),
             ),
             Section(
                 "Cycles by Einsum",
-                figures=[Figure(partial(_cycles_scene, layers), _first_of(layers))]
+                figures=[Figure(partial(_cycles_scene, layers), first_of(layers))]
                 if any(map(_cycles, layers))
                 else (),
             ),
@@ -131,13 +132,6 @@ def network_page(document: Value) -> Page:
             run_section(document),
         ),
     )
-
-
-def _first_of(shown: Sequence[object]) -> str:
-    """Return a caption that says how many bars there are no room for, if any."""
-    if len(shown) <= MOST_BARS:
-        return ""
-    return f"The first {MOST_BARS} of {count_text(len(shown))}; the table below has all of them."
 
 
 def _with_results(layers: Sequence[Value]) -> list[tuple[Value, Value]]:
@@ -208,28 +202,6 @@ def _energy_parts(layers: Sequence[Value]) -> list[tuple[str, list[tuple[str, fl
     return found
 
 
-ARITHMETIC, COPY = "arithmetic", "copy"
-FIXED_INKS: Mapping[str, Ink] = {ARITHMETIC: "work", COPY: "late"}
-
-
-def _stacked_scene(title: str, parts: Sequence[tuple[str, list[tuple[str, float]]]], width: float) -> Scene:
-    """Return a bar per Einsum, stacked by level; energies are in picojoules."""
-    names = list(dict.fromkeys(name for _, energies in parts for name, _ in energies))
-    levels = [name for name in names if name not in FIXED_INKS]
-    inks = {name: series_ink(number) for number, name in enumerate(levels)}
-    inks |= {name: ink for name, ink in FIXED_INKS.items() if name in names}
-    most = max(sum(energy for _, energy in energies) for _, energies in parts)
-    size, _ = energy_unit(most)
-    bars = []
-    for label, energies in parts[:MOST_BARS]:
-        segments = [
-            Segment(energy / size, inks[name], f"{label}, {name}: {energy_text(energy)}")
-            for name, energy in energies
-        ]
-        bars.append(Bar(label, segments, energy_text(sum(energy for _, energy in energies))))
-    return bars_scene(title, bars, width, list(inks.items()))
-
-
 def _cycles_scene(layers: Sequence[Value], width: float) -> Scene:
     bars = []
     for layer in layers[:MOST_BARS]:
@@ -239,122 +211,6 @@ def _cycles_scene(layers: Sequence[Value], width: float) -> Scene:
             bars.append(Bar(layer["name"].text(), [Segment(cycles, ink, limited)], count_text(cycles)))
     key = [("limited by the arithmetic", "work"), ("limited by a memory, or a copy", "s1")]
     return bars_scene("Cycles by Einsum", bars, width, key)
-
-
-def fused_page(document: Value) -> Page:
-    """Return the report of a fused mapping: its tree, and what is in each memory while time passes."""
-    valid = document["valid"].flag()
-    einsums = document["einsums"].entries()
-    parts = [(each["einsum"].text(), _fused_energies(each)) for each in einsums]
-    return Page(
-        f"Fused mapping of {document['workload'].text()}",
-        "VALID" if valid else "INVALID",
-        "The mapping respects every limit." if valid else "The mapping breaks limits of the hardware.",
-        (*cost_facts(document), ("Counting rule", document["counting"].text())),
-        (
-            *violation_sections(document),
-            Section("Tree", lines=list(_tree_lines(document["tree"].entries(), 0))),
-            _room_section(einsums),
-            Section(
-                "Energy by Einsum",
-                figures=[Figure(partial(_stacked_scene, "Energy by Einsum", parts), _first_of(parts))],
-            ),
-            _fused_section(document),
-            notes_section(document),
-            run_section(document),
-        ),
-    )
-
-
-def _fused_energies(einsum: Value) -> list[tuple[str, float]]:
-    """Return the energy of each memory, and of the arithmetic."""
-    memories = einsum["memories"].entries()
-    energies = [(memory["name"].text(), memory["energy_pj"].number()) for memory in memories]
-    return [*energies, (ARITHMETIC, einsum["compute_energy_pj"].number())]
-
-
-def _room_section(einsums: Sequence[Value]) -> Section:
-    rooms = [room for each in einsums for room in each["room"].entries()]
-    limited = [room["memory"].text() for room in rooms if room["usable_words"].raw is not None]
-    return Section(
-        "Room over time",
-        "Each column is an Einsum, as wide as its cycles. The line is the memory's capacity.",
-        [Figure(partial(_room_scene, einsums, memory), memory) for memory in dict.fromkeys(limited)],
-        [Table("Tiles in limited memories", ROOM_HEADINGS, list(_room_rows(einsums)))],
-        is_folded=True,
-    )
-
-
-def _fused_section(document: Value) -> Section:
-    rows: list[Sequence[Cell]] = []
-    for each in document["einsums"].entries():
-        counts = [each[key].count() for key in ("visits", "n_instances", "cycles")]
-        energy = each["energy_pj"].number()
-        figures = [(count_text(count), count) for count in counts]
-        rows.append((each["einsum"].text(), *figures, (energy_text(energy), energy)))
-    stored: list[Sequence[Cell]] = [
-        (each["tensor"].text(), each["memory"].text(), count_text(each["depth"].count()))
-        for each in document["stored"].entries()
-    ]
-    tables = [Table("Einsums", ("Einsum", ">Visits", ">Instances", ">Cycles", ">Energy"), rows)]
-    tables += [Table("Stored on chip", ("Tensor", "Memory", ">Loops above"), stored)] if stored else []
-    return Section("Einsums", "One instance, over all visits.", tables=tables)
-
-
-ROOM_HEADINGS = ("While", "Memory", "Tensor", "Kind", ">Words")
-
-
-def _tree_lines(children: Sequence[Value], depth: int) -> Iterator[str]:
-    for child in children:
-        if child.get("einsum"):
-            held = (
-                f"{tile['dataspace'].text()} held at depth {tile['depth'].count()}"
-                for tile in child["held"].entries()
-            )
-            yield "  ".join(filter(None, (f"{'  ' * depth}{child['einsum'].text()}", ", ".join(held))))
-            continue
-        loops = []
-        for loop in child["loops"].entries():
-            dims = dict.fromkeys(dim.text() for _, dim in loop["dims"].items())
-            loops.append(f"{'/'.join(dims)} in [0:{loop['trips'].count()})")
-        yield f"{'  ' * depth}body {', '.join(loops)}"
-        yield from _tree_lines(child["children"].entries(), depth + 1)
-
-
-def _room_rows(einsums: Sequence[Value]) -> Iterator[Sequence[Cell]]:
-    for einsum, room in ((each, room) for each in einsums for room in each["room"].entries()):
-        if room["usable_words"].raw is None:
-            continue
-        for tile in room["tiles"].entries():
-            words = tile["size_words"].count()
-            names = (
-                einsum["einsum"].text(),
-                room["memory"].text(),
-                tile["tensor"].text(),
-                tile["kind"].text(),
-            )
-            yield (*names, (count_text(words), words))
-
-
-def _room_scene(einsums: Sequence[Value], memory: str, width: float) -> Scene:
-    """Return what takes room in a memory while each Einsum runs."""
-    inks: dict[str, Ink] = {}
-    spans, limit = [], 0
-    for each in einsums:
-        rooms = [room for room in each["room"].entries() if room["memory"].text() == memory]
-        limit = max([limit, *(room["usable_words"].count() for room in rooms)])
-        tiles = [tile for room in rooms for tile in room["tiles"].entries()]
-        fills = [_tile_segment(tile, inks) for tile in tiles]
-        spans.append(Span(each["einsum"].text(), each["cycles"].count(), fills, each["einsum"].text()))
-    whole = sum(span.duration for span in spans)
-    texts = f"{count_text(int(whole))} cycles", f"{count_text(limit)} words"
-    return timeline_scene(f"Room in {memory}", spans, limit, texts, list(inks.items()), width)
-
-
-def _tile_segment(tile: Value, inks: dict[str, Ink]) -> Segment:
-    tensor, words, kind = tile["tensor"].text(), tile["size_words"].count(), tile["kind"].text()
-    ink = inks.setdefault(tensor, series_ink(len(inks)))
-    return Segment(words, ink, f"{tensor} ({kind}): {count_text(words)} words")
 
 
 def comparison_page(document: Value) -> Page:
@@ -598,7 +454,7 @@ def assignment_page(document: Value) -> Page:
         ("Solved by", document["method_used"].text()),
         ("Time", seconds_text(document["seconds"].number())),
     ]
-    drawn = Figure(lambda width: bars_scene("Costs by layer", costs, width, key), _first_of(layers))
+    drawn = Figure(lambda width: bars_scene("Costs by layer", costs, width, key), first_of(layers))
     return Page(
         f"Assignment of {document['network'].text() or 'a network'}",
         status,
@@ -664,6 +520,7 @@ PAGES: Mapping[str, Callable[[Value], Page]] = {
     "evaluate-sparse": sparse_page,
     "map-sparse": sparse_page,
     "evaluate-fused": fused_page,
+    "network-fused": fused_result_page,
     "pareto": front_page,
     "explain": explanation_page,
     "network": network_page,

@@ -7,7 +7,7 @@ import pytest
 
 from model.cascade import Network
 from model.text.source import SpecError
-from solver import Options, Status, load, map_einsum, map_network
+from solver import Options, Status, load, map_einsum, map_fused, map_network
 from tests.conftest import REPOSITORY
 from tests.mapspaces import matmul
 from tests.solver.examples import ARCHITECTURE
@@ -101,3 +101,13 @@ def test_frames_need_pandas(monkeypatch):
 def test_examples_run(path, working_directory, capsys):
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
+
+
+def test_fused_results_show_themselves(tmp_path):
+    case = load("specs/workloads/three_matmuls.yaml", arch="tpu_like", fuse=True)
+    result = map_fused(case)
+    assert result.status is Status.OPTIMAL and "Fusion saves" in result._repr_html_()
+    result.report(tmp_path / "fused.html")
+    assert "<figure>" in (tmp_path / "fused.html").read_text()
+    assert result.document()["kind"] == "network-fused"
+    assert map_fused(case.cascade, "latency").objective == "latency"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.fused.cascade import Cascade, CascadeEinsum
-from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, Path, PrivateNest, SharedLoop, Stored, leaves
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.text.fields import add_once, as_int, as_mapping, as_sequence, check_keys, known_name, name_list
 from model.text.source import MappingNode, Node, Span, SpecError
@@ -72,6 +72,7 @@ def _read_items(reader: _Reader, node: Node, above: Sequence[SharedLoop], level:
     if level > DEEPEST:
         raise SpecError(f"more than {DEEPEST} bodies in each other", node.span)
     loops, children = list(above), list[Body | Leaf]()
+    places: list[tuple[set[str], MappingNode]] = []
     for item in as_sequence(node, "a list of loops, places and Einsums").items:
         kind, entry = _kind(item, _ITEM_KEYS, "an item")
         if kind in ("loop", "store", "hold") and children:
@@ -82,14 +83,24 @@ def _read_items(reader: _Reader, node: Node, above: Sequence[SharedLoop], level:
         if kind == "loop":
             loops.append(_read_loop(reader, entry))
         elif kind == "store":
-            _read_stored(reader, entry, len(loops))
+            places.append((_read_stored(reader, entry, len(loops)), entry))
         elif kind == "hold":
-            _read_held(reader, entry, len(loops))
+            places.append((_read_held(reader, entry, len(loops)), entry))
         elif kind == "einsum":
             children.append(_read_leaf(reader, entry))
         else:
             children.append(_read_body(reader, entry, loops, level))
+    below = {leaf.einsum for child in children for leaf in leaves(child)}
+    for names, entry in places:
+        _check_below(names - below, entry, level)
     return children if level == 0 else [_body(reader, loops[len(above) :], children, node)]
+
+
+def _check_below(missing: set[str], entry: MappingNode, level: int) -> None:
+    """Check that the Einsums that a place is for are in its body, whose loops it counts."""
+    if missing and level:
+        hint = "put it into the body that all Einsums are in that use the tile"
+        raise SpecError(f"{listing(sorted(missing))} is not in this body", entry.span, hint=hint)
 
 
 def _body(reader: _Reader, loops: list[SharedLoop], children: list[Body | Leaf], node: Node) -> Body:
@@ -126,22 +137,26 @@ def _read_loop(reader: _Reader, entry: MappingNode) -> SharedLoop:
     return loop
 
 
-def _read_stored(reader: _Reader, entry: MappingNode, depth: int) -> None:
+def _read_stored(reader: _Reader, entry: MappingNode, depth: int) -> set[str]:
+    """Read where a tensor is stored; return the Einsums that access it."""
     tensor = known_name(entry.require("store"), reader.cascade.users, "tensor")
     einsum = reader.cascade.einsums[reader.cascade.users[tensor][0]]
     memory = known_name(entry.require("memory", "a stored tensor"), _memories(einsum), "memory")
     stored = Stored(tensor, memory, depth)
     reader.stored.append(stored)
     reader.placed(stored, entry)
+    return {reader.cascade.einsums[user].name for user in reader.cascade.users[tensor]}
 
 
-def _read_held(reader: _Reader, entry: MappingNode, depth: int) -> None:
+def _read_held(reader: _Reader, entry: MappingNode, depth: int) -> set[str]:
+    """Read where a tile is held; return its Einsum."""
     names = [einsum.name for einsum in reader.cascade.einsums]
     name = known_name(entry.require("einsum", "a held tile"), names, "Einsum")
     spaces = [access.dataspace for access in reader.cascade.einsums[names.index(name)].accesses]
     held = Held(known_name(entry.require("hold"), spaces, f"dataspace of `{name}`"), depth)
     reader.held.setdefault(name, []).append(held)
     reader.placed(held, entry)
+    return {name}
 
 
 def _read_leaf(reader: _Reader, entry: MappingNode) -> Leaf:

@@ -7,10 +7,8 @@ from solver.cli.certify import checker_path
 from tests.solver.certificate.checker import SCRIPTS
 
 CHECKER = SCRIPTS / "prove.py"
-PARTS = [
-    CHECKER,
-    *(SCRIPTS / f"{name}.py" for name in ("claims", "conditions", "remainders", "remainder_bounds")),
-]
+NAMES = ("claims", "conditions", "remainders", "remainder_bounds", "fused_claims", "fused_paths")
+PARTS = [CHECKER, *(SCRIPTS / f"{name}.py" for name in NAMES)]
 
 
 def imported(path):

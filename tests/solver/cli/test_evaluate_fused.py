@@ -34,8 +34,8 @@ def test_the_document(tmp_path: Path):
     assert (document["energy_pj"], document["cycles"], document["valid"]) == (34_112, 576, True)
     (body,) = document["tree"]
     assert body["loops"] == [
-        {"trips": 2, "dims": {"QK": "m", "SM": "m", "AV": "m"}},
-        {"trips": 8, "dims": {"QK": "p", "SM": "p", "AV": "p"}},
+        {"trips": 2, "tile": 4, "dims": {"QK": "m", "SM": "m", "AV": "m"}},
+        {"trips": 8, "tile": 1, "dims": {"QK": "p", "SM": "p", "AV": "p"}},
     ]
     first = document["einsums"][0]
     assert (first["einsum"], first["visits"], first["cycles"]) == ("QK", 16, 256)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from solver.cli.main import main
-from solver.exit_codes import EXIT_FEASIBLE, EXIT_INVALID, EXIT_OPTIMAL, EXIT_UNKNOWN
+from solver.exit_codes import EXIT_FEASIBLE, EXIT_INVALID, EXIT_OPTIMAL, EXIT_UNKNOWN, EXIT_UNPROVEN
 
 DATA = Path(__file__).parents[2] / "model" / "fused" / "data"
 SMALL = [str(DATA / "products.workload.yaml"), str(DATA / "arch.yaml")]
@@ -28,6 +28,7 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
     assert result["value"] == result["bound"] == cost["energy_pj"]
     assert result["value"] < result["unfused_value"]
     assert result["tree"] == cost["tree"]
+    assert result["mapping"] == mapping.read_text()
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,10 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
         (["--fuse-into", "Main"], "tensors are stored in 'GLB' only"),
         (["--fuse-into", "Cache"], "there is no memory 'Cache'"),
         (["--factors", "any"], "fused mappings have no remainders"),
-        (["--certificates", "certificates"], "--certificates does not go with --fuse"),
+        (["--certificates", "certificates"], "--fuse: --certificate OUT writes that of the fused mapping"),
+        (["--resume"], "results of fused searches are not kept"),
+        (["--check-time-limit", "1"], "it needs --check"),
+        (["--certificate", "-", "--check"], "--certificate must name a file"),
         (["--objective", "energy,latency"], "--fuse minimises one objective"),
     ],
 )
@@ -46,9 +50,25 @@ def test_what_does_not_go_together(options: list[str], message: str, capsys: pyt
     assert message in capsys.readouterr().err
 
 
-def test_options_of_fusion_need_it(capsys: pytest.CaptureFixture[str]):
-    assert main(["network", *SMALL, "--max-fused-loops", "1"]) == EXIT_INVALID
-    assert "--max-fused-loops needs --fuse" in capsys.readouterr().err
+@pytest.mark.parametrize("option", ["--max-fused-loops", "--certificate"])
+def test_options_of_fusion_need_it(option: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["network", *SMALL, option, "1"]) == EXIT_INVALID
+    assert f"{option} needs --fuse" in capsys.readouterr().err
+
+
+def test_certificates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    certificate, page, found = (tmp_path / name for name in ("certificate.json", "page.html", "found.json"))
+    options = ["--fuse", "--objective", "energy", "--check", "--report", str(page), "--json", str(found)]
+    assert main(["network", *SMALL, *options, "--certificate", str(certificate)]) == EXIT_OPTIMAL
+    assert f"VALID: {certificate}: no fused mapping is below energy" in capsys.readouterr().out
+    assert "Fusion saves" in page.read_text()
+    assert main(["report", str(found), "--output", str(tmp_path / "again.html")]) == EXIT_OPTIMAL
+    assert (tmp_path / "again.html").read_text() == page.read_text()
+    document = json.loads(certificate.read_text())
+    document["bound"] += 1
+    certificate.write_text(json.dumps(document))
+    assert main(["prove", str(certificate)]) == EXIT_UNPROVEN
+    assert main(["network", *SMALL, *options[:4], "--quiet"]) == EXIT_OPTIMAL
 
 
 def test_without_time_there_is_a_bound_at_least(tmp_path: Path):

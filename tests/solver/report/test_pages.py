@@ -5,7 +5,8 @@ import hashlib
 import json
 import re
 from contextlib import suppress
-from functools import reduce
+from dataclasses import replace
+from functools import cache, reduce
 from html.parser import HTMLParser
 from operator import getitem
 from random import Random
@@ -14,16 +15,18 @@ import pytest
 
 from solver.comparison import Comparison, Outcome, Point
 from solver.explain import constraint_costs
+from solver.fusion import FusionLimits, fuse_cascade
 from solver.heuristics.interface import Budget
 from solver.pareto import pareto_front
 from solver.report.comparison import comparison_document
 from solver.report.document import evaluation_document, headed, result_document
 from solver.report.figures import count_text, energy_text
 from solver.report.front import front_document
+from solver.report.fused import fused_result_document
 from solver.report.pages import PAGES, report_fragment, report_html
 from solver.report.reading import DocumentError, Value, as_value, read_document
 from solver.report.reasons import explanation_document
-from solver.result import Options
+from solver.result import Options, Status
 from solver.search import map_einsum
 from tests.solver.examples import (
     EVALUATION,
@@ -35,6 +38,7 @@ from tests.solver.examples import (
     UNKNOWN,
     unaided,
 )
+from tests.solver.fusion.test_optimum import attention
 from tests.solver.golden import assert_golden
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \x1b[2J \u202e ' + "n" * 200
@@ -80,7 +84,16 @@ def comparison():
     return Comparison("case", MAPSPACE, OPTIMAL, trace, (outcome,), Budget(2.0), 0)
 
 
+@cache
+def fused(**changes):
+    """Attention whose scores wait on chip, with a body and tiles that are held above a loop."""
+    result = fuse_cascade(attention(6), "energy", limits=FusionLimits(max_loops_per_rank=1))
+    return fused_result_document(replace(result, **changes), ())
+
+
 DOCUMENTS = {
+    "fused": fused,
+    "fused_unknown": lambda: fused(status=Status.UNKNOWN, value=None, mapping=None, unfused=None),
     "optimal": lambda: result_document(MAPSPACE, OPTIMAL, None, "VALID: no mapping is below"),
     "feasible": lambda: result_document(MAPSPACE, FEASIBLE),
     "infeasible": lambda: result_document(MAPSPACE, INFEASIBLE),
@@ -205,7 +218,7 @@ def places(thing, place=()):
 STRANGE = (None, 0, -1, 1e308, 10**299, "", [], {}, "x", True, [None], 1e-320, "P=3,9")
 
 
-@pytest.mark.parametrize("name", ["optimal", "comparison", "infeasible"])
+@pytest.mark.parametrize("name", ["optimal", "comparison", "infeasible", "fused"])
 def test_a_damaged_document_is_shown_or_refused(name):
     random, text = Random(7), json.dumps(headed(DOCUMENTS[name]()))
     every = list(places(json.loads(text)))

@@ -1,0 +1,760 @@
+"""Bounds on all fused mappings of a cascade: the checker's own dynamic program over its Einsums.
+
+Costs add up from Einsum to Einsum. What an Einsum costs between two cuts is an edge, which is bounded by
+claims that were checked, and in closed form. Bodies are enumerated with the trips of their loops, then with
+the places between these at which tiles may be held, as far as these bounds do not exclude them.
+"""
+
+import math
+from collections import Counter, defaultdict, namedtuple
+from contextlib import suppress
+from fractions import Fraction
+from functools import cache
+from itertools import chain, pairwise, product
+from math import inf, prod
+from operator import le
+
+from claims import CannotCheckError, Query, need
+from fused_claims import Cascade, Edge, Kind, divisors_of, vectors
+
+FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
+
+Open = namedtuple(
+    "Open", "start end classes places trips flat"
+)  # a body; trips per class above each of its places
+Label = namedtuple(
+    "Label", "energy cycles stored rooms"
+)  # stored: (tensor, level, words); rooms: per open body
+Room = namedtuple(
+    "Room", "held peak parted", defaults=(0, 0, False)
+)  # held: words of its tiles; peak: of all else
+Way = namedtuple(
+    "Way", "room energy reads writes passes stored held", defaults=(0, 0, 0, 0, False, False, False)
+)
+
+AT_HOME = Way(stored=True)  # a tensor that waits on chip
+
+
+def value(objective, energy, cycles):
+    """Value of an objective."""
+    return {"energy": energy, "latency": cycles, "edp": energy * cycles}[objective]
+
+
+class Floors:
+    """Least costs of Einsums whose tiles are all on chip, as `least` of a certificate claims them.
+
+    `used` has the claims that something rests on.
+    """
+
+    def __init__(self, cascade, claims, timed):
+        self.cascade, self.timed, self.known, self.used = cascade, timed, defaultdict(list), {}
+        for claim in claims:
+            einsum, exchanging = cascade.einsums[claim["einsum"]], frozenset(claim["exchanging"])
+            numbers, trips = [claim[key] for key in ("free", "paid", "cycles")], tuple(claim["trips"])
+            whole = all(type(n) is int and n >= 0 for n in (*numbers, *trips)) and min(trips, default=1)
+            need(whole, "least costs are natural numbers")
+            may_stay = exchanging <= {*einsum.stay} and not einsum.is_copy
+            need(may_stay, "tiles are exchanged that may be on chip")
+            self.known[einsum.key, exchanging].append((trips, *numbers))
+
+    def verify(self, refute):
+        """Check all claims that something rests on."""
+        for einsum, exchanging, trips, *numbers in self.used.values():
+            self.check(einsum, trips, exchanging, *numbers, refute)
+
+    def check(self, einsum, trips, exchanging, free, paid, cycles, refute):
+        """Check a claim."""
+        once = einsum.least_visits
+        pairs = ((v, einsum.touched(v, once)) for v in sorted(exchanging) if self.timed)
+        held = tuple((v, words, min(words, einsum.held(v, once)[2])) for v, words in pairs)
+        kind = Kind(trips, frozenset(einsum.stay), held)
+        for without, energy in ((False, paid), (True, free)):
+            space = Edge(einsum, kind, None, self.problem(einsum, kind, without))
+            below = energy and refute(space, Query(energy=energy - 1))
+            need(not below, f"Einsum {einsum.number} costs {energy:,} at least with all its tiles on chip")
+        below = cycles and refute(space, Query(latency=cycles - 1))
+        need(not below, f"Einsum {einsum.number} takes {cycles:,} cycles at least with all its tiles on chip")
+
+    def problem(self, einsum, kind, without):
+        """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
+        doc = unruled(einsum, einsum.visit(kind, None))
+        nodes, passing = doc["nodes"], [v for v in einsum.stay if einsum.may_pass[v]]
+        home = next(node for node in nodes[1:] if node["kind"] == "storage")
+        home["dataspaces"] = [
+            self.cheaper(einsum, v) | {"size": own["size"]} if v in passing else own
+            for v, own in enumerate(home["dataspaces"])
+        ]
+        if passing:
+            home["bandwidths"] = dict.fromkeys(("read", "write", "shared"))
+        if without:
+            nodes[0]["dataspaces"] = [
+                {**own, "read": 0, "fill": 0, "update": 0} for own in nodes[0]["dataspaces"]
+            ]
+        return doc
+
+    @staticmethod
+    def cheaper(einsum, v):
+        """What the on-chip memory knows of a tile that may pass it by: the less of both energies per word."""
+        outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
+        energies = {
+            key: min(inside[key] // inside["block"], outside[key] // outside["block"])
+            for key in ("read", "fill", "update")
+        }
+        return {**inside, **energies, "block": 1}
+
+    @cache
+    def least(self, j, exchanging, trips):
+        """Least energy with and without what bypasses the on-chip memory; cycles but for networks.
+
+        Claims on fewer trips hold as well: the other loops may be the outermost private ones.
+        """
+        einsum, wanted = self.cascade.einsums[j], exchanging if self.timed else frozenset()
+        pairs = [
+            (own, many) for (key, own), many in self.known.items() if key == einsum.key and own <= wanted
+        ]
+        fitting = [
+            (einsum, own, *claim)
+            for own, many in pairs
+            for claim in many
+            if all(n % f == 0 for n, f in zip(trips, claim[0]))
+        ]
+        latency = einsum.space.latency
+        costs = [(free, paid, cycles - latency * prod(own)) for _, _, own, free, paid, cycles in fitting]
+        best = [max(zip(column, fitting), key=lambda pair: pair[0], default=None) for column in zip(*costs)]
+        self.used |= {(einsum.key, *claim[1:]): claim for least, claim in best if least > 0}
+        return tuple(least for least, _ in best) if best else (0, 0, 0)
+
+
+class Edges:
+    """Bounds on the edges of a cascade: claims of a certificate, each checked, and closed forms."""
+
+    def __init__(self, cascade, doc, every=True):
+        self.cascade, self.counts_cycles, self.used = cascade, doc["objective"] != "energy", {}
+        leaks = any(node.get("leak") for einsum in cascade.einsums for node in einsum.doc["nodes"])
+        self.timed = timed = self.counts_cycles or leaks
+        self.floors = Floors(cascade, [own for own in doc["least"] if every or is_once(own)], timed)
+        self.claims, self.settled = defaultdict(list), defaultdict(list)
+        for claim in doc["edges"]:
+            need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
+            if every or claim["ruled"] or is_once(claim):
+                self.add(cascade.einsums[claim["einsum"]], claim)
+        for own in self.claims.values():
+            own.sort(key=lambda claim: -claim[0])
+
+    def add(self, einsum, claim):
+        """Add a claim, well formed."""
+        trips, above, room = tuple(claim["trips"]), frozenset(claim["above"]), claim["room"]
+        held, corners = tuple(map(tuple, claim["held"])), tuple(map(tuple, claim["corners"]))
+        numbers = [*trips, *above, *chain(*held, *corners), *([] if room is None else [room])]
+        whole = all(type(n) is int and n >= 0 for n in numbers) and min(trips, default=1)
+        need(whole and len(trips) == len(einsum.bounds), "claims have natural numbers")
+        need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
+        need(room is not None or self.cascade.room is None, "claims have some room")
+        kind, most = Kind(trips, above, held if self.timed else ()), inf if room is None else room
+        ruled = claim["ruled"] and not self.is_free(einsum)
+        stated = einsum, kind, room, corners, ruled
+        if claim["ruled"]:
+            self.claims[einsum.key, kind].append((most, corners, stated))
+        if not ruled and most >= self.cascade.usable and corners:
+            self.settled[einsum.key, above].append((kind, (corners[0][0], corners[-1][1]), stated))
+
+    def verify(self, refute):
+        """Check all claims that something rests on."""
+        self.floors.verify(refute)
+        for stated in self.used.values():
+            self.check(*stated, refute)
+
+    def use(self, einsum, *stated):
+        """Remember a claim that something rests on."""
+        self.used[einsum.key, *stated] = einsum, *stated
+
+    @staticmethod
+    def check(einsum, kind, room, corners, ruled, refute):
+        """Check a claim: each mapping has the energy and the cycles of some corner."""
+        doc = einsum.visit(kind, room)
+        space = Edge(einsum, kind, room, doc if ruled else unruled(einsum, doc))
+        ends = [(inf if not corners else corners[0][0], inf)]
+        ends += [(other[0], own[1]) for own, other in pairwise(corners)]
+        ends += [(inf, corners[-1][1])] if corners else []
+        for energy, cycles in ends:
+            if energy and cycles:
+                found = refute(space, Query(energy=energy - 1, latency=cycles - 1))
+                need(
+                    not found,
+                    f"Einsum {einsum.number} costs {corners} at least in {prod(kind.trips):,} visits",
+                )
+
+    # Closed forms
+
+    @cache
+    def fetched(self, j, v, trips):
+        """Ways of a tile that is neither stored nor held: what it exchanges with the outermost memory."""
+        einsum = self.cascade.einsums[j]
+        moved = einsum.touched(v, trips)
+        first = min(moved, einsum.box(v, einsum.bounds)) if einsum.writes[v] else 0
+        read, written = moved - first, moved if einsum.writes[v] else 0
+        outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
+        outer = read * outside["read"] // outside["block"] + written * outside["update"] // outside["block"]
+        energies = [outer + (read * inside["fill"] // inside["block"] if einsum.may_keep[v] else 0)]
+        if einsum.may_pass[v] and einsum.may_keep[v]:
+            cheap = self.floors.cheaper(einsum, v)
+            pairs = ((read, "read"), (written, "update"))
+            energies.append(sum(n * outside[key] // outside["block"] - n * cheap[key] for n, key in pairs))
+        moves = self.loads(outside, read, written)
+        return Way(0, max(0, min(energies)), *moves, not einsum.may_keep[v])
+
+    def loads(self, outside, read, written):
+        """What words load the bandwidths of the outermost memory, if cycles count."""
+        scale = Fraction(*outside["bandwidth_scale"]) if self.counts_cycles else 0
+        return read * scale, written * scale
+
+    @cache
+    def held(self, j, v, trips):
+        """The way of a tile that is held below shared loops."""
+        einsum = self.cascade.einsums[j]
+        shift = einsum.held(v, trips)
+        read, _, written = einsum.shifted(*shift)
+        moves = self.loads(einsum.space.at[0][v], read, written)
+        words = einsum.tile(v, trips) * einsum.space.at[einsum.home][v]["size"]
+        return Way(words, einsum.shift_energy([shift]), *moves, held=True)
+
+    def together(self, j, trips, ways):
+        """Least energy and cycles of an Einsum, given per dataspace how its tile is kept."""
+        einsum = self.cascade.einsums[j]
+        exchanging = frozenset(v for v, way in enumerate(ways) if not way.passes and not way.stored)
+        free, paid, cycles = self.floors.least(j, exchanging, trips)
+        passing = sum(way.energy for way in ways if not way.passes)
+        every = sum(way.energy for way in ways)
+        reads, writes = sum(way.reads for way in ways), sum(way.writes for way in ways)
+        return max(paid + passing, free + every), self.busy(einsum, prod(trips), cycles, reads, writes)
+
+    def busy(self, einsum, visits, cycles, reads, writes):
+        """Cycles, given those of all but the outermost memory, and the words that this moves."""
+        if not self.counts_cycles:
+            return 0
+        widths, latency = einsum.space.nodes[0]["bandwidths"], einsum.space.latency
+        loads = {"read": reads, "write": writes, "shared": reads + writes}
+        ported = (math.ceil(n / Fraction(*widths[kind])) for kind, n in loads.items() if widths[kind])
+        return max([cycles, *ported]) + visits * latency
+
+    def least(self, j, trips, ways):
+        """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
+        energy, cycles = self.together(j, trips, ways)
+        above = frozenset(v for v, way in enumerate(ways) if way.stored or way.held)
+        own = self.coarser(self.cascade.einsums[j], trips, above, ())
+        shift = sum(way.energy for way in ways if way.held)
+        return max(energy, own[0] + shift), max(cycles, own[1])
+
+    def choices(self, j, trips, ways, held):
+        """Energy, cycles and room of own tiles: each mapping has all three of some choice at least."""
+        einsum = self.cascade.einsums[j]
+        closed = self.together(j, trips, ways)
+        above = frozenset(v for v, way in enumerate(ways) if way.stored).union(v for v, *_ in held)
+        shift, usable = einsum.shift_energy(held), self.cascade.usable
+        energy, cycles = self.coarser(einsum, trips, above, held)
+        closed = max(closed[0], energy + shift), max(closed[1], cycles)
+        claims = self.claims.get((einsum.key, Kind(trips, above, held if self.timed else ())), ())
+        if not claims:
+            return [(*closed, 0)]
+        for *_, stated in claims:
+            self.use(*stated)
+        found = [(*closed, claims[0][0] + 1)] if claims[0][0] < usable else []
+        rooms = [*(room for room, *_ in claims[1:]), -1]
+        for (_, corners, _), below in zip(claims, rooms):
+            found += [(max(closed[0], e + shift), max(closed[1], c), below + 1) for e, c in corners]
+        return found
+
+    def coarser(self, einsum, trips, above, held):
+        """Least costs by claims on fewer shared loops: the others may be the outermost private ones."""
+        moved, found = {v: words for v, words, *_ in held}, []
+        for kind, corner, stated in self.settled.get((einsum.key, above), ()):
+            less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
+            if less and all(n % f == 0 for n, f in zip(trips, kind.trips)):
+                found.append((corner, stated))
+        best = [max(found, key=lambda pair: pair[0][i], default=((0, 0), None)) for i in (0, 1)]
+        for i, (corner, stated) in enumerate(best):
+            if corner[i]:
+                self.use(*stated)
+        return best[0][0][0], best[1][0][1]
+
+    @staticmethod
+    def is_free(einsum):
+        """Whether the outermost memory may have any loops in any order."""
+        groups = einsum.doc["nodes"][1 : einsum.home]
+        groups = [node["factors"] for node in groups if node["kind"] == "temporal"]
+        return groups == [[divisors_of(n) for n in einsum.bounds]] or einsum.space.computes == 1
+
+
+class Paths:
+    """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on edges.
+
+    `rest` are least energy and cycles from each cut on.
+    """
+
+    def __init__(self, cascade, edges, objective, limit, most=MOST_LABELS):
+        self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
+        self.count, self.looks_left = len(cascade.einsums), most
+        self.rest = [(0, 0)] * (self.count + 1)
+
+    def least(self):
+        """The least value below the limit, or the limit."""
+        self.fill()
+        ends = self.parts(Label(0, 0, frozenset(), ()), 0, self.count, ())
+        return min([value(self.objective, own.energy, own.cycles) for own in ends], default=self.limit)
+
+    def fill(self):
+        """Bound the rests of paths, from the last cut back: what crosses a cut is on chip without room."""
+        objective, limit = self.objective, self.limit
+        for place in reversed(range(self.count)):
+            rest = []
+            for own in ("energy", "latency"):
+                self.objective, self.limit = own, limit if own == objective else inf
+                rest.append(self.least_from(place) if objective in (own, "edp") else 0)
+            self.rest[place] = tuple(rest)
+        self.objective, self.limit = objective, limit
+
+    def least_from(self, place):
+        """The least value of a part from a cut on and of the rest after it, or the limit."""
+        users, storable = self.cascade.users, sorted(self.cascade.storable)
+        crossing = [t for t in storable if self.cascade.writer[t] < place <= users[t][-1]]
+        read = {t: [(e, v) for e, v in self.cascade.accesses(t) if not e.writes[v]] for t in crossing}
+        passing = [t for t in crossing if any(e.may_pass[v] for e, v in read[t])]
+        for chosen in product((True, False), repeat=len(passing)):
+            out = {t for t, on_chip in zip(passing, chosen) if not on_chip}
+            stored = frozenset((t, 0, 0) for t in crossing if t not in out)
+            for stop, label in self.children(Label(0, 0, stored, ()), place, self.count, ()):
+                self.limit = min(self.limit, self.worth(label, stop))
+        return self.limit
+
+    def worth(self, label, end, more=(0, 0)):
+        """Least value of all paths that go on from a label, whose open bodies cost so much `more`."""
+        outside = self.rest[end]
+        return value(self.objective, label.energy + more[0] + outside[0], label.cycles + more[1] + outside[1])
+
+    def insert(self, labels, label):
+        """Add a label unless another one is as good in everything."""
+        for own in labels:
+            if own.stored == label.stored and self.covers(own, label):
+                return
+        labels[:] = [own for own in labels if own.stored != label.stored or not self.covers(label, own)]
+        labels.append(label)
+
+    def covers(self, one, other):
+        """Whether a label has no more of anything that counts."""
+        energy = self.objective == "latency" or one.energy <= other.energy
+        cycles = self.objective == "energy" or one.cycles <= other.cycles
+        rooms = (
+            a.held <= b.held and a.peak <= b.peak and a.parted >= b.parted
+            for a, b in zip(one.rooms, other.rooms)
+        )
+        return energy and cycles and all(rooms)
+
+    # Parts of a body
+
+    def parts(self, label, start, end, ctx):
+        """Labels after all parts of a body, or of the cascade."""
+        at = {start: [label]}
+        for place in range(start, end):
+            following = (self.children(own, place, end, ctx) for own in at.pop(place, []))
+            for stop, own in chain.from_iterable(following):
+                self.insert(at.setdefault(stop, []), own)
+        return at.get(end, [])
+
+    def children(self, label, place, end, ctx):
+        """Yield the end of each part that begins at a place, and the label after it."""
+        for stored in self.stored_by(label, place, place + 1, end, ctx):
+            for own in self.leaf(stored, place, ctx):
+                yield from self.ended(own, place + 1, ctx)
+        if ctx and ctx[-1].flat:
+            return
+        whole = (ctx[-1].start, ctx[-1].end) if ctx else None
+        for stop in range(place + 2, end + 1):
+            if (place, stop) == whole or not self.cascade.classes(place, stop):
+                continue
+            for stored, body in self.opened(label, place, stop, end, ctx):
+                yield from chain.from_iterable(
+                    self.ended(own, stop, ctx) for own in self.inside(stored, (*ctx, body))
+                )
+
+    def opened(self, label, place, stop, end, ctx):
+        """Yield the label with tensors that a body stores for others, and the body."""
+        for stored in self.stored_by(label, place, stop, end, ctx):
+            for flat in (True, False)[: 1 + (stop > place + 2)]:
+                yield from ((stored, body) for body in self.bodies(stored, place, stop, ctx, flat))
+
+    def ended(self, label, stop, ctx):
+        """Yield the label after a part of the innermost body, if it is still worth a look."""
+        users = self.cascade.users
+        kept = frozenset(own for own in label.stored if own[1] < len(ctx) or users[own[0]][-1] >= stop)
+        label = label._replace(stored=kept)
+        if not self.reaches(label, stop, ctx):
+            yield stop, label
+
+    def reaches(self, label, place, ctx):
+        """Whether no path that goes on from a label is below the limit."""
+        self.look()
+        more = self.left(place, ctx)
+        return self.worth(label, ctx[0].end if ctx else place, more) >= self.limit
+
+    def look(self):
+        """Count a part of a path."""
+        self.looks_left -= 1
+        need(self.looks_left, "too many fused mappings are left open by the bounds", CannotCheckError)
+
+    def left(self, place, ctx):
+        """Least energy and cycles from a place to the end of all open bodies."""
+        energy = cycles = 0
+        for depth in reversed(range(len(ctx))):
+            own = ctx[: depth + 1]
+            for j in range(place, ctx[depth].end):
+                more = self.lower(j, own)
+                energy, cycles = energy + more[0], cycles + more[1]
+            place = ctx[depth].end
+        return energy, cycles
+
+    def inside(self, label, ctx):
+        """Labels at the end of a body, which is closed."""
+        body = ctx[-1]
+        for own in self.parts(label._replace(rooms=(*label.rooms, Room())), body.start, body.end, ctx):
+            *outer, last = own.rooms
+            if not body.flat and not last.parted:
+                continue
+            if outer:
+                outer[-1] = Room(outer[-1].held, max(outer[-1].peak, last.peak + last.held), True)
+            yield own._replace(rooms=tuple(outer))
+
+    def stored_by(self, label, start, stop, end, ctx):
+        """Yield the label with each choice of tensors that a part stores for others of its body."""
+        users, writer = self.cascade.users, self.cascade.writer
+        free = [t for t in sorted(self.cascade.storable) if start <= writer[t] < stop <= users[t][-1] < end]
+        for chosen in product((True, False), repeat=len(free)):
+            tensors = [t for t, on_chip in zip(free, chosen) if on_chip]
+            if not tensors:
+                yield label
+                continue
+            words = [(t, len(ctx), self.cascade.stored_words(t, self.trips(writer[t], ctx))) for t in tensors]
+            yield label._replace(stored=label.stored.union(words))
+
+    def leaf(self, label, j, ctx):
+        """Yield the label with an Einsum mapped in each way."""
+        einsum = self.cascade.einsums[j]
+        if einsum.is_copy:
+            yield label
+            return
+        at_home = {t for t, *_ in label.stored}
+        trips, waiting = self.trips(j, ctx), sum(words for *_, words in label.stored)
+        ways = [
+            [(None, AT_HOME)]
+            if t in at_home
+            else [(None, self.edges.fetched(j, v, trips)), *self.holds(j, v, ctx)]
+            for v, t in enumerate(einsum.tensors)
+        ]
+        for chosen in product(*ways):
+            held = [(v, way.room, level) for v, (level, way) in enumerate(chosen) if level is not None]
+            rooms = self.roomy(label, held, waiting)
+            if rooms is None:
+                continue
+            spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
+            tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
+            options = self.edges.choices(j, trips, [way for _, way in chosen], tiles)
+            yield from self.priced(label, rooms, waiting, einsum, options)
+
+    def priced(self, label, rooms, waiting, einsum, options):
+        """Yield the label with each choice for an edge that has room."""
+        taken = waiting + sum(room.held for room in rooms)
+        for energy, cycles, need_words in options:
+            if taken + need_words > self.cascade.usable:
+                continue
+            own = rooms
+            if rooms:
+                last = rooms[-1]._replace(peak=max(rooms[-1].peak, waiting + need_words))
+                own = (*rooms[:-1], last)
+            times = einsum.times
+            yield label._replace(
+                energy=label.energy + energy * times, cycles=label.cycles + cycles * times, rooms=own
+            )
+
+    def roomy(self, label, held, waiting):
+        """Rooms of open bodies with further held tiles, None if there is too little."""
+        rooms = list(label.rooms)
+        for _, words, (level, _) in held:
+            rooms[level] = rooms[level]._replace(held=rooms[level].held + words)
+        total = 0
+        for room in rooms:
+            total += room.held
+            if total + room.peak > self.cascade.usable:
+                return None
+        return tuple(rooms) if total + waiting <= self.cascade.usable else None
+
+    def holds(self, j, v, ctx):
+        """Where a tile may be held with profit, as body and trips, and the way that it then is."""
+        einsum = self.cascade.einsums[j]
+        if not einsum.may_keep[v]:
+            return []
+        return [(spot, way) for spot, way in self.spots(j, v, ctx) if way.room <= self.cascade.usable]
+
+    @cache
+    def spots(self, j, v, ctx):
+        """All of these, whatever their room."""
+        levels = range(self.least_level(j, v, ctx), len(ctx))
+        spots = [(level, at) for level in levels for at in self.profitable(j, v, ctx[level])]
+        found = [(level, self.grown(j, self.trips(j, ctx[:level]), ctx[level], at)) for level, at in spots]
+        return [(spot, self.edges.held(j, v, spot[1])) for spot in found]
+
+    def profitable(self, j, v, body):
+        """Yield places below loops that move a tile, and above some that bring it anew."""
+        moving, again = self.kinds(j, v, body.start, body.end)
+        first = body.places[:1]
+        for before, at, then in zip((*first, *body.places), body.places, (*body.places[1:], body.trips)):
+            is_first = at == body.places[0]
+            if changed(at, then) & again and (is_first or changed(before, at) & moving):
+                yield at
+
+    def least_level(self, j, v, ctx):
+        """Open bodies that a tile lies inside of if its tensor goes through the outermost memory."""
+        tensor = self.cascade.einsums[j].tensors[v]
+        writer = self.cascade.writer.get(tensor)
+        others = self.cascade.readers.get(tensor, ()) if writer == j else () if writer is None else (writer,)
+        return max((sum(body.start <= other < body.end for body in ctx) for other in others), default=0)
+
+    @cache
+    def kinds(self, j, v, start, end):
+        """Classes of a body's loops that move a tile, and those that bring words of it again."""
+        einsum, dims = self.cascade.einsums[j], [own[j - start] for own in self.cascade.classes(start, end)]
+        moving = {c for c, d in enumerate(dims) if d in einsum.dims[v]}
+        return moving, {c for c, d in enumerate(dims) if d not in einsum.dims[v] or d in einsum.windowed[v]}
+
+    @cache
+    def trips(self, j, ctx):
+        """Trips over the dimensions of an Einsum, of all loops of open bodies."""
+        trips = self.cascade.einsums[j].least_visits
+        for body in ctx:
+            trips = self.grown(j, trips, body, body.trips)
+        return trips
+
+    def grown(self, j, trips, body, counts):
+        """Trips over the dimensions of an Einsum with further loops of a body."""
+        grown = list(trips)
+        for own, count in zip(body.classes, counts):
+            grown[own[j - body.start]] *= count
+        return tuple(grown)
+
+    # Bodies
+
+    def bodies(self, label, start, stop, ctx, flat):
+        """Yield each body over some Einsums that is worth a look: its trips, and places between its loops."""
+        classes = self.cascade.classes(start, stop)
+        lefts = [self.cascade.einsums[j].left(self.trips(j, ctx)) for j in range(start, stop)]
+        most = [math.gcd(*(left[d] for left, d in zip(lefts, own))) for own in classes]
+        for trips in vectors(most):
+            if prod(trips) == 1 or not self.divide(lefts, classes, trips):
+                continue
+            body = Open(start, stop, classes, (), trips, flat)
+            yield from self.placed(label, ctx, body, (1,) * len(trips))
+
+    @staticmethod
+    def divide(lefts, classes, trips):
+        """Whether trips of several loops over one dimension divide it together."""
+        together = [Counter() for _ in lefts]
+        for (number, own), (dims, count) in product(enumerate(together), zip(classes, trips)):
+            own[dims[number]] = max(1, own[dims[number]]) * count
+        return all(left[d] % n == 0 for left, own in zip(lefts, together) for d, n in own.items())
+
+    def placed(self, label, ctx, body, at):
+        """Yield the body with each further list of places from one on, `at`, if it is worth a look."""
+        if self.excluded(label, ctx, body, at):
+            return
+        if at == body.trips:
+            yield body
+            return
+        places, left = (*body.places, at), [t // n for t, n in zip(body.trips, at)]
+        kinds = self.every_kind(body.start, body.end)
+        longer, last = body._replace(places=places), changed(body.places[-1], at) if body.places else None
+        for counts in vectors(left):
+            segment = {c for c, n in enumerate(counts) if n > 1}
+            is_kind = segment and (last is None or parted(last, segment, kinds))
+            if is_kind and self.within(ctx, longer, counts):
+                yield from self.placed(label, ctx, longer, tuple(n * f for n, f in zip(at, counts)))
+
+    @cache
+    def every_kind(self, start, end):
+        """Kinds of all tiles that may be held."""
+        tiles = ((j, v) for j in range(start, end) for v in self.cascade.einsums[j].stay)
+        kinds = (self.kinds(j, v, start, end) for j, v in tiles)
+        return {(frozenset(moving), frozenset(again)) for moving, again in kinds}
+
+    def within(self, ctx, body, counts):
+        """Whether the loops so far, those of the next segment with them, are no more than allowed."""
+        most, per_rank = self.cascade.most_loops, self.cascade.most_per_rank
+        if most is None and per_rank is None:
+            return True
+        at = [*((own, (*own.places, own.trips)) for own in ctx), (body, body.places)]
+        steps = [(own, changed(*pair)) for own, ends in at for pair in pairwise(ends)]
+        steps.append((body, {c for c, n in enumerate(counts) if n > 1}))
+        for j in range(body.start, body.end):
+            dims = [own.classes[c][j - own.start] for own, classes in steps for c in classes]
+            if len(dims) > (inf if most is None else most):
+                return False
+            if max(Counter(dims).values()) > (inf if per_rank is None else per_rank):
+                return False
+        return True
+
+    def excluded(self, label, ctx, body, at):
+        """Whether the Einsums of a body cost too much, whatever the loops inside of a place."""
+        own, energy, cycles = (*ctx, body), 0, 0
+        for j in range(body.start, body.end):
+            more = self.lower(j, own, at)
+            energy, cycles = energy + more[0], cycles + more[1]
+        outer = self.left(body.end, ctx)
+        self.look()
+        end = ctx[0].end if ctx else body.end
+        return self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit
+
+    @cache
+    def lower(self, j, ctx, at=None):
+        """Least energy and cycles of an Einsum in open bodies, all its instances.
+
+        Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any.
+        """
+        einsum, body = self.cascade.einsums[j], ctx[-1]
+        if einsum.is_copy:
+            return 0, 0
+        trips = self.trips(j, ctx)
+        ways = [self.ways(j, v, ctx, at, trips) for v in range(len(einsum.tensors))]
+        if not body.flat:
+            least = [
+                next((way for way in own if way.stored), None)
+                or own[0]._replace(**{key: min(getattr(way, key) for way in own) for key in Way._fields[:4]})
+                for own in ways
+            ]
+            energy, cycles = self.edges.together(j, trips, least)
+            return energy * einsum.times, cycles * einsum.times
+        found = []
+        for chosen in product(*map(undominated, ways)):
+            if sum(way.room for way in chosen) <= self.cascade.usable:
+                found.append(self.edges.least(j, trips, chosen))
+        if not found:
+            return inf, inf
+        energy, cycles = map(min, zip(*found))
+        return energy * einsum.times, cycles * einsum.times
+
+    def ways(self, j, v, ctx, at, trips):
+        """Ways to keep a tile."""
+        einsum, body = self.cascade.einsums[j], ctx[-1]
+        found = [self.edges.fetched(j, v, trips)]
+        tensor = einsum.tensors[v]
+        if tensor in self.cascade.storable:
+            found.append(AT_HOME._replace(room=self.stored_room(tensor, ctx)))
+        if einsum.may_keep[v]:
+            inner = body if at is None else body._replace(trips=at)
+            found += (
+                [way for _, way in self.spots(j, v, (*ctx[:-1], inner))]
+                if at is None
+                else self.open_spots(j, v, ctx, at)
+            )
+        return found
+
+    def open_spots(self, j, v, ctx, at):
+        """Ways of a held tile at the places that are known, and inside of the last one."""
+        body, found = ctx[-1], []
+        for level, own in enumerate(ctx):
+            outside = self.trips(j, ctx[:level])
+            places = own.places if own is not body else (*body.places, at)
+            found += [self.edges.held(j, v, self.grown(j, outside, own, place)) for place in places]
+        deep = self.edges.held(j, v, self.trips(j, ctx))
+        return (
+            [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
+        )
+
+    def stored_room(self, tensor, ctx):
+        """Room of a tensor that is stored in the innermost body; others may be there before."""
+        users, body = self.cascade.users[tensor], ctx[-1]
+        if not (body.start <= users[0] and users[-1] < body.end):
+            return 0
+        return self.cascade.stored_words(tensor, self.trips(users[0], ctx))
+
+
+def is_once(claim):
+    """Whether a claim is about an Einsum without shared loops."""
+    return prod(claim["trips"]) == 1
+
+
+def unruled(einsum, doc):
+    """A problem in which the outermost memory may have any loops in any order."""
+    old = doc["nodes"]
+    inner = [n for n, node in enumerate(old) if n and (n > einsum.home or node["kind"] != "temporal")]
+    number = {0: 0} | {n: place + 2 for place, n in enumerate(inner)}
+    every = {"kind": "temporal", "name": "", "factors": [divisors_of(n) for n in doc["bounds"]]}
+    nodes = [dict(old[0]), every, *(dict(old[n]) for n in inner)]
+    for node in nodes:
+        if "leak_fanouts" in node:
+            node["leak_fanouts"] = [number[p] for p in node["leak_fanouts"]]
+    keep = ([[number[p] for p in kept] for kept in own["keep"]] for own in doc["dataspaces"])
+    spaces = [{**own, "keep": sets} for own, sets in zip(doc["dataspaces"], keep)]
+    return {**doc, "nodes": nodes, "dataspaces": spaces}
+
+
+def undominated(ways):
+    """The ways to keep a tile of which no other one of its kind has no more of anything."""
+    kept = []
+    for way in sorted(ways):
+        if not any(own[4:] == way[4:] and all(map(le, own[:4], way[:4])) for own in kept):
+            kept.append(way)
+    return kept
+
+
+def changed(one, other):
+    """Classes of loops between two places."""
+    return {c for c, (a, b) in enumerate(zip(one, other)) if a != b}
+
+
+def parted(above, below, kinds):
+    """Whether tiles may be held between two groups of loops so that no loop is better in the other group."""
+    using = [(moving, again) for moving, again in kinds if above & moving and below & again]
+    moving, again = ({*chain.from_iterable(own[i] for own in using)} for i in (0, 1))
+    return above <= moving and below <= again
+
+
+FORMAT = "tilewright certificate fused 1"
+CLAIMS = "problem problem_sha256 status objective bound mapping cost least edges"
+KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
+
+
+def check_fused(doc, sha256, refute):
+    """The value that no fused mapping is below, None if there is no mapping; raises unless this is shown."""
+    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of a {FORMAT!r}")
+    need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
+    need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
+    objective, status, bound = doc["objective"], doc["status"], doc["bound"]
+    need(objective in Query._fields, "the objective is known")
+    cascade = Cascade(doc["problem"])
+    if status == "INFEASIBLE":
+        need(doc["mapping"] is doc["cost"] is bound is None, "nothing is claimed")
+    else:
+        need(type(bound) is int and bound >= 0, "the bound is a natural number")
+        need(doc["cost"] == cascade.price(doc["mapping"]), "the cost matches the mapping")
+        cost = doc["cost"][objective]
+        need(
+            {"OPTIMAL": bound == cost, "FEASIBLE": bound <= cost}.get(status), "the bound matches the status"
+        )
+    limit = inf if bound is None else bound
+    least = confirmed(cascade, doc, limit, refute) if limit else limit
+    text = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
+    need(least >= limit, f"{text}: edges as listed leave some from {least:,} on open", CannotCheckError)
+    return bound
+
+
+def confirmed(cascade, doc, limit, refute):
+    """The limit, if claims that hold show that nothing is below; else what they leave open.
+
+    Claims without shared loops alone are often enough, and are quickly checked.
+    """
+    edges = Edges(cascade, doc, every=False)
+    with suppress(CannotCheckError):
+        if Paths(cascade, edges, doc["objective"], limit, FEW_LABELS).least() >= limit:
+            edges.verify(refute)
+            return limit
+    edges = Edges(cascade, doc)
+    least = Paths(cascade, edges, doc["objective"], limit).least()
+    edges.verify(refute)
+    return least

@@ -1,0 +1,121 @@
+"""What the bound on a fused mapping rests on: bounds on Einsums in closed form, and on edges by searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from solver.fusion.edges import EdgeKind
+from solver.fusion.pricing import EdgePricer
+
+Corner = tuple[int, int]
+"""Energy and cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastClaim:
+    """What an Einsum costs at the least if all its tiles that may be are on chip, without room.
+
+    Parameters
+    ----------
+    place
+        In the cascade.
+    exchanging
+        Dataspaces of which all words cross between the two outermost memories once, and load bandwidths.
+    free, paid
+        Energy, if what bypasses the on-chip memory comes for nothing; and if each word of it is paid once.
+    trips
+        Of shared loops, all of which bring anew what is inside; sorted by name.
+    """
+
+    place: int
+    exchanging: frozenset[str]
+    free: int
+    paid: int
+    cycles: int
+    trips: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeClaim:
+    """A bound on all mappings of an edge whose own tiles take no more than some room.
+
+    Parameters
+    ----------
+    room_words
+        None for a memory without limit.
+    corners
+        Each mapping has the energy and the cycles of one of them at least, without the energy of held tiles;
+        without corners there is none. By rising energy and falling cycles.
+    is_ruled
+        Whether rules bind the loops of the outermost memory: if not, no mapping with further shared loops is
+        below, as they may be the outermost private ones.
+    """
+
+    kind: EdgeKind
+    room_words: int | None
+    corners: tuple[Corner, ...]
+    is_ruled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FusionEvidence:
+    """All claims about edges that a bound was found with."""
+
+    least: tuple[LeastClaim, ...] = ()
+    edges: tuple[EdgeClaim, ...] = ()
+
+
+def evidence_of(pricer: EdgePricer) -> FusionEvidence:
+    """Return what a search knows about edges, each once, whatever their names."""
+    least = (_counted(claim, pricer.objective) for claim in _least_claims(pricer))
+    return FusionEvidence(tuple(least), (*_cores(pricer), *_edges(pricer)))
+
+
+def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
+    """Return a claim about what the objective counts alone."""
+    if objective == "energy":
+        return replace(claim, cycles=0)
+    return replace(claim, free=0, paid=0) if objective == "latency" else claim
+
+
+def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
+    for key, found in pricer._inner.items():
+        yield LeastClaim(*key, *found)
+    for (alike, loops), (energy, cycles) in pricer._in_visits.items():
+        place = pricer._alike.index(alike)
+        dims = pricer.space.einsums[place].problem.dims
+        trips = tuple(sorted((dims[number], count) for number, count in loops))
+        yield LeastClaim(place, frozenset(), 0, energy, cycles, trips)
+
+
+def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
+    for (alike, above, loops), found in pricer._cores.items():
+        place = pricer._alike.index(alike)
+        problem = pricer.space.einsums[place].problem
+        trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
+        kind = EdgeKind(place, trips, frozenset(problem.dataspaces[number].name for number in above))
+        room = pricer.space.memory.usable_words
+        yield EdgeClaim(kind, room, _least([found], pricer.objective), is_ruled=False)
+
+
+def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
+    cores = {id(edge.core): edge for edge in reversed(pricer.edges.values())}
+    for edge in cores.values():
+        for solved in () if edge.space.kind.parts else edge.core.solved:
+            corners = [(point.energy, point.cycles) for point in solved.points]
+            corners += [solved.beyond] if solved.beyond is not None else []
+            yield EdgeClaim(edge.space.kind, solved.room_words, _least(corners, pricer.objective))
+
+
+def _least(corners: Sequence[Corner], objective: str) -> tuple[Corner, ...]:
+    """Return the corners that count, of which none has no less of both than another one."""
+    counted = {
+        (energy if objective != "latency" else 0, cycles if objective != "energy" else 0)
+        for energy, cycles in corners
+    }
+    kept: list[Corner] = []
+    for corner in sorted(counted):
+        if not kept or corner[1] < kept[-1][1]:
+            kept.append(corner)
+    return tuple(kept)

@@ -1,0 +1,280 @@
+"""Certificates of fused results: against complete enumeration, and forged."""
+
+import copy
+import json
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
+from model.fused.cascade import Cascade
+from solver.certificate import CertificateError, canonical_sha256
+from solver.fusion import FusionLimits, fuse_cascade
+from solver.fusion.certificate import fused_certificate
+from solver.result import Status
+from tests.fused_bruteforce import BruteForce
+from tests.model.fused.random_cascades import SHAPES, cascade_of
+from tests.solver.certificate.checker import digested, verdict
+from tests.solver.fusion.test_optimum import OBJECTIVES, attention, drawn
+from tests.test_fused_bruteforce import small
+
+import fused_claims  # isort: skip (next to the checker)
+import fused_paths  # isort: skip
+
+ONCE = FusionLimits(max_loops_per_rank=1)
+
+DRAWN = [
+    *(("products", seed) for seed in (0, 1, 2)),
+    *(("three", seed) for seed in (1, 2, 3, 4)),
+    *(("skip", seed) for seed in (0, 1)),
+    *(("projections", seed) for seed in (0, 3)),
+    *(("attention", 1), ("diamond", 2), ("diamond", 0)),
+]
+
+
+def certified(cascade: Cascade, objective: str, limits: FusionLimits | None = None):
+    """The certificate of the best fused mapping, as it is read back from a file."""
+    result = fuse_cascade(cascade, objective, limits=limits or FusionLimits())
+    return json.loads(json.dumps(fused_certificate(result, ["python"])))
+
+
+def least(document, limit):
+    """The least value of all paths below a limit, by what the certificate says of its edges."""
+    cascade = fused_claims.Cascade(document["problem"])
+    edges = fused_paths.Edges(cascade, document)
+    return fused_paths.Paths(cascade, edges, document["objective"], limit).least()
+
+
+@pytest.mark.parametrize("name, seed", DRAWN)
+def test_certificates_prove_what_enumeration_finds(name: str, seed: int, tmp_path):
+    cascade = drawn(Random(f"certificate {name} {seed}"), name)
+    optima = BruteForce(cascade, even=True).optima()
+    for objective in OBJECTIVES:
+        document = certified(cascade, objective)
+        assert verdict(document, tmp_path)[0] == "VALID"
+        optimum = optima[objective].value
+        assert document["bound"] == document["cost"][objective] == optimum
+        # The dynamic program does not leave the optimum out, and knows what it costs.
+        assert least(document, optimum + 1) == optimum
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_words_in_holes_between_strides_do_not_count(objective: str, tmp_path):
+    """A tile within a stride has no holes, so less is fetched than the box of all indices."""
+    main = StorageLevel("Main", energy=AccessEnergy(5, 0, 80), shared_bandwidth=1)
+    buffer = StorageLevel("GLB", size_words=8, energy=AccessEnergy(3, 6, 2))
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    cascade = cascade_of(("T[p] = A[2*p] W", "Z[p] = T[p] V"), {"p": 4}, architecture)
+    document = certified(cascade, objective)
+    assert document["bound"] == BruteForce(cascade, even=True).optima((objective,))[objective].value
+    assert verdict(document, tmp_path)[0] == "VALID"
+
+
+def test_limits_are_part_of_the_claim(tmp_path):
+    for limits in (FusionLimits(max_loops=1), FusionLimits(0)):
+        document = certified(attention(4), "energy", limits)
+        assert verdict(document, tmp_path)[0] == "VALID"
+    document["problem"]["most_loops"] = None
+    assert resealed(document, tmp_path)[0] == "CANNOT CHECK"  # there are better ones
+
+
+def test_a_cascade_that_nothing_fits_is_proven_to_have_no_mapping(tmp_path):
+    main = StorageLevel("Main", energy=AccessEnergy(9, 9, 9))
+    buffer = StorageLevel("GLB", size_words=2, energy=AccessEnergy(1, 1, 1), min_utilization=0)
+    cascade = cascade_of(
+        SHAPES["products"],
+        {"m": 2, "a": 2, "b": 2, "c": 2},
+        Architecture("small", (main, buffer, StorageLevel("RF", size_words=0)), Compute("MAC")),
+    )
+    result = fuse_cascade(cascade, "energy")
+    document = json.loads(json.dumps(fused_certificate(result, ["python"])))
+    assert verdict(document, tmp_path)[0] == "VALID"
+
+
+def test_a_search_that_was_stopped_claims_its_bound(tmp_path):
+    proven = fuse_cascade(attention(6), "energy", limits=ONCE)
+    result = replace(proven, status=Status.FEASIBLE, bound=proven.value - 9)
+    document = json.loads(json.dumps(fused_certificate(result, ["python"])))
+    assert document["bound"] < document["cost"]["energy"]
+    assert verdict(document, tmp_path)[0] == "VALID"
+    nothing = replace(result, status=Status.UNKNOWN, mapping=None, evaluation=None)
+    with pytest.raises(CertificateError, match="claims nothing"):
+        fused_certificate(nothing, ["python"])
+
+
+def test_windows_over_what_is_handed_over_have_no_certificate():
+    with pytest.raises(CertificateError, match="unlike parts of the rank 0 of T"):
+        certified(small(Random("window"), "window"), "energy", FusionLimits(0))
+
+
+@pytest.fixture(scope="module")
+def document():
+    """The certificate of attention, which takes the shape of FlashAttention."""
+    return certified(attention(6), "energy", ONCE)
+
+
+def resealed(document, folder):
+    """The verdict on a certificate with its hashes computed anew."""
+    document["problem_sha256"] = canonical_sha256(document["problem"])
+    return verdict(digested(document), folder)
+
+
+def leaf(part, number):
+    """A leaf of a tree."""
+    if "einsum" in part:
+        return part if part["einsum"] == number else None
+    return next(filter(None, (leaf(child, number) for child in part["children"])), None)
+
+
+def a_lower_cost(doc):
+    doc["cost"]["energy"] -= 1
+
+
+def a_lower_value(doc):
+    doc["cost"]["energy"] -= 1
+    doc["bound"] -= 1
+
+
+def a_bound_above_the_value(doc):
+    doc["status"], doc["bound"] = "FEASIBLE", doc["bound"] + 1
+
+
+def a_cheaper_memory(doc):
+    for einsum in doc["problem"]["einsums"]:
+        for own in einsum["mapspace"]["nodes"][0]["dataspaces"]:
+            own["read"] -= 1
+
+
+def no_room(doc):
+    for einsum in doc["problem"]["einsums"]:
+        for node in einsum["mapspace"]["nodes"]:
+            if node["kind"] == "storage" and node["name"] == "GLB":
+                node["most_size"] = 17
+    doc["problem"]["room"] = 17
+
+
+def computing_twice(doc):
+    """A shared loop over a dimension that does not index what is handed over."""
+    (body,) = doc["mapping"]["tree"]
+    body["loops"][0]["over"][0][1] = 2
+
+
+def more_trips(doc):
+    (body,) = doc["mapping"]["tree"]
+    body["loops"][0]["trips"] *= 2
+
+
+def a_loop_less(doc):
+    (body,) = doc["mapping"]["tree"]
+    body["loops"].pop()
+
+
+def an_einsum_left_out(doc):
+    (body,) = doc["mapping"]["tree"]
+    body["children"].pop(1)
+
+
+def einsums_exchanged(doc):
+    (body,) = doc["mapping"]["tree"]
+    body["children"].reverse()
+
+
+def a_body_of_one(doc):
+    (body,) = doc["mapping"]["tree"]
+    body["children"] = [{"loops": body["loops"][:1], "children": body["children"]}]
+
+
+def nothing_held(doc):
+    leaf(doc["mapping"]["tree"][0], 0)["held"] = []
+
+
+def held_farther_out(doc):
+    leaf(doc["mapping"]["tree"][0], 2)["held"][0][1] = 0
+
+
+def stored_below_more_loops(doc):
+    doc["mapping"]["stored"][0][1] += 1
+
+
+def stored_twice(doc):
+    doc["mapping"]["stored"].append(doc["mapping"]["stored"][0])
+
+
+def stored_against_its_will(doc):
+    for tensor in doc["problem"]["tensors"]:
+        tensor["may_stay"] = False
+
+
+def a_lower_nest(doc):
+    nest = leaf(doc["mapping"]["tree"][0], 0)["nest"]
+    next(own for own in nest["loops"] if own).pop()
+
+
+def a_raised_edge(doc):
+    for edge in doc["edges"]:
+        for corner in edge["corners"]:
+            corner[0] += 1
+
+
+def edges_without_mappings(doc):
+    for edge in doc["edges"]:
+        edge["corners"] = []
+
+
+def a_raised_floor(doc):
+    for own in doc["least"]:
+        own["paid"] *= 2
+
+
+INVALID = [
+    *(a_lower_cost, a_lower_value, a_bound_above_the_value, a_cheaper_memory, no_room, computing_twice),
+    *(more_trips, a_loop_less, an_einsum_left_out, einsums_exchanged, a_body_of_one, nothing_held),
+    *(held_farther_out, stored_below_more_loops, stored_twice, stored_against_its_will, a_lower_nest),
+    *(a_raised_edge, edges_without_mappings, a_raised_floor),
+]
+
+
+@pytest.mark.parametrize("forge", INVALID)
+def test_forged_claims_are_refused(forge, document, tmp_path):
+    forged = copy.deepcopy(document)
+    forge(forged)
+    assert resealed(forged, tmp_path)[0] == "INVALID"
+
+
+def test_edges_that_are_missing_prove_nothing(document, tmp_path):
+    word, reason = resealed({**copy.deepcopy(document), "edges": []}, tmp_path)
+    assert word == "CANNOT CHECK"
+    assert "leave some from" in reason
+
+
+def test_a_bound_that_is_too_high_is_not_confirmed(document, tmp_path):
+    """A worse mapping, the unfused one, with its value as the bound."""
+    forged = certified(attention(6), "energy", FusionLimits(0, 1, frozenset("SP")))
+    assert forged["bound"] > document["bound"]
+    for own, theirs in zip(forged["problem"]["tensors"], document["problem"]["tensors"], strict=True):
+        own["may_stay"] = theirs["may_stay"]
+    forged["problem"]["most_loops"] = None
+    forged["least"], forged["edges"] = document["least"], document["edges"]
+    word, reason = resealed(forged, tmp_path)
+    assert word == "CANNOT CHECK"
+    assert f"some from {document['bound']:,}" in reason
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("bound", -1),
+        ("bound", 1.5),
+        ("objective", "area"),
+        ("status", "UNKNOWN"),
+        ("mapping", {}),
+        ("edges", [{}]),
+    ],
+)
+def test_malformed_certificates_are_invalid(key, value, document, tmp_path):
+    assert resealed({**copy.deepcopy(document), key: value}, tmp_path)[0] == "INVALID"
+
+
+def test_a_digest_protects_the_rest(document, tmp_path):
+    assert verdict({**document, "seed": 7}, tmp_path)[0] == "INVALID"
