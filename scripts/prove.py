@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
+sys.modules.setdefault("prove", sys.modules[__name__])  # whose classes others build on
 
 from claims import (
     EXACT,
@@ -379,6 +380,8 @@ RULES = {"exact": Executed, "timeloop": Timeloop}
 
 class Space(Problem):
     """A mapspace of perfect factors: its choices of spatial factors, exact costs, and floors under them."""
+
+    is_sparse = False
 
     def __init__(self, doc):
         need(doc["counting"] in [*RULES], "words are counted by a known rule")
@@ -838,6 +841,7 @@ def decide(query, low, high, measures, *choice):
 
 
 FORMAT, WITH_PLACES = "tilewright certificate 6", "tilewright certificate 7"
+SPARSE = "tilewright certificate sparse 1"
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
@@ -847,6 +851,11 @@ ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
 def mapspace(problem):
     """The mapspace of a canonical problem: its loops have perfect factors, or any."""
     need(problem["factors"] in ("perfect", "any"), "loops have factors of a known kind")
+    if "sparse" in problem:
+        from sparse import Sparse  # noqa: PLC0415 (it is built on this module)
+
+        need(problem["factors"] == "perfect", "loops over sparse data have perfect factors")
+        return Sparse(problem)
     return Space(problem) if problem["factors"] == "perfect" else Uneven(problem)
 
 
@@ -854,6 +863,10 @@ def refute(space, query):
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     if isinstance(space, Uneven):
         return refute_uneven(space, query)
+    if space.is_sparse:
+        from sparse_bounds import refute as refute_sparse  # noqa: PLC0415 (it is built on this module)
+
+        return refute_sparse(space, query)
     choices = floored(space, query)
     costs = (decide(query, *cycles, measures, space, *choice) for cycles, measures, choice in choices)
     return next(filter(None, costs), None)
@@ -902,17 +915,19 @@ def covered(space, doc, status, names):
 
 def check(doc):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
-    known = WITH_PLACES if doc["problem"].get("memories") else FORMAT
+    known = SPARSE if "sparse" in doc["problem"] else WITH_PLACES if doc["problem"].get("memories") else FORMAT
     need(doc.keys() == KEYS and doc["format"] == known, f"it has the keys of a {known!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
     need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
     space, units = mapspace(doc["problem"]), doc["problem"]["units_per_pj"]
     need(type(units) is int and units > 0, "energies have a unit")
+    units = units * doc["problem"]["sparse"]["unit"] if known == SPARSE else units
     status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
     need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
     need(doc["spatial_choices"] == len(space.spatial), "all choices are covered")
-    covered(space, doc, status, names)
+    if known != SPARSE:
+        covered(space, doc, status, names)
     if status == "INFEASIBLE":
         need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")
         need(refute(space, Query()) is None, "no mapping exists")

@@ -14,6 +14,7 @@ from model.mapspace import Mapspace
 from model.sparse import FIXED_POINT, MappingError, SparseEvaluation, evaluate_sparse_in
 from solver.result import (
     Clock,
+    Evidence,
     Options,
     Phase,
     Progress,
@@ -94,6 +95,21 @@ class SparseResult:
     def gap(self) -> float | None:
         """Relative distance between value and bound, None unless both are known."""
         return relative_gap(self.value, self.bound)
+
+    @property
+    def mapping(self) -> Mapping | None:
+        """The best mapping found."""
+        return None if self.best is None else self.best.mapping
+
+    @property
+    def evaluation(self) -> SparseEvaluation | None:
+        """Its costs."""
+        return None if self.best is None else self.best.evaluation
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Nothing: a checker of sparse data relies on the problem alone."""
+        return ()
 
 
 def map_sparse(
