@@ -28,7 +28,6 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
-sys.modules.setdefault("prove", sys.modules[__name__])  # whose classes others build on
 
 from claims import (
     EXACT,
@@ -54,6 +53,7 @@ from remainder_bounds import refute as refute_uneven
 from remainders import Uneven
 
 MOST_BYTES = 1 << 26  # of a file
+sys.modules.setdefault("prove", sys.modules[__name__])  # whose classes others build on
 
 
 @cache
@@ -915,7 +915,9 @@ def covered(space, doc, status, names):
 
 def check(doc):
     """What a certificate proves; raises `InvalidError` with the first claim that fails."""
-    known = SPARSE if "sparse" in doc["problem"] else WITH_PLACES if doc["problem"].get("memories") else FORMAT
+    known = (
+        SPARSE if "sparse" in doc["problem"] else WITH_PLACES if doc["problem"].get("memories") else FORMAT
+    )
     need(doc.keys() == KEYS and doc["format"] == known, f"it has the keys of a {known!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
     need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")

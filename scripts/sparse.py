@@ -1,250 +1,33 @@
-"""The checker's reading of sparse data: the chances of zeros, and what a mapping moves and costs with them.
+"""The checker's reading of sparse data: what a mapping moves and costs where tensors have zeros.
 
-Figures are doubles where the definition says so, in the stated order of operations, and whole numbers from
-where words are rounded. docs/certificates.md ("Sparse data") states the definition.
+Words are rounded as docs/certificates.md ("Sparse data") says, energies are exact fractions of these.
 """
 
 import math
 from collections import Counter, namedtuple
 from fractions import Fraction
-from functools import cache, lru_cache
-from itertools import pairwise, permutations, product
+from functools import lru_cache
+from itertools import chain, pairwise, permutations, product, takewhile
 from math import prod
 
 import numpy as np
 from claims import need
 from prove import Space
+from sparse_levels import ACCESSES, Flow, Level, Moved, expected_metadata, layout_key, saved, without
+from zeros import tensor
 
 UNIT = 1 << 20  # parts of the energy unit that energies of sparse data are whole numbers of
 PACKED = {"CP", "RLE", "B"}
 FORMATS = PACKED | {"UOP", "UB"}
 UNITS = {"gating", "skipping", "skipping_spatial"}
-EXACT_WORDS, MOST_CHANCES, MOST_STEPS, WIDEST, NEGLIGIBLE = 1024, 2048, 10_000, 24, 1e-25
-FULL_BLOCKS = {  # by words of a block, and by tenths of the density: so many blocks, or more, count as full
-    2: (251, 125, 84, 63, 51, 42, 36, 32, 28, 1),
-    4: (375, 188, 125, 94, 75, 63, 54, 47, 42, 1),
-    8: (438, 219, 146, 110, 88, 73, 63, 55, 49, 1),
-    16: (469, 235, 157, 118, 94, 79, 67, 59, 52, 1),
-    32: (485, 243, 162, 122, 97, 81, 70, 61, 52, 1),
-}
 HAIR = 1e-6  # relative; what sums over numbers of nonzeros err at most
-ACCESSES = ("read", "fill", "update")
 
 Loop = namedtuple("Loop", "place dim factor axis")  # `axis` is None in time, 0 along X, 1 along Y
 Tree = namedtuple("Tree", "fibers lowest")  # fibers are (coordinates, tile), the lowest rank first
 Held = namedtuple("Held", "tile words tree layout expected metadata arriving")
-Unit = namedtuple("Unit", "chance skips empty")  # of what saves accesses; `skips` is None if it saves instances
-Flow = namedtuple("Flow", "data metadata")  # words by access; by access and rank, words and payloads
-Moved = namedtuple("Moved", "made saved skips")
-
-
-class Even:
-    """Every tile has its share of nonzeros, rounded down or up so that the mean is right."""
-
-    monotone = True  # larger tiles are not empty more often
-
-    def __init__(self, mean):
-        self.mean = mean
-
-    @staticmethod
-    def parted(number):
-        """Whole part and rest."""
-        return math.floor(number), number - math.floor(number)
-
-    def chances(self, tile):
-        """Pairs of a number of nonzeros and its chance, in ascending order."""
-        low, rest = self.parted(prod(tile) * self.mean)
-        return tuple(pair for pair in ((low, 1 - rest), (low + 1, rest)) if pair[1])
-
-    def empty(self, tile, around=None, nonzeros=0):
-        """Chance of a tile to be empty; perhaps within one `around` it that has so many nonzeros."""
-        number = prod(tile) * (self.mean if around is None else nonzeros / prod(around))
-        return 1 - number if number < 1 else 0.0
-
-    def most(self, tile, confidence=1.0):
-        """Nonzeros that a tile has at most in that share of the cases."""
-        low, rest = self.parted(prod(tile) * self.mean)
-        return low if confidence <= 1 - rest else low + 1
-
-    def never_empty(self, tile):
-        """Whether all tiles have nonzeros."""
-        return math.floor(math.floor(prod(tile) * self.mean) / prod(tile) * prod(tile)) > 0
-
-    def pieces(self, tile, piece):
-        """Pieces of a tile that are not empty, at most."""
-        return min(math.ceil(prod(tile) / prod(piece)), self.most(tile))
-
-
-class Anywhere:
-    """A fixed number of nonzeros, all places alike."""
-
-    monotone = True
-
-    def __init__(self, nonzeros, words):
-        self.nonzeros, self.words, self.mean = nonzeros, words, nonzeros / words
-
-    def chances(self, tile):
-        """As of `Even`."""
-        return drawn_chances(self.nonzeros, prod(tile), self.words)
-
-    def empty(self, tile, around=None, nonzeros=0):
-        """As of `Even`."""
-        marked, words = (self.nonzeros, self.words) if around is None else (nonzeros, prod(around))
-        return drawn_none(marked, prod(tile), words)
-
-    def most(self, tile, confidence=1.0):
-        """As of `Even`; a quantile, rounded away from the median."""
-        if confidence >= 1:
-            return min(prod(tile), self.nonzeros)
-        chances, below = self.chances(tile), 0.0
-        for number, chance in chances:
-            if confidence < 0.5 and below + chance > confidence:
-                return max(chances[0][0], number - 1)
-            below += chance
-            if confidence >= 0.5 and below >= confidence:
-                return number
-        return chances[-1][0]
-
-    def never_empty(self, tile):
-        """As of `Even`."""
-        spare = prod(tile) - self.words + self.nonzeros
-        return spare > 0 and math.floor(spare / prod(tile) * prod(tile)) > 0
-
-    def pieces(self, tile, piece):
-        """As of `Even`."""
-        return min(math.ceil(prod(tile) / prod(piece)), self.most(tile))
-
-
-@lru_cache(1 << 16)
-def drawn_none(marked, drawn, words):
-    """Chance that none of `drawn` words is one of those marked."""
-    if marked + drawn > words:
-        return 0.0
-    if words <= EXACT_WORDS:
-        return math.comb(words - marked, drawn) / math.comb(words, drawn)
-    few, many = min(marked, drawn), max(marked, drawn)
-    step, chance = -(-few // MOST_STEPS), 1.0
-    for at in range(0, few, step):
-        n = min(step, few - at)
-        chance *= (1 - many / (words - at - (n - 1) / 2)) ** n
-        if not chance:
-            break
-    return chance
-
-
-@lru_cache(1 << 12)
-def drawn_chances(marked, drawn, words):
-    """Pairs of a number of marked words among those drawn and its chance, in ascending order."""
-    low, high = max(0, marked + drawn - words), min(marked, drawn)
-    if words <= EXACT_WORDS:
-        whole = math.comb(words, drawn)
-        ways = ((k, math.comb(marked, k) * math.comb(words - marked, drawn - k)) for k in range(low, high + 1))
-        return tuple((k, n / whole) for k, n in ways)
-    share = marked / words
-    spread = math.sqrt(drawn * share * (1 - share) * (1 - drawn / words)) + 1
-    step = max(1, math.floor(WIDEST * spread / MOST_CHANCES))
-    middle = min(high, max(low, (marked + 1) * (drawn + 1) // (words + 2)))
-    weights, rest = {middle: 1.0}, words - marked - drawn
-    for way in (-1, 1):
-        k, weight = middle, 1.0
-        while low <= k + way * step <= high and weight > NEGLIGIBLE:
-            at = (k if way > 0 else k - step) + (step - 1) / 2
-            weight *= ((marked - at) * (drawn - at) / ((at + 1) * (rest + at + 1))) ** (way * step)
-            k += way * step
-            weights[k] = weight
-    total = math.fsum(weights.values())
-    return tuple((k, weights[k] / total) for k in sorted(weights))
-
-
-class Band:
-    """A square matrix with nonzeros at most so far from its diagonal; its tiles are those of a regular grid.
-
-    Groups of rows count until the first that the ends of the band do not reach: that one stands for all in
-    the middle, those before it for the last ones as well.
-    """
-
-    monotone = False
-
-    def __init__(self, size, width):
-        self.size, self.width = size, width
-        self.mean = (size + sum(2 * (size - off) for off in range(1, width + 1))) / size**2
-
-    def nonzeros(self, top, left, bottom, right):
-        """Nonzeros of a block."""
-        ends = ((max(left, r - self.width, 0), min(right, r + self.width + 1)) for r in range(top, bottom))
-        return sum(max(0, end - start) for start, end in ends)
-
-    def tiles(self, rows, columns):
-        """Yield (row group, top, left) of the tiles that are looked at, up to the first beyond the band."""
-        lead = -(-self.width // rows)
-        for group in range(min(self.size // rows, lead + 1)):
-            for left in range(0, self.size // columns * columns, columns):
-                yield group, group * rows, left
-                if left > (group + 1) * rows - 1 + self.width:
-                    break
-
-    @cache
-    def counted(self, rows, columns):
-        """As `chances`, with an entry for no nonzeros in any case."""
-        groups, across, lead = self.size // rows, self.size // columns, -(-self.width // rows)
-        counts = Counter({0: 0})
-        for group, top, left in self.tiles(rows, columns):
-            weight = max(groups - 2 * lead, 0) if group >= lead else 1 if lead == groups else 2
-            beyond = left > top + rows - 1 + self.width
-            own = 0 if beyond else self.nonzeros(top, left, top + rows, left + columns)
-            counts[own] += weight * (across - left // columns if beyond else 1)
-        return tuple((k, counts[k] / (groups * across)) for k in sorted(counts))
-
-    def within(self, tile):
-        """The distribution of a tile; what a block of words meets may reach beyond the matrix."""
-        return self.counted(*(min(n, self.size) for n in tile))
-
-    def chances(self, tile):
-        """As of `Even`."""
-        return tuple(pair for pair in self.within(tile) if pair[1])
-
-    def empty(self, tile, around=None, nonzeros=0):
-        """As of `Even`; the first tile around that has so many nonzeros stands for all."""
-        if around is None:
-            return dict(self.within(tile))[0]
-        (high, wide), (rows, columns) = around, tile
-        pairs = ((top, left) for _, top, left in self.tiles(high, wide))
-        top, left = next(
-            (t, w) for t, w in pairs if self.nonzeros(t, w, t + high, w + wide) == nonzeros
-        )
-        places = product(range(top, top + high - rows + 1, rows), range(left, left + wide - columns + 1, columns))
-        found = [not self.nonzeros(r, c, r + rows, c + columns) for r, c in places]
-        return sum(found) / len(found)
-
-    def most(self, tile, confidence=1.0):
-        """As of `Even`."""
-        descending, left = self.within(tile)[::-1], 1.0
-        for (k, _), (_, below) in pairwise(descending):
-            if left <= confidence:
-                return k
-            left -= below
-        return descending[-1][0]
-
-    def never_empty(self, tile):
-        """As of `Even`."""
-        return math.floor(self.within(tile)[0][0] / prod(tile) * prod(tile)) > 0
-
-    def pieces(self, tile, piece):
-        """As of `Even`."""
-        return math.ceil(prod(tile) / prod(piece) * (1 - self.empty(piece, tile, self.most(tile))))
-
-
-def tensor(doc, lengths):
-    """The distribution of a tensor with so many words per rank."""
-    share, kind = float(Fraction(*doc["share"])), doc["kind"]
-    need(0 <= share <= 1, "densities are from 0 to 1")
-    if kind == "fixed_structured":
-        return Even(share)
-    if kind == "hypergeometric":
-        return Anywhere(math.ceil(share * prod(lengths)), prod(lengths))
-    need(kind == "banded", "distributions are of a known kind")
-    need(len(lengths) == 2 and lengths[0] == lengths[1], "bands are those of square matrices")
-    return Band(lengths[0], doc["band_width"])
+Unit = namedtuple(
+    "Unit", "chance skips empty"
+)  # of what saves accesses; `skips` is None if it saves instances
 
 
 class Full:
@@ -293,7 +76,9 @@ class Sparse(Space):
     def __init__(self, doc):
         self.doc = doc["sparse"]
         need(not doc.get("memories"), "no memory with several places is priced on sparse data")
-        self.skips = any(unit["kind"] == "skipping_spatial" for own in self.doc["levels"] for unit in own["units"])
+        self.skips = any(
+            unit["kind"] == "skipping_spatial" for own in self.doc["levels"] for unit in own["units"]
+        )
         super().__init__(doc)
         need(len(self.doc["levels"]) == len(self.stores), "all levels say what they have for sparse data")
         need(self.doc["unit"] == UNIT, "energies have the stated unit")
@@ -318,7 +103,9 @@ class Sparse(Space):
             options = [option for unit in own["units"] for option in unit["options"]]
             need(all(unit["options"] for unit in own["units"]), "units have options")
             named = [d for option in options for d in (option["target"], *option["conditions"])]
-            need(len(own["layouts"]) == len(count) and all(v in count for v in named), "units name dataspaces")
+            need(
+                len(own["layouts"]) == len(count) and all(v in count for v in named), "units name dataspaces"
+            )
 
     def lengths(self, v, box):
         """Words per rank of what a box of iterations touches; boxes of whole blocks may exceed bounds."""
@@ -331,11 +118,17 @@ class Sparse(Space):
     def exchangeable(self, mask):
         """Whether levels can unpack and pack what they exchange, and units have the words that they save."""
         pairs = ((v, p, q) for v, kept in enumerate(mask) for p, q in pairwise(kept))
-        served = ((p, option["target"]) for p in self.stores for unit in self.has[p]["units"] for option in unit["options"] if unit["kind"] != "skipping_spatial")
+        served = (
+            (p, option["target"])
+            for p in self.stores
+            for unit in self.has[p]["units"]
+            for option in unit["options"]
+            if unit["kind"] != "skipping_spatial"
+        )
         return all(self.exchange(*pair) for pair in pairs) and all(mask[v][0] <= p for p, v in served)
 
     def exchange(self, v, p, q):
-        """Whether level `q` can unpack and pack what it exchanges of a dataspace with the next outer level `p`."""
+        """Whether level `q` can unpack and pack what it exchanges with the next outer level `p`."""
         outer, inner = self.has[p]["layouts"][v], self.has[q]["layouts"][v]
         if self.packs(outer) == self.packs(inner):
             return True
@@ -343,12 +136,16 @@ class Sparse(Space):
         return able and not self.packs(inner)
 
     def states(self, v, passed, mask):
-        """Chances that an operand is not zero, zero, or not there, given the share that units let through."""
+        """Chances that an operand is not zero, zero, or not there, given the share that units let by."""
         share = millionths(self.tensors[v].mean)
         if passed is not None:
             share = min(1.0, share / passed) if passed else 1.0
         absent = self.has[mask[v][-1]]["layouts"][v] is not None
-        return {"nonzero": share, "zero": 0.0 if absent else 1 - share, "absent": 1 - share if absent else 0.0}
+        return {
+            "nonzero": share,
+            "zero": 0.0 if absent else 1 - share,
+            "absent": 1 - share if absent else 0.0,
+        }
 
     def by_kind(self, total, states):
         """Computations, not rounded, that are made, gated, skipped, and those without any operand."""
@@ -384,7 +181,7 @@ class Sparse(Space):
         return own.empty(tile) if name == "empty" else own.most(tile, confidence)
 
     def empty_at_most(self, v, box):
-        """Chance that a dataspace is empty in boxes or any larger ones, at most; None: in single iterations."""
+        """Chance that a dataspace is empty in boxes or larger ones, at most; None: single iterations."""
         if not self.tensors[v].monotone:
             return 1.0
         return self.figure(v, "empty", [1] * len(self.bounds) if box is None else box)
@@ -422,7 +219,10 @@ class Sparse(Space):
         plain = [[loop[:2] for loop in own] for own in mapping["loops"]]
         loops, mask = super().read({**mapping, "loops": plain})
         sides = {p: tuple((d, axis) for d, _, axis in own) for p, own in fans.items()}
-        need(all(own in self.sides(p, loops[p]) for p, own in sides.items()), "spatial loops have an allowed order")
+        need(
+            all(own in self.sides(p, loops[p]) for p, own in sides.items()),
+            "spatial loops have an allowed order",
+        )
         need(self.few_loops(loops), "there are no more loops than allowed")
         return loops, mask, sides
 
@@ -432,14 +232,16 @@ class Sparse(Space):
         return most is None or sum(len(own) for p, own in enumerate(loops) if p not in self.fans) <= most
 
     def sides(self, p, factors):
-        """All orders of a fanout's loops, as (dimension, axis) pairs, X first, that its rules and mesh allow."""
+        """Orders of a fanout's loops, as (dimension, axis) pairs, X first, that rules and mesh allow."""
         node, found = self.nodes[p], {}
         for along in node["along_x"]:
             x, y = [d for d in factors if d in along], [d for d in factors if d not in along]
             wide, high = prod(factors[d] for d in x), prod(factors[d] for d in y)
             if self.skips or (wide <= node["mesh_x"] and high <= node["mesh_y"]):
                 pairs = product(self.ordered(node, x), self.ordered(node, y))
-                found |= dict.fromkeys((*((d, 0) for d in own), *((d, 1) for d in other)) for own, other in pairs)
+                found |= dict.fromkeys(
+                    (*((d, 0) for d in own), *((d, 1) for d in other)) for own, other in pairs
+                )
         return [*found]
 
     @staticmethod
@@ -460,7 +262,7 @@ class Sparse(Space):
     # ---------------------------------------------------------------------------------------- costs
 
     def price(self, loops, mask, sides):
-        """The cost of a mapping as of `Space`, in parts of an energy unit; it `fits` if formats can hold it."""
+        """The cost of a mapping as of `Space`, in parts of an energy unit; does it fit if formats hold it?"""
         try:
             return Priced(self, loops, mask, sides).cost()
         except UnheldError:
@@ -479,7 +281,9 @@ class Sparse(Space):
                 above = tuple(loop for q in reversed(range(p)) if q not in used for loop in nest[q])
                 words[p] = space.delivered(extents[p], above, self.at[p][v]["temporal_reuse"])
             split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
-            for source, p, action, times, first in self.actions(v, kept, used, split.get, space.begun(extents, nest, used)):
+            for source, p, action, times, first in self.actions(
+                v, kept, used, split.get, space.begun(extents, nest, used)
+            ):
                 counts[v, p, action] += max(0, words[source] * times - first)
         return counts
 
@@ -539,16 +343,14 @@ class Priced:
         chances_of, parent = self.space.tensors[v], None
         for p in kept:
             tile = self.lengths(v, self.nest.box(p))
-            chances, arriving = chances_of.chances(tile), 1.0
-            if parent is not None and self.layout(v, parent) and not chances_of.never_empty(tile):
-                (first, none), *others = chances
-                if first == 0:
-                    arriving = 1 - none
-                    chances = tuple((k, chance / arriving) for k, chance in others)
+            known = parent is not None and self.layout(v, parent) and not chances_of.never_empty(tile)
+            chances, arriving = coming(chances_of.chances(tile), known)
             expected, layout = 0.0, self.layout(v, p)
             for k, chance in chances:
                 expected += chance * k
-            metadata = expected_metadata(layout_key(layout), trees[p], tile, chances_of, chances) if layout else ()
+            metadata = (
+                expected_metadata(layout_key(layout), trees[p], tile, chances_of, chances) if layout else ()
+            )
             found[p] = Held(tile, prod(tile), trees.get(p), layout, expected, metadata, arriving)
             parent = p
         return found
@@ -562,7 +364,11 @@ class Priced:
             return {}
         for p in reversed(kept):
             layout = self.layout(v, p)
-            copied = inner if inner and self.packs(v, p) and prod(self.lengths(v, self.nest.box(inner))) > 1 else None
+            copied = (
+                inner
+                if inner and self.packs(v, p) and prod(self.lengths(v, self.nest.box(inner))) > 1
+                else None
+            )
             if copied:
                 self.stacked(v, p, copied, trees[copied])
             trees[p] = self.tree(v, p, inner, layout, trees[copied] if copied else None)
@@ -579,7 +385,7 @@ class Priced:
             raise UnheldError
 
     def tree(self, v, p, child, layout, copied):
-        """The ranks of a tile; a packed level is tiled for the next inner one, others down to single words."""
+        """The ranks of a tile; a packed level is tiled for the next inner one, others down to words."""
         served = self.nest.served(p, child)
         below = {} if copied else dict(enumerate(self.nest.before(served.start)))
         shapes = []  # dimension, factor, tile
@@ -630,12 +436,14 @@ class Priced:
     def units(self, held):
         """By dataspace, the units that save accesses, by place; of two at one place the stronger counts."""
         found = [{} for _ in self.every]
-        for kind in ("gating", "skipping"):
-            for p in reversed(self.space.stores):
-                for own in (own for own in self.space.has[p]["units"] if own["kind"] == kind):
-                    v, at, unit = self.served_option(p, own, held)
-                    known = found[v].get(at)
-                    found[v][at] = unit if known is None or known.chance < unit.chance else known
+        every = [(p, own) for p in reversed(self.space.stores) for own in self.space.has[p]["units"]]
+        gates, skips = (
+            [pair for pair in every if pair[1]["kind"] == kind] for kind in ("gating", "skipping")
+        )
+        for p, own in (*gates, *skips):
+            v, at, unit = self.served_option(p, own, held)
+            known = found[v].get(at)
+            found[v][at] = unit if known is None or known.chance < unit.chance else known
         return found
 
     def served_option(self, p, unit, held):
@@ -695,12 +503,9 @@ class Priced:
         """Spatial loops outside; for a spatial target, also those in time up to one that moves it."""
         waiting = spatial
         for loop in (loop for loop in loops if loop.factor > 1):
-            if loop.axis is not None:
+            if loop.axis is not None or (waiting and not innermost and loop.dim not in dims):
                 yield loop
-            elif waiting and not innermost and loop.dim not in dims:
-                yield loop
-            else:
-                waiting = False
+            waiting = waiting and (loop.axis is not None or (not innermost and loop.dim not in dims))
 
     def met(self, v, c, loop, kept, box, scalar, block):
         """The tile of condition `c` that meets an access to `v`; None if the order of loops spoils it."""
@@ -734,10 +539,7 @@ class Priced:
             if flow and outer:
                 flow = without(flow, outer.chance)
             if flow and unit and unit.skips is not None:
-                chance = unit.chance
-                if outer:
-                    rest = 0.0 if outer.chance >= 1 else 1 - (1 - chance) / (1 - outer.chance)
-                    chance = max(0.0, rest)
+                chance = unit.chance if not outer else rest(unit.chance, outer.chance)
                 ranks, child = len(held[p].metadata), self.child(v, p)
                 ranks = ranks if child is None else min(ranks, len(held[child].metadata))
                 found[p] = saved(flow, chance, ranks, rw, unit.skips)
@@ -765,13 +567,13 @@ class Priced:
         total, own = self.space.computes, [(v, units[v]) for v in self.space.operands]
         passed = {}
         if len(own) == 2:
-            for (_, unit), (other, _) in (own, own[::-1]):
-                if unit:
-                    total -= math.floor(total * unit.chance)
-                    passed[other] = 1 - millionths(unit.chance)
+            for (_, unit), (other, _) in (pair for pair in (own, own[::-1]) if pair[0][1]):
+                total -= math.floor(total * unit.chance)
+                passed[other] = 1 - millionths(unit.chance)
         else:
             empty = {}
-            for c, chance in (pair for _, unit in own if unit and unit.skips is not None for pair in unit.empty):
+            seen = [unit.empty for _, unit in own if unit and unit.skips is not None]
+            for c, chance in chain(*seen):
                 empty[c] = max(chance, empty.get(c, 0.0))
             total -= math.floor(total * (1 - prod(1 - chance for chance in empty.values())))
             passed = {c: 1 - chance for c, chance in empty.items()}
@@ -817,7 +619,9 @@ class Priced:
         dense = self.whole()
         if not self.skippers():
             arriving = [{p: own.arriving for p, own in of.items()} for of in held]
-            return [{p: (x, y, own.get(p, 1.0)) for p, (x, y, _) in dense.items()} for own in arriving], [{}] * len(held)
+            return [{p: (x, y, own.get(p, 1.0)) for p, (x, y, _) in dense.items()} for own in arriving], [
+                {}
+            ] * len(held)
         spans = [self.own_span(v, dense) for v in self.every]
         before, stops = [{**own} for own in spans], [set() for _ in self.every]
         for p, option in self.skippers():
@@ -831,7 +635,9 @@ class Priced:
 
     def following(self, p):
         """The next storage level or fanout inside of `p`, or the arithmetic."""
-        return min((q for q in (*self.space.stores, *self.space.fans) if q > p), default=len(self.space.nodes))
+        return min(
+            (q for q in (*self.space.stores, *self.space.fans) if q > p), default=len(self.space.nodes)
+        )
 
     def whole(self):
         """Instances of dense data."""
@@ -846,11 +652,10 @@ class Priced:
         """Pairs (fanout, option) of units that skip instances, the innermost fanout first."""
         found = []
         for p in reversed(self.space.stores):
-            for unit in (own for own in self.space.has[p]["units"] if own["kind"] == "skipping_spatial"):
-                q = self.following(p)
-                while q in self.space.fans:
-                    found.append((q, unit["options"][0]))
-                    q = self.following(q)
+            own = [unit for unit in self.space.has[p]["units"] if unit["kind"] == "skipping_spatial"]
+            inner = min((q for q in self.space.stores if q > p), default=len(self.space.nodes))
+            fans = [q for q in self.space.fans if p < q < inner]
+            found += [(q, unit["options"][0]) for unit in own for q in fans]
         return sorted(found, key=lambda own: -own[0])
 
     def own_span(self, v, dense):
@@ -904,11 +709,10 @@ class Priced:
         if self.child(target, p) is None or loops[i].dim not in dims or keeper is None:
             return box
         box = [*box]
-        for loop in loops[self.nest.ends[p][0] : self.nest.ends[keeper][1]]:
-            if loop.factor > 1 and loop.axis is None:
-                if loop.dim in dims:
-                    break
-                box[loop.dim] *= loop.factor
+        inner = loops[self.nest.ends[p][0] : self.nest.ends[keeper][1]]
+        live = [loop for loop in inner if loop.factor > 1 and loop.axis is None]
+        for loop in takewhile(lambda own: own.dim not in dims, live):
+            box[loop.dim] *= loop.factor
         return tuple(box)
 
     def narrow(self, span, after, v, box, i):
@@ -924,248 +728,26 @@ class Priced:
 
     def meshes(self, spans):
         """Whether fanouts have children for all instances that are needed."""
-        for p in self.space.fans:
-            node, after = self.space.nodes[p], self.following(p)
-            for axis, mesh in enumerate((node["mesh_x"], node["mesh_y"])):
-                if max(own[after][axis] // max(1, own[p][axis]) for own in spans) > mesh:
-                    return False
+        for p, axis in product(self.space.fans, (0, 1)):
+            mesh = self.space.nodes[p][("mesh_x", "mesh_y")[axis]]
+            if max(own[self.following(p)][axis] // max(1, own[p][axis]) for own in spans) > mesh:
+                return False
         return True
 
 
-def layout_key(layout):
-    """A layout in a form that keys of tables can have."""
-    return tuple(rank["kind"] for rank in layout["fibers"]), layout["inner_to_outer"]
+def rest(own, outer):
+    """Share that is useless of what an outer unit lets by, whose cases are among the own ones."""
+    return 0.0 if outer >= 1 else max(0.0, 1 - (1 - own) / (1 - outer))
 
 
-@lru_cache(1 << 12)
-def expected_metadata(layout, tree, tile, tensor, chances):
-    """Words of metadata and payload per rank, on average over the numbers of nonzeros."""
-    totals = [[0.0, 0.0] for _ in tree.fibers]
-    for k, chance in chances:
-        for total, (metadata, payload) in zip(totals, metadata_of(layout, tree, tile, k, tensor)):
-            total[0] += metadata * chance
-            total[1] += payload * chance
-    return tuple(map(tuple, totals))
-
-
-def idle(layout, tree, r):
-    """Whether rank `r` needs nothing: its fibers have one coordinate, and it is not the first one."""
-    return tree.fibers[r][0] == 1 and r != (0 if layout[1] else len(tree.fibers) - 1)
-
-
-def metadata_of(layout, tree, tile, nonzeros, tensor):
-    """Words of metadata and payload per rank of a tile with so many nonzeros."""
-    kinds, count, found, own = layout[0], 1, [(0.0, 0.0)] * len(tree.fibers), tile
-    for r in reversed(range(len(kinds))):
-        coordinates, inside = tree.fibers[r][0], tree.fibers[r - 1][1] if r else tree.lowest
-        if not idle(layout, tree, r):
-            found[r] = rank_words(kinds[r], count, coordinates, (own, inside), (tile, nonzeros), tensor)
-        count, own = count * coordinates, inside
-    last = next((r for r, words in enumerate(found) if words != (0.0, 0.0)), None)
-    return [(words[0], 0.0) if r == last else words for r, words in enumerate(found)]
-
-
-def rank_words(kind, count, coordinates, tiles, known, tensor):
-    """Words of metadata and payload of a rank with `count` fibers, empty ones included."""
-    if kind == "UB":
-        return float(count * coordinates), float(count * coordinates)
-    fibers = count * (1 - tensor.empty(tiles[0], *known))
-    if kind == "UOP":
-        return 0.0, fibers * (coordinates + 1)
-    filled = coordinates * (1 - tensor.empty(tiles[1], *known))
-    if kind == "B":
-        return fibers * coordinates, fibers * math.ceil(filled)
-    words = fibers * (math.ceil(filled) if kind == "CP" else filled)
-    return words, words
+def coming(chances, known):
+    """The chances of tiles that come, and their share: empty ones do not if it is known that they are."""
+    (first, none), *others = chances
+    if not known or first:
+        return chances, 1.0
+    return tuple((k, chance / (1 - none)) for k, chance in others), 1 - none
 
 
 def millionths(share):
     """A share, rounded to millionths, halves up."""
     return math.floor(share * 1_000_000 + 0.5) / 1_000_000
-
-
-def cut(ranks, share, count):
-    """The share, rounded down, of the words of the lowest ranks."""
-    return tuple(
-        (math.floor(m * share), math.floor(f * share)) if r < count else (0, 0) for r, (m, f) in enumerate(ranks)
-    )
-
-
-def less(ranks, others):
-    """Words per rank without some of them."""
-    return tuple((m - a, f - b) for (m, f), (a, b) in zip(ranks, others))
-
-
-def without(flow, share):
-    """What is left of a flow without a share, which nobody asks for."""
-    data = {access: n - math.floor(n * share) for access, n in flow.data.items()}
-    return Flow(data, {access: less(own, cut(own, share, len(own))) for access, own in flow.metadata.items()})
-
-
-def saved(flow, share, ranks, rw, skips):
-    """A flow with a share of reads and updates saved, and of the metadata that goes inwards."""
-    data = {
-        "read": math.ceil(flow.data["read"] * share) if rw else math.floor(flow.data["read"] * share),
-        "fill": 0,
-        "update": math.floor(flow.data["update"] * share),
-    }
-    metadata = {access: cut(flow.metadata[access], share, ranks) for access in ("read", "update")}
-    metadata["fill"] = cut(flow.metadata["fill"], 0.0, 0)
-    made = {access: n - data[access] for access, n in flow.data.items()}
-    left = {access: less(own, metadata[access]) for access, own in flow.metadata.items()}
-    return Moved(Flow(made, left), Flow(data, metadata), skips)
-
-
-class Level:
-    """A storage level with what it holds and moves."""
-
-    def __init__(self, priced, p, held, moved, spans):
-        self.priced, self.space, self.p = priced, priced.space, p
-        self.has, self.node = self.space.has[p], self.space.nodes[p]
-        self.kept = [v for v in priced.every if p in priced.mask[v]]
-        self.held = {v: held[v][p] for v in self.kept}
-        self.moved = {v: moved[v][p] for v in self.kept}
-        self.flows = moved
-        self.span = {v: spans[v][p] for v in self.kept}
-        self.dense = priced.instances(p)
-        self.limited = self.has["limited"]
-        self.sizes = {v: self.size(v) for v in self.kept}
-        self.spreads = {v: self.spread(v) for v in self.kept}
-
-    def bits(self, v, ranks):
-        """Bits of words of metadata and payload per rank."""
-        held, total = self.held[v], 0.0
-        for r, (metadata, payload) in enumerate(ranks):
-            rank = held.layout["fibers"][r]
-            if idle(layout_key(held.layout), held.tree, r):
-                total += metadata * 0 + payload * 0
-            else:
-                total += metadata * rank["metadata_bits"] + payload * rank["payload_bits"]
-        return total
-
-    def size(self, v):
-        """Values, bits of metadata, and the share of cases in which they suffice."""
-        if self.held[v].layout is None:
-            return self.held[v].words, 0, 1.0
-        confidence = 1.0
-        if self.has["allow_overbooking"] and self.limited and self.priced.packs(v, self.p):
-            confidence = 1.0 - float(Fraction(*self.has["max_overbooked"]))
-            confidence = self.raised(v, confidence) if confidence < 1 else confidence
-        return (*self.size_at(v, confidence), confidence)
-
-    def size_at(self, v, confidence):
-        """Values, and bits of metadata, that suffice in that share of the cases."""
-        held, own = self.held[v], self.space.tensors[v]
-        most = own.most(held.tile, confidence)
-        bits = self.bits(v, metadata_of(layout_key(held.layout), held.tree, held.tile, most, own))
-        return most if self.priced.packs(v, self.p) else held.words, math.ceil(bits)
-
-    def raised(self, v, least):
-        """The greatest confidence, to a hundredth, with which a tile fits its share of the level."""
-        share = [self.held[u].expected if self.priced.packs(u, self.p) else self.held[u].words for u in self.kept]
-        total, own = sum(share), share[self.kept.index(v)]
-        part = own / total if total else 1.0
-        room, bits = math.ceil(self.node["most_size"] * part), math.ceil(self.room_bits() * part)
-        values, needed = self.size_at(v, least)
-        if values >= room or needed >= bits:
-            return least
-        low, high = least, 1.0
-        while high - low > 0.01:
-            middle = 0.5 * (low + high)
-            values, needed = self.size_at(v, middle)
-            low, high = (middle, high) if values <= room and needed <= bits else (low, middle)
-        return low
-
-    def room_bits(self):
-        """Bits of metadata that a tile may have."""
-        return math.floor(self.has["metadata_size_bits"] / Fraction(*self.has["buffering"]))
-
-    def fits(self):
-        """Whether tiles and their metadata fit, and fill the level enough."""
-        if not self.limited:
-            return True
-        size = sum(self.sizes[v][0] * self.space.at[self.p][v]["size"] for v in self.kept)
-        bits = sum(self.sizes[v][1] for v in self.kept)
-        roomy = self.has["allow_overbooking"] or bits <= self.room_bits()
-        return roomy and self.node["least_size"] <= size <= self.node["most_size"]
-
-    def in_use(self, v):
-        """Instances that are in use, on average."""
-        return self.dense * self.span[v][2]
-
-    def demand(self):
-        """Words that an instance reads and writes on average, by (level, dataspace, way)."""
-        pairs = (("read", ("read",)), ("write", ("fill", "update")))
-        return {(self.p, v, way): self.carried(v, own) for v in self.kept for way, own in pairs}
-
-    def carried(self, v, accesses):
-        """Words of these accesses, metadata included; those that are skipped take no time."""
-        moved = self.moved[v]
-        flows = [moved.made] + ([moved.saved] if moved.saved and not moved.skips else [])
-        words = sum(flow.data[access] for flow in flows for access in accesses)
-        bits = sum(int(self.bits(v, flow.metadata[access])) for flow in flows for access in accesses)
-        x, y, _ = self.span[v]
-        if not self.in_use(v) or not x * y:
-            return 0
-        return math.ceil((words + bits // self.has["word_bits"]) / (x * y / self.in_use(v)))
-
-    def spread(self, v):
-        """Blocks that are accessed for each one that would be full: more where nonzeros are thinly spread."""
-        held, block = self.held[v], self.space.at[self.p][v]["block"]
-        share = held.expected / held.words
-        if not self.priced.packs(v, self.p) or block == 1 or not 0 < share < 1:
-            return Fraction(1)
-        tenth = max(0, math.floor(share / 0.1) - 1)
-        if block in FULL_BLOCKS and FULL_BLOCKS[block][tenth] <= held.words // block:
-            return Fraction(1)
-        blocks = 0.0
-        for k, chance in self.space.tensors[v].chances(held.tile):
-            blocks += math.ceil(k / block) * chance
-        return Fraction(blocks / (held.words * share / block))
-
-    def blocks(self, v, words):
-        """Blocks of data that words take."""
-        return -(-words // self.space.at[self.p][v]["block"]) * self.spreads[v]
-
-    def vectors(self, v, ranks):
-        """Accesses to metadata that words per rank take."""
-        width = self.has["metadata_width_bits"]
-        return math.ceil(int(self.bits(v, ranks)) / width) if width else 0
-
-    def one(self, v):
-        """Energy of one instance's accesses of all kinds to a dataspace."""
-        doc, prices, moved, total = self.space.at[self.p][v], self.has["energy"], self.moved[v], Fraction(0)
-        kinds = [("", moved.made)] + ([("skipped_" if moved.skips else "gated_", moved.saved)] if moved.saved else [])
-        for access, (kind, flow) in product(ACCESSES, kinds):
-            each = prices.get(kind + access, 0) * self.has["rows"][v] if kind else doc[access]
-            total += self.blocks(v, flow.data[access]) * each
-            total += self.vectors(v, flow.metadata[access]) * prices.get(f"{kind}metadata_{access}", 0)
-        outer = max((q for q in self.priced.mask[v] if q < self.p), default=None)
-        if outer is not None and self.priced.packs(v, outer) and not self.priced.packs(v, self.p):
-            total += moved.made.data["fill"] * prices.get("decompression", 0)
-            sent = self.flows[v][outer].made.data["update"] if self.space.spaces[v].rw else 0
-            total += sent * prices.get("compression", 0)
-        return total * Fraction(self.sizes[v][2])
-
-    def energy(self, levels):
-        """Energy of all instances, with that of reads for tiles of the next inner level that overflow."""
-        total, places = Fraction(0), {level.p: level for level in levels}
-        for v in self.kept:
-            own, child = self.one(v), self.priced.child(v, self.p)
-            if child is not None:
-                inner = places[child]
-                made = inner.moved[v].made
-                data = inner.blocks(v, made.data["read"]) * self.has["read_energy"]
-                metadata = inner.vectors(v, made.metadata["read"]) * self.has["energy"].get("metadata_read", 0)
-                own += (1 - Fraction(inner.sizes[v][2])) * (data + metadata)
-            x, y, _ = self.span[v]
-            most = x * y
-            paying = min(most, self.node["most_paying"])
-            total += own * paying * Fraction(self.in_use(v)) / most if most else 0
-        return total
-
-    def leak(self):
-        """Leakage per cycle of the instances in use; where gates farther out switch, of all under those."""
-        if self.has["leaks_in_use"] and self.kept:
-            return self.node["leak"] * Fraction(max(1, *(self.in_use(v) for v in self.kept)))
-        return self.node["leak"] * prod(self.priced.used[q] for q in self.node["leak_fanouts"])

@@ -12,9 +12,9 @@ from math import inf, prod
 import numpy as np
 from claims import EXACT, MOST_ENTRIES, MOST_NESTS, SLACK, CannotCheckError, need
 from prove import divisors
-from sparse import ACCESSES, UNIT, Unit
+from sparse import HAIR, UNIT, Unit
+from sparse_levels import ACCESSES
 
-HAIR = 1e-6  # shares of operands are rounded to millionths
 ROUNDED = 3  # computations that rounding takes away at most, one of each kind
 
 Saver = namedtuple("Saver", "place conditions skips")
@@ -45,7 +45,7 @@ class Shares:
         return next((q for q in self.kept if q > p), None)
 
     def splits(self, saver):
-        """Whether an access may meet less than a tile: where loops in time lie between fanouts and the tile."""
+        """Whether an access may meet less than a tile: with loops in time between fanouts and the tile."""
         child, space = self.child(saver.place), self.space
         inside = [q for q in space.stores if saver.place < q and (child is None or q < child)]
         common = (space.dims[self.v] & space.dims[c] for c in saver.conditions)
@@ -60,7 +60,7 @@ class Shares:
         return 1 - useful
 
     def seen(self, saver, source, tile, box, end):
-        """The same, for words that go to `source`, whose `tile` stays until node `end`, with a `box` inside."""
+        """The same, of words that go to `source`, whose `tile` stays until node `end` around a `box`."""
         if source is None:
             return self.useless(saver, None)
         own = self.space.dims[self.v]
@@ -72,7 +72,9 @@ class Shares:
         """Energy, and words that bandwidths carry, per word of dense data of one instance, at least."""
         source, p, action = charge.source, charge.place, charge.action
         has, outer, own = self.space.has[p], 0.0, 0.0
-        savers = [saver for saver in self.savers if saver.place < p or (saver.place == p and action != "fill")]
+        savers = [
+            saver for saver in self.savers if saver.place < p or (saver.place == p and action != "fill")
+        ]
         skipped = 0.0
         for saver in savers:
             chance = self.seen(saver, source, tile, box, end)
@@ -84,11 +86,15 @@ class Shares:
                 skipped = np.maximum(skipped, chance)
         saved, held = np.maximum(outer, own), self.stored(p, source, tile)
         kinds = {("skipped_" if saver.skips else "gated_") + action for saver in savers}
-        idle = 0 if any(saver.place < p for saver in savers) else min(
-            (has["energy"].get(kind, 0) * has["rows"][self.v] for kind in kinds), default=0
+        idle = (
+            0
+            if any(saver.place < p for saver in savers)
+            else min((has["energy"].get(kind, 0) * has["rows"][self.v] for kind in kinds), default=0)
         )
         spread = self.arriving(p, source, tile) if charge.block > 1 and self.layout[p] else 1.0
-        data = held * spread * np.minimum(charge.price, (1 - saved) * charge.price + saved * idle) / charge.block
+        data = (
+            held * spread * np.minimum(charge.price, (1 - saved) * charge.price + saved * idle) / charge.block
+        )
         bits = self.bits(p, source, tile, action)
         each, width = has["energy"].get("metadata_" + action, 0), has["metadata_width_bits"]
         metadata = bits * (1 - saved) * each / width if width else 0.0
@@ -111,7 +117,9 @@ class Shares:
         """Energy, and words, that rounding takes away of one instance's accesses."""
         reads = self.space.spaces[self.v].rw and charge.action == "read"
         rounds = reads and any(saver.place == charge.place for saver in self.savers)
-        return (charge.price if rounds else 0.0), (1.0 if rounds else 0.0) + (1.0 if self.layout[charge.place] else 0.0)
+        return (charge.price if rounds else 0.0), (1.0 if rounds else 0.0) + (
+            1.0 if self.layout[charge.place] else 0.0
+        )
 
     def stored(self, p, source, tile):
         """Share of the words of dense data that are at level `p`, of all instances."""
@@ -185,10 +193,10 @@ class Bounds:
         total, passed = float(space.computes), {}
         units = {v: self.innermost(v, mask[v]) for v in space.operands}
         if len(space.operands) == 2:
-            for v, other in (space.operands, space.operands[::-1]):
-                if units[v]:
-                    total -= space.computes * units[v].chance
-                    passed[other] = 1 - units[v].chance + HAIR
+            pairs = (space.operands, space.operands[::-1])
+            for v, other in (pair for pair in pairs if units[pair[0]]):
+                total *= 1 - units[v].chance
+                passed[other] = 1 - units[v].chance + HAIR
         else:
             named = {c for unit in units.values() if unit for c, _ in unit.empty}
             total *= prod(1 - space.empty_at_most(c, None) for c in named)
@@ -212,29 +220,33 @@ class Bounds:
         """Per choice, energy of a dataspace, and cycles by bandwidth, at least."""
         key = "floor", v, kept
         if key not in self.known:
-            energy, cycles, space = 0.0 * self.space.steps, defaultdict(float), self.space
-            own, relevant = self.shares_of(v, kept), space.spaces[v].relevant
+            energy, loads, cycles = 0.0 * self.space.steps, [], defaultdict(float)
             for charge in self.charges(v, kept):
-                (least, most), slack = self.least(own, charge), own.slack(charge)
-                above = 1 if charge.source is None else space.above(charge.source, relevant)
-                words = space.steps if charge.source is None else 1 / above
-                energy = energy + charge.paying * np.maximum(
-                    least[0] * (words * charge.times) - most[0] * charge.first - slack[0], 0
-                )
-                for way, rate in charge.rates.items():
-                    load = least[1] * (words * charge.times) - most[1] * charge.first - slack[1]
-                    cycles[way] = cycles[way] + float(rate) * np.maximum(load, 0)
+                costs, words = self.least_cost(v, kept, charge)
+                energy = energy + charge.paying * costs
+                loads += [(way, float(rate) * words) for way, rate in charge.rates.items()]
+            for way, load in loads:
+                cycles[way] = cycles[way] + load
             self.known[key] = energy, cycles
         return self.known[key]
 
+    def least_cost(self, v, kept, charge):
+        """Energy, and words carried, of one instance's accesses, at least, per choice."""
+        space, own = self.space, self.shares_of(v, kept)
+        above = 1 if charge.source is None else space.above(charge.source, space.spaces[v].relevant)
+        times = charge.times * (space.steps if charge.source is None else 1 / above)
+        pairs = zip(*self.least(own, charge), own.slack(charge))
+        return [np.maximum(least * times - most * charge.first - slack, 0) for least, most, slack in pairs]
+
     def least(self, own, charge):
-        """Energy and words carried of an instance's words, over all tiles that fit: the least, and the most of one."""
+        """Energy and words carried, over all tiles that fit: of all words the least, of one the most."""
         space, c = self.space, charge.source
         if c is None:
             weights = own.weights(charge, None, None, 0)
             return weights, weights
         tile = [
-            np.array(divisors(n) if d in space.spaces[own.v].relevant else [1]) for d, n in enumerate(space.bounds)
+            np.array(divisors(n) if d in space.spaces[own.v].relevant else [1])
+            for d, n in enumerate(space.bounds)
         ]
         tile = list(np.ix_(*tile))
         left = [side.max() // side for side in tile]
@@ -258,12 +270,16 @@ class Choice:
         self.spatial = dict(zip(space.fans, space.spatial[i].tolist()))
         self.bounds = tuple(n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values()))
         self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
-        self.reused = [[p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)]
+        self.reused = [
+            [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
+        ]
         self.way = [p for p in reversed(range(len(space.nodes))) if p not in self.spatial]
         self.prices = defaultdict(list)
         for v, kept in enumerate(mask):
             for charge in bounds.charges(v, kept):
-                own = charge._replace(**{key: int(getattr(charge, key)[i]) for key in ("paying", "times", "first")})
+                own = charge._replace(
+                    **{key: int(getattr(charge, key)[i]) for key in ("paying", "times", "first")}
+                )
                 self.prices[v, charge.source].append(own)
         self.aim(query, low, high)
         self.limits -= sum(self.charge(v, None, int(space.steps[i]), None) for v in range(len(mask)))
@@ -271,7 +287,7 @@ class Choice:
         self.open = bool((self.tables[0][self.start].reshape(-1, len(self.limits))[-1] < self.limits).all())
 
     def aim(self, query, low, high):
-        """Limits of energy, and of energy with the cycles of each bandwidth, of mappings with these cycles."""
+        """Limits of energy, and of energy with the cycles of each bandwidth, for mappings with these."""
         ways = {way for charge in chain(*self.prices.values()) for way in charge.rates}
         energy = min(query.energy, query.edp / low if low else inf) / UNIT
         counted = min(query.latency, query.edp) < inf
@@ -325,7 +341,10 @@ class Choice:
         for times, first, columns, slack in weights:
             count = np.maximum(words * times - first, 0)
             total = total + np.stack(
-                np.broadcast_arrays(*(np.maximum(count * own - less, 0) for own, less in zip(columns, slack))), axis=-1
+                np.broadcast_arrays(
+                    *(np.maximum(count * own - less, 0) for own, less in zip(columns, slack))
+                ),
+                axis=-1,
             )
         return total
 
@@ -418,21 +437,23 @@ class Choice:
             if (self.spent(at) + self.tables[at.i][at.state][cell] >= self.limits).any():
                 continue
             if at.i < len(self.way):
-                if not self.known(at, seen):
-                    stack += self.grown(at)
+                stack += () if self.known(at, seen) else self.grown(at)
                 continue
-            for own in sides:
-                budget -= 1
-                need(budget, "too many nests are left open by the bounds", CannotCheckError)
-                cost = self.space.price(at.loops, self.mask, own)
-                if cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items()):
-                    return cost
+            budget -= len(sides)
+            need(budget > 0, "too many nests are left open by the bounds", CannotCheckError)
+            costs = (self.space.price(at.loops, self.mask, own) for own in sides)
+            found = next((cost for cost in costs if within(cost, query)), None)
+            if found:
+                return found
         return None
 
     def arrangements(self, spatial):
         """Yield orders of spatial loops, by fanout: one where neither formats nor units see them."""
         options = [self.space.sides(p, spatial[p]) for p in self.space.fans]
-        seen = [self.space.skips or any(self.crosses(v, p) for v in range(len(self.mask))) for p in self.space.fans]
+        seen = [
+            self.space.skips or any(self.crosses(v, p) for v in range(len(self.mask)))
+            for p in self.space.fans
+        ]
         options = [own if crossed else own[:1] for own, crossed in zip(options, seen)]
         yield from (dict(zip(self.space.fans, own)) for own in product(*options))
 
@@ -440,16 +461,17 @@ class Choice:
         """Whether a fanout lies between a level with metadata or units of a dataspace and the next one."""
         keeper = max((q for q in self.mask[v] if q < p), default=None)
         own = self.bounds_of.shares_of(v, self.mask[v])
-        return keeper is not None and bool(own.layout[keeper] or any(saver.place == keeper for saver in own.savers))
+        return keeper is not None and bool(
+            own.layout[keeper] or any(saver.place == keeper for saver in own.savers)
+        )
 
     def known(self, at, seen):
         """Whether a nest `seen` before is no worse, however both go on; else this one counts as seen."""
         kinds, runs = [at.i, at.left], []
-        for p in range(self.way[at.i], len(self.space.nodes)):
-            if p not in self.spatial and p not in self.space.stores and at.loops[p]:
-                kinds.append((p, frozenset(at.loops[p].items())))
-                for v in range(len(self.mask)):
-                    self.told_apart(v, p, (*at.loops[p],), kinds, runs)
+        temporal = [p for p in self.way if p >= self.way[at.i] and at.loops[p]]
+        kinds += [(p, frozenset(at.loops[p].items())) for p in temporal]
+        for p, v in product(temporal, range(len(self.mask))):
+            self.told_apart(v, p, (*at.loops[p],), kinds, runs)
         if self.in_blocks:
             kinds.append(at.nest[:1])
         others = seen.setdefault(tuple(kinds), [])
@@ -478,7 +500,11 @@ class Choice:
     @property
     def in_blocks(self):
         """Whether units see more than one word at a time of what serves the arithmetic."""
-        pairs = ((v, saver) for v, kept in enumerate(self.mask) for saver in self.bounds_of.shares_of(v, kept).savers)
+        pairs = (
+            (v, saver)
+            for v, kept in enumerate(self.mask)
+            for saver in self.bounds_of.shares_of(v, kept).savers
+        )
         return any(self.space.at[saver.place][v]["block"] > 1 for v, saver in pairs)
 
     def grown(self, at):
@@ -520,6 +546,11 @@ class Choice:
         return total
 
 
+def within(cost, query):
+    """Whether a cost is that of a mapping that fits and satisfies a query."""
+    return cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
+
+
 def gaps(order, dims):
     """Between loops over some dimensions, those over others."""
     found = [[]]
@@ -547,21 +578,22 @@ def decide(bounds, query, low, high, mask, i):
 def refute(space, query):
     """The cost of a mapping of sparse data that satisfies the query, None if the mapspace has none."""
     bounds = Bounds(space)
-    for mask in (mask for mask in product(*(own.keep for own in space.spaces)) if space.exchangeable(mask)):
+    choices = left_open(bounds, query)
+    return next(filter(None, (decide(bounds, query, *choice) for choice in choices)), None)
+
+
+def left_open(bounds, query):
+    """Yield least and most cycles, keep sets and number of the choices that floors leave open."""
+    space = bounds.space
+    for mask in filter(space.exchangeable, product(*(own.keep for own in space.spaces))):
         arithmetic, steps = bounds.arithmetic(mask)
-        floors = [bounds.floor(v, kept) for v, kept in enumerate(mask)]
-        energy = (sum(own for own, _ in floors) + arithmetic) * (1 - SLACK) * UNIT
-        units = space.spatial.prod(axis=(1, 2))
-        busy = np.maximum(np.ceil(steps / units * (1 - SLACK)), 1)
-        for way in {way for _, cycles in floors for way in cycles}:
-            busy = np.maximum(busy, np.ceil(sum(cycles[way] for _, cycles in floors if way in cycles) * (1 - SLACK)))
-        cycles = busy + space.latency
+        energies, loads = zip(*(bounds.floor(v, kept) for v, kept in enumerate(mask)))
+        energy = (sum(energies) + arithmetic) * (1 - SLACK) * UNIT
+        slow = [sum(load[way] for load in loads if way in load) for way in {*chain(*loads)}]
+        busy = np.ceil(np.array([steps / space.spatial.prod(axis=(1, 2)), *slow]) * (1 - SLACK)).max(axis=0)
+        cycles = np.maximum(busy, 1) + space.latency
         within = (energy <= query.energy) & (cycles <= query.latency) & (energy * cycles <= query.edp)
         for i in np.flatnonzero(within):
-            low, high = int(cycles[i]), query.latency
-            if query.edp < inf and energy[i] > 0:
-                high = min(high, int(query.edp / energy[i] * (1 + SLACK)) + 1)
-            cost = decide(bounds, query, low, high, mask, i)
-            if cost:
-                return cost
-    return None
+            counted = query.edp < inf and energy[i] > 0
+            most = int(query.edp / energy[i] * (1 + SLACK)) + 1 if counted else inf
+            yield int(cycles[i]), min(query.latency, most), mask, i

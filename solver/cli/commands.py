@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
@@ -49,9 +48,9 @@ from solver.cli.running import (
     search_options,
     sensitivities,
 )
-from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNCHECKED, EXIT_UNKNOWN
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
-from solver.result import Phase, Progress, Reason, Result, Status, Termination
+from solver.result import Phase, Progress, Reason, Result, Status
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -134,7 +133,9 @@ def map_command(arguments: argparse.Namespace) -> int:
     )
     mapspace = loaded.mapspace
     effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
-    code, check = _checked(mapspace, result, arguments) if arguments.check else (EXIT_OPTIMAL, None)
+    from solver.cli.certify import checked_result
+
+    code, check = checked_result(mapspace, result, arguments)
     is_priced = arguments.price_constraints and result.mapping is not None
     costs = _constraint_costs(mapspace, arguments) if is_priced else None
     deliver(_map_steps(loaded, result, _Further(effects, check, costs), spec_text, arguments))
@@ -216,25 +217,9 @@ def _map_steps(
         lambda: draw_mapping(as_value(result_document(mapspace, result)), arguments.plot),
         lack,
     )
-    if arguments.certificate is not None and not arguments.check:
-        from solver.cli.certify import write_certificate
+    from solver.cli.certify import certificate_steps
 
-        yield lambda: write_certificate(arguments.certificate, mapspace, result, arguments)
-
-
-def _checked(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[int, str | None]:
-    """Write the certificate, have it checked without the solver, and return exit code and verdict."""
-    from solver.cli.certify import checked, write_certificate
-
-    with TemporaryDirectory() as folder:
-        path = arguments.certificate or Path(folder) / "certificate.json"
-        if not write_certificate(path, mapspace, result, arguments):
-            return EXIT_UNCHECKED, None
-        if result.termination is Termination.INTERRUPTED:
-            write_stderr("note: interrupted: the certificate is not checked\n")
-            return EXIT_UNCHECKED, None
-        code, verdict = checked([path], None)
-    return code, " ".join(verdict.replace(f"{path}: ", "").split())
+    yield from certificate_steps(mapspace, result, arguments)
 
 
 def _refused_map(arguments: argparse.Namespace) -> Document:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from model.extents import PERFECT
 from model.note import Note
 from solver.cli.arguments import CP_SAT
+from solver.cli.certify import certificate_steps, checked_result
 from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
 from solver.cli.progress import watched
 from solver.cli.running import (
     EXIT_OF_STATUS,
+    check_certified,
     load_unmapped,
     mapped_spec_text,
     mapping_steps,
@@ -24,12 +26,14 @@ from solver.report.pictures import check_plot
 from solver.result import Status
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from model.formats.timeloop import LoadedSpec
+    from model.mapspace import Mapspace
     from solver.result import Reason
+    from solver.sparse_search import SparseResult
 
 DENSE_ONLY = {
-    "certificate": "certificates of sparse mappings are not written yet: the checker does not know them",
-    "check": "certificates of sparse mappings are not written yet: the checker does not know them",
     "sensitivity": "limits are varied for dense data only",
     "price_constraints": "constraints are priced for dense data only",
     "export_model": "the formulation knows dense data only",
@@ -43,28 +47,44 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     from solver.report.mapping_picture import draw_mapping
     from solver.report.reading import as_value
     from solver.report.sparse import print_sparse_result, sparse_result_document
-    from solver.sparse_search import map_sparse
 
-    loaded = _without_remainders(loaded)
+    loaded = without_remainders(loaded)
     mapspace = loaded.mapspace
+    if arguments.certificate is not None or arguments.check:
+        check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
-    with watched(mapspace, arguments.quiet) as callbacks:
-        result = map_sparse(mapspace, search_options(arguments), *callbacks)
+    result = search_sparse(mapspace, arguments)
+    code, check = checked_result(mapspace, result, arguments)
     reasons: Sequence[Reason] = ()
     mapping = None if result.best is None else result.best.mapping
-    outputs = (arguments.mapping, arguments.mapped_spec)
-    report = report_steps(lambda console: print_sparse_result(console, mapspace, result), arguments, *outputs)
+    outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
+
+    def show(console: Console) -> None:
+        print_sparse_result(console, mapspace, result)
+        if check is not None:
+            console.print(check)
+
+    report = report_steps(show, arguments, *outputs)
     document = document_steps(lambda: sparse_result_document(mapspace, result, reasons), arguments)
     plot = plot_steps(
         arguments.plot,
         lambda: draw_mapping(as_value(sparse_result_document(mapspace, result, reasons)), arguments.plot),
         "" if mapping is not None else "mapping",
     )
-    deliver([*report, *document, *mapping_steps(arguments, loaded, mapping, spec_text), *plot])
-    return EXIT_OF_STATUS[result.status]
+    files = (*mapping_steps(arguments, loaded, mapping, spec_text), *plot)
+    deliver([*report, *document, *files, *certificate_steps(mapspace, result, arguments)])
+    return code or EXIT_OF_STATUS[result.status]
 
 
-def _without_remainders(loaded: LoadedSpec) -> LoadedSpec:
+def search_sparse(mapspace: Mapspace, arguments: argparse.Namespace) -> SparseResult:
+    """Map an Einsum on sparse data with live progress; an interrupt ends the search early."""
+    from solver.sparse_search import map_sparse
+
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return map_sparse(mapspace, search_options(arguments), *callbacks)
+
+
+def without_remainders(loaded: LoadedSpec) -> LoadedSpec:
     """Return a spec with perfect factors, and a note if it asks for others."""
     if loaded.mapspace.factors == PERFECT:
         return loaded
@@ -88,7 +108,7 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
             raise OutputError(f"--density sweeps one layer: it does not go with {name}")
     check_outputs((arguments.json, arguments.plot), arguments.specs)
     check_plot(arguments.plot)
-    loaded = _without_remainders(load_unmapped(arguments, sparse=True))
+    loaded = without_remainders(load_unmapped(arguments, sparse=True))
     mapspace = loaded.mapspace
     if mapspace.sparsity is None or not mapspace.sparsity.optimized:
         raise OutputError(

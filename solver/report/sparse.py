@@ -63,15 +63,21 @@ def print_sparse_result(console: Console, mapspace: Mapspace, result: SparseResu
 
 
 def _status_parts(result: SparseResult) -> tuple[str, ...]:
+    ending = ENDINGS[result.termination], work_text(result.statistics)
+    return ending if result.value is None else (sparse_outcome_text(result), *ending)
+
+
+def sparse_outcome_text(result: SparseResult) -> str:
+    """Return the value of a result, with bound and gap unless it is proven."""
     if result.value is None:
-        return ENDINGS[result.termination], work_text(result.statistics)
+        no_mapping = "no mapping satisfies all constraints"
+        return no_mapping if result.status is Status.INFEASIBLE else "no mapping was found"
     value, bound = (
         objective_text(result.objective, quantity, result.units_per_pj)
         for quantity in (result.value, result.bound)
     )
-    gap = "" if result.gap is None or not result.gap else f"gap {percent(result.gap)}"
-    outcome = f"{result.objective} {value}" + (f", bound {bound}, {gap}" if gap else "")
-    return outcome, ENDINGS[result.termination], work_text(result.statistics)
+    gap = f", bound {bound}, gap {percent(result.gap)}" if result.gap else ""
+    return f"{result.objective} {value}{gap}"
 
 
 def _dense_table(result: SparseResult) -> ReportTable:

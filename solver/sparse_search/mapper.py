@@ -19,6 +19,7 @@ from solver.result import (
     Phase,
     Progress,
     ProgressCallback,
+    Reason,
     Result,
     Statistics,
     Status,
@@ -105,6 +106,11 @@ class SparseResult:
     def evaluation(self) -> SparseEvaluation | None:
         """Its costs."""
         return None if self.best is None else self.best.evaluation
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Nothing: `explain` looks for reasons."""
+        return ()
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:

@@ -7,7 +7,9 @@ from solver.cli.certify import checker_path
 from tests.solver.certificate.checker import SCRIPTS
 
 CHECKER = SCRIPTS / "prove.py"
-PARTS = [CHECKER, *(SCRIPTS / f"{name}.py" for name in ("claims", "remainders", "remainder_bounds"))]
+SPARSE = ("sparse", "sparse_bounds", "sparse_levels", "zeros")
+MODULES = ("claims", "remainders", "remainder_bounds", *SPARSE)
+PARTS = [CHECKER, *(SCRIPTS / f"{name}.py" for name in MODULES)]
 
 
 def imported(path):
