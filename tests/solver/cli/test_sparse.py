@@ -93,11 +93,19 @@ def test_densities_alone_are_mapped_as_dense_data(tmp_path, capsys):
     assert "densities" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("option", ["--certificate", "--sensitivity", "--check", "--engine=cp-sat"])
-def test_options_of_dense_searches_are_refused(option, tmp_path, capsys):
-    value = [str(tmp_path / "certificate.json")] if option == "--certificate" else []
-    assert main(["map", str(SPEC), option, *value]) == 2
+@pytest.mark.parametrize("option", ["--sensitivity", "--engine=cp-sat"])
+def test_options_of_dense_searches_are_refused(option, capsys):
+    assert main(["map", str(SPEC), option]) == 2
     assert "--ignore-sparse takes the data as dense" in capsys.readouterr().err
+
+
+def test_the_optimum_is_certified_and_checked(tmp_path, capsys):
+    certificate = tmp_path / "certificate.json"
+    assert main(["map", str(SPEC), "--objective", "energy", "--certificate", str(certificate), "--check"]) == 0
+    assert "VALID: no mapping is below energy" in capsys.readouterr().out
+    assert main(["prove", str(certificate)]) == EXIT_OPTIMAL
+    assert main(["prove", str(SPEC), "--objective", "latency,energy"]) == EXIT_OPTIMAL
+    assert "VALID: no mapping is below latency" in capsys.readouterr().out
 
 
 def test_check_reads_sparse_specs(capsys):
