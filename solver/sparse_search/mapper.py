@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 
 from model.extents import PERFECT
 from model.mapping import Mapping
@@ -40,6 +41,15 @@ DENSE_SHARE = 0.25
 
 DENSE_S = 5.0
 """Seconds that this may take."""
+
+DIVE_CHECKS = 8
+"""Looks at the clock until a search for any first mapping leaves its subproblem."""
+
+DIVES = 8
+"""Subproblems that are searched so once there is a mapping."""
+
+DIVE_MAPPINGS = 64
+"""Mappings that it prices at most."""
 
 PROGRESS_PERIOD_S = 0.1
 """Progress is reported no more often."""
@@ -171,6 +181,10 @@ class _StoppedError(Exception):
     """The search was stopped."""
 
 
+class _GivenUpError(Exception):
+    """A search for any first mapping has taken long enough."""
+
+
 @dataclass
 class _Open:
     """A subproblem in the queue: its tiles below the outermost level that are left, best first."""
@@ -286,6 +300,7 @@ class _Run:
         self.search, self.goal, self.best = search, goal, best
         self._queue: list[tuple[float, int, Subproblem | Branching | _Open]] = []
         self._ticket = count()
+        self._dives_left = DIVES if best is None else 0
 
     def run(self) -> tuple[Priced | None, int | None]:
         """Search to the end; return the best mapping and the bound: None if there is no mapping."""
@@ -322,6 +337,8 @@ class _Run:
         elif isinstance(item, Branching) and not item.is_bounded:
             self.search.statistics.subproblems += 1
             self._push(item.bound, item)
+            if self._dives_left and math.isfinite(item.bound):
+                self._dive(item.sub, item.bound)
         elif isinstance(item, Branching):
             places, values = item.candidates(item.root)
             self._next(_Open(item, iter(zip(places.tolist(), values.tolist(), strict=True)), -1))
@@ -329,6 +346,21 @@ class _Run:
             for mapping in item.branching.through(item.branching.root, item.current):
                 self._consider(mapping)
             self._next(item)
+
+    def _dive(self, sub: Subproblem, bound: float) -> None:
+        """Look for first mappings in a subproblem, depth first, for a while."""
+        left = iter(range(DIVE_CHECKS))
+
+        def check() -> None:
+            self._check(bound)
+            if next(left, None) is None:
+                raise _GivenUpError
+
+        branching = Branching(sub, self.goal, check)
+        with suppress(_GivenUpError):
+            for mapping in islice(branching.mappings(branching.root), DIVE_MAPPINGS):
+                self._consider(mapping)
+        self._dives_left -= self.best is not None
 
     def _next(self, item: _Open) -> None:
         following = next(item.places, None)

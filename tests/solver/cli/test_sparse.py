@@ -101,7 +101,9 @@ def test_options_of_dense_searches_are_refused(option, capsys):
 
 def test_the_optimum_is_certified_and_checked(tmp_path, capsys):
     certificate = tmp_path / "certificate.json"
-    assert main(["map", str(SPEC), "--objective", "energy", "--certificate", str(certificate), "--check"]) == 0
+    assert (
+        main(["map", str(SPEC), "--objective", "energy", "--certificate", str(certificate), "--check"]) == 0
+    )
     assert "VALID: no mapping is below energy" in capsys.readouterr().out
     assert main(["prove", str(certificate)]) == EXIT_OPTIMAL
     assert main(["prove", str(SPEC), "--objective", "latency,energy"]) == EXIT_OPTIMAL
