@@ -450,8 +450,10 @@ def compare_command(arguments: argparse.Namespace) -> int:
     outputs = (arguments.json, arguments.csv, arguments.plot, arguments.report)
     check_outputs(outputs, arguments.specs)
     check_plot(arguments.plot)
+    from solver.cli.sparse import as_searched
+
     try:
-        mapspace = load_unmapped(arguments).mapspace
+        mapspace = as_searched(load_unmapped(arguments, sparse=True)).mapspace
     except ConflictError as conflict:
         if not any(outputs):
             return refuse(conflict, ())
@@ -468,7 +470,8 @@ def compare_command(arguments: argparse.Namespace) -> int:
     options, budget = search_options(arguments), _budget(arguments)
     with watched(mapspace) as callbacks:
         comparison = compare(mapspace, mappers, options, budget, *callbacks, _case(arguments))
-    if comparison.result.status is Status.INFEASIBLE and (arguments.json or arguments.report):
+    explained = mapspace.sparsity is None and (arguments.json or arguments.report)
+    if comparison.result.status is Status.INFEASIBLE and explained:
         reasons = refused_reasons(mapspace, arguments.time_limit)
         comparison = replace(comparison, result=replace(comparison.result, reasons=reasons))
     for outcome in comparison.outcomes:

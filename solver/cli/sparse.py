@@ -84,6 +84,16 @@ def search_sparse(mapspace: Mapspace, arguments: argparse.Namespace) -> SparseRe
         return map_sparse(mapspace, search_options(arguments), *callbacks)
 
 
+def as_searched(loaded: LoadedSpec) -> LoadedSpec:
+    """Return a spec as searches take it: densities that change no count are left out, and remainders."""
+    sparsity = loaded.mapspace.sparsity
+    if sparsity is None:
+        return loaded
+    if not sparsity.optimized:
+        return replace(loaded, mapspace=replace(loaded.mapspace, sparsity=None))
+    return without_remainders(loaded)
+
+
 def without_remainders(loaded: LoadedSpec) -> LoadedSpec:
     """Return a spec with perfect factors, and a note if it asks for others."""
     if loaded.mapspace.factors == PERFECT:

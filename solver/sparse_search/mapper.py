@@ -28,6 +28,7 @@ from solver.result import (
     Termination,
     relative_gap,
 )
+from solver.search.branching.completion import Priced as IncumbentMapping
 from solver.search.mapper import map_einsum
 from solver.sparse_search.bounds import Space, Subproblem
 from solver.sparse_search.branching import Branching
@@ -118,6 +119,22 @@ class SparseResult:
         return None if self.best is None else self.best.evaluation
 
     @property
+    def totals(self) -> Result:
+        """The same for what compares values and bounds alone, with totals in place of costs by level."""
+        return Result(
+            self.status,
+            self.termination,
+            self.objectives,
+            self.units_per_pj,
+            value=self.value,
+            bound=self.bound,
+            later_bounds=self.later_bounds,
+            mapping=self.mapping,
+            evaluation=None if self.evaluation is None else self.evaluation.totals,
+            statistics=self.statistics,
+        )
+
+    @property
     def reasons(self) -> tuple[Reason, ...]:
         """Nothing: `explain` looks for reasons."""
         return ()
@@ -133,6 +150,7 @@ def map_sparse(
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    known: Mapping | None = None,
 ) -> SparseResult:
     """Find the best mapping of sparse data under expected counts, with a bound that says how good it is.
 
@@ -146,6 +164,8 @@ def map_sparse(
         Called from time to time with incumbent and bound.
     should_stop
         Asked often; once it answers True the incumbent is returned with its bound.
+    known
+        A mapping to begin with; it may break limits.
 
     Returns
     -------
@@ -171,10 +191,26 @@ def map_sparse(
     of_dense = map_einsum(
         dense, replace(options, objectives=objectives, time_limit_s=limit_s), None, clock.stop
     )
-    search = _Search(mapspace, clock, on_progress)
-    known = None if of_dense.mapping is None else search.priced(of_dense.mapping)
-    result = search.minimise(objectives, known)
-    return replace(result, dense=of_dense, dense_best=known)
+    search = SparseSearch(mapspace, clock, on_progress)
+    of_zeros = None if of_dense.mapping is None else search.priced(of_dense.mapping)
+    first = None if known is None else search.priced(known)
+    result = search.minimise(objectives, [own for own in (of_zeros, first) if own is not None])
+    return replace(result, dense=of_dense, dense_best=of_zeros)
+
+
+def map_totals(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+    known: IncumbentMapping | None = None,
+) -> Result:
+    """Find the best mapping of sparse data as `map_sparse` does; return values and bounds alone.
+
+    It is a `solver.result.Search`.
+    """
+    mapping = None if known is None else known.mapping
+    return map_sparse(mapspace, options, on_progress, should_stop, mapping).totals
 
 
 class _StoppedError(Exception):
@@ -194,8 +230,16 @@ class _Open:
     current: int
 
 
-class _Search:
-    """Searches of one mapspace, one objective after the other."""
+class SparseSearch:
+    """Searches of one mapspace, one objective after the other.
+
+    Parameters
+    ----------
+    mapspace
+        Its data are sparse; loops have no remainders.
+    clock
+        When they end.
+    """
 
     def __init__(self, mapspace: Mapspace, clock: Clock, on_progress: ProgressCallback | None) -> None:
         self.mapspace = mapspace
@@ -220,10 +264,16 @@ class _Search:
             return None
         return Priced(mapping, evaluation) if evaluation.valid else None
 
-    def minimise(self, objectives: Sequence[str], known: Priced | None) -> SparseResult:
-        """The lexicographically best mapping, from a known one on."""
-        best = known
-        limits: tuple[tuple[str, int], ...] = ()
+    def minimise(
+        self,
+        objectives: Sequence[str],
+        known: Sequence[Priced] = (),
+        limits: tuple[tuple[str, int], ...] = (),
+    ) -> SparseResult:
+        """The lexicographically best mapping within some limits, from known ones on."""
+        values = {id(own): [own.evaluation.value(name) for name in objectives] for own in known}
+        fitting = [own for own in known if SparseGoal(objectives[0], limits).allows(own.evaluation)]
+        best = min(fitting, key=lambda own: values[id(own)], default=None)
         bounds: list[int | None] = []
         for objective in objectives:
             goal = SparseGoal(objective, limits)
@@ -296,7 +346,7 @@ class _Search:
 class _Run:
     """The search for one objective."""
 
-    def __init__(self, search: _Search, goal: SparseGoal, best: Priced | None) -> None:
+    def __init__(self, search: SparseSearch, goal: SparseGoal, best: Priced | None) -> None:
         self.search, self.goal, self.best = search, goal, best
         self._queue: list[tuple[float, int, Subproblem | Branching | _Open]] = []
         self._ticket = count()
