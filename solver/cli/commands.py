@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
-from solver.cli.arguments import AUTO, BOUNDS, CP_SAT, EXPLAIN_TIME_LIMIT_S, OPERATORS
+from solver.cli.arguments import AUTO, BOUNDS, CP_SAT, OPERATORS
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -31,6 +31,7 @@ from solver.cli.running import (
     EXIT_OF_STATUS,
     check_certified,
     counting_notes,
+    explain_options,
     export_formulation,
     link_transfer_notes,
     load_checked,
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
-    from solver.result import Options
     from solver.sensitivity import Effect
 
 SINGLE = (
@@ -169,14 +169,7 @@ def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> Cost
     from solver.fallback import map_from
 
     with watched(mapspace, arguments.quiet) as callbacks:
-        return constraint_costs(mapspace, _explain_options(arguments), map_from, *callbacks)
-
-
-def _explain_options(arguments: argparse.Namespace) -> Options:
-    """Return options of searches without constraints, which have a time limit."""
-    options = search_options(arguments)
-    has_limit = options.time_limit_s is not None
-    return options if has_limit else replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
+        return constraint_costs(mapspace, explain_options(arguments), map_from, *callbacks)
 
 
 def _map_steps(
@@ -237,16 +230,20 @@ def _pareto(arguments: argparse.Namespace) -> int:
             raise OutputError(f"--{name} is about one best mapping; --pareto finds a front of mappings")
     check_outputs((arguments.json, arguments.plot, arguments.report), arguments.specs)
     check_plot(arguments.plot)
+    from solver.cli.sparse import as_searched
+
     try:
-        loaded = load_unmapped(arguments)
+        loaded = as_searched(load_unmapped(arguments, sparse=True))
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_front(arguments), arguments)
         return refuse(conflict, [*document, *plot_steps(arguments.plot, lambda: None, "point")])
     mapspace = loaded.mapspace
     from solver.fallback import front_or_explain
+    from solver.pareto import pareto_front
 
+    find = front_or_explain if mapspace.sparsity is None else pareto_front
     with watched(mapspace, arguments.quiet) as callbacks:
-        front = front_or_explain(mapspace, search_options(arguments), *callbacks)
+        front = find(mapspace, search_options(arguments), *callbacks)
     from solver.report.front import front_document, print_front
 
     places = places_of(loaded.document) if front.reasons else {}
@@ -392,9 +389,12 @@ def check_command(arguments: argparse.Namespace) -> int:
 def explain_command(arguments: argparse.Namespace) -> int:
     """Diagnose a spec; price its constraints if it allows mappings."""
     check_outputs((arguments.json, arguments.report), arguments.specs)
-    loaded = load_unmapped(arguments, refuse_infeasible=False, all_rules=True)
+    from solver.cli.sparse import as_searched, explain_sparse_data
+
+    loaded = as_searched(load_unmapped(arguments, refuse_infeasible=False, all_rules=True, sparse=True))
     mapspace = loaded.mapspace
-    reasons, costs = _explain(mapspace, arguments)
+    explain = _explain if mapspace.sparsity is None else explain_sparse_data
+    reasons, costs = explain(mapspace, arguments)
     from solver.report.reasons import explanation_document, print_explanation
 
     places = places_of(loaded.document)
@@ -422,7 +422,7 @@ def _explain(
         diagnosis = diagnose(mapspace, should_stop, time_s)
         if diagnosis.verdict is Verdict.INFEASIBLE:
             return diagnosis.reasons, None
-        report = constraint_costs(mapspace, _explain_options(arguments), map_by_any, on_progress, should_stop)
+        report = constraint_costs(mapspace, explain_options(arguments), map_by_any, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
             return (), report
         # The search proved what the diagnosis could not decide in its time.

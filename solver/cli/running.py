@@ -15,12 +15,12 @@ from model.objective import EDP, ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, SpecError, places_of
-from solver.cli.arguments import CP_SAT
+from solver.cli.arguments import CP_SAT, EXPLAIN_TIME_LIMIT_S
 from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.figures import objective_text
-from solver.result import Options, Reason, Result, Status, Termination
+from solver.result import Options, Reason, Result, Search, Status, Termination
 
 if TYPE_CHECKING:
     from model.cost.report import Evaluation
@@ -243,6 +243,13 @@ def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> Non
         raise OutputError(f"cannot write {arguments.export_model}: {error.strerror}") from error
 
 
+def explain_options(arguments: argparse.Namespace) -> Options:
+    """Return options of searches without constraints, which have a time limit."""
+    options = search_options(arguments)
+    has_limit = options.time_limit_s is not None
+    return options if has_limit else replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
+
+
 def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
     """Map again with other limits of the architecture; an interrupt ends that with what is known."""
     from solver.fallback import map_or_explain
@@ -250,7 +257,11 @@ def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namesp
 
     if result.mapping is None:
         return ()
-    search = partial(map_or_explain, reasons=False)
+    search: Search = partial(map_or_explain, reasons=False)
+    if mapspace.sparsity is not None:
+        from solver.sparse_search import map_totals
+
+        search = map_totals
     with watched(mapspace, arguments.quiet) as callbacks:
         return sensitivity(mapspace, result, search_options(arguments), search, *callbacks)
 

@@ -22,7 +22,15 @@ from model.sparse import FIXED_POINT
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
 from model.sparsity import Density, Sparsity
-from solver.report.document import FIGURES, Document, background, picked, tile_shapes, violation_document
+from solver.report.document import (
+    FIGURES,
+    Document,
+    background,
+    effect_document,
+    picked,
+    tile_shapes,
+    violation_document,
+)
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, significant
 from solver.report.pictures import blank_figure, save_figure, verbatim
 from solver.report.tables import RULES, ReportTable, plain_grid, plain_table
@@ -31,6 +39,7 @@ from solver.report.text import (
     heading,
     loop_nest,
     print_notes,
+    print_sensitivity,
     print_verdict,
     status_line,
     title,
@@ -38,6 +47,7 @@ from solver.report.text import (
 )
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Reason, Status
+from solver.sensitivity import Effect
 from solver.sparse_search import DensityPoint, SparseResult
 
 ACCESSES = ("reads", "fills", "updates")
@@ -52,13 +62,17 @@ def print_sparse_evaluation(
     print_notes(console, mapspace.notes)
 
 
-def print_sparse_result(console: Console, mapspace: Mapspace, result: SparseResult) -> None:
+def print_sparse_result(
+    console: Console, mapspace: Mapspace, result: SparseResult, effects: Sequence[Effect] = ()
+) -> None:
     """Print the result of a search on sparse data, and what the best mapping of dense data is worth."""
     console.print(status_line(result.status, _status_parts(result)))
     if result.best is not None:
         _print_figures(console, mapspace, result.best.mapping, result.best.evaluation)
         console.print(title("The best mapping of dense data"))
         console.print(_dense_table(result))
+    if effects:
+        print_sensitivity(console, mapspace, result.totals, effects)
     print_notes(console, mapspace.notes)
 
 
@@ -249,8 +263,21 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
     }
 
 
-def sparse_result_document(mapspace: Mapspace, result: SparseResult, reasons: Sequence[Reason]) -> Document:
-    """Return the document of a search on sparse data; without a mapping its figures are None."""
+def sparse_result_document(
+    mapspace: Mapspace,
+    result: SparseResult,
+    reasons: Sequence[Reason],
+    effects: Sequence[Effect] | None = None,
+    check: str | None = None,
+    costs: Document | None = None,
+) -> Document:
+    """Return the document of a search on sparse data; without a mapping its figures are None.
+
+    Parameters
+    ----------
+    effects, check, costs
+        As of `solver.report.document.result_document`.
+    """
     best = result.best
     if best is None:
         cost = dict.fromkeys((*FIGURES, "levels", "mapping"))
@@ -275,6 +302,9 @@ def sparse_result_document(mapspace: Mapspace, result: SparseResult, reasons: Se
         "densities": _densities(mapspace),
         **cost,
         "dense_optimum": _dense_optimum(mapspace, result),
+        "sensitivity": None if effects is None else list(map(effect_document, effects)),
+        "check": check,
+        "constraints": costs,
         "statistics": asdict(result.statistics),
         **background(mapspace, reasons),
     }

@@ -12,6 +12,7 @@ from itertools import count, islice
 from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
+from model.objective import ENERGY
 from model.sparse import FIXED_POINT, MappingError, SparseEvaluation, evaluate_sparse_in
 from solver.result import (
     Clock,
@@ -29,6 +30,7 @@ from solver.result import (
     relative_gap,
 )
 from solver.search.branching.completion import Priced as IncumbentMapping
+from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import map_einsum
 from solver.sparse_search.bounds import Space, Subproblem
 from solver.sparse_search.branching import Branching
@@ -213,6 +215,40 @@ def map_totals(
     return map_sparse(mapspace, options, on_progress, should_stop, mapping).totals
 
 
+def first_mapping(mapspace: Mapspace, clock: Clock) -> Status:
+    """Say whether sparse data have a mapping at all: FEASIBLE, INFEASIBLE, or UNKNOWN once time is over."""
+    search = SparseSearch(replace(mapspace, factors=PERFECT), clock, None)
+    return search.minimise((ENERGY,), first_only=True).status
+
+
+class FrontSearch:
+    """Searches of one mapspace of sparse data, one after the other, within one time limit.
+
+    Parameters
+    ----------
+    mapspace, options, on_progress, should_stop
+        As of `map_sparse`.
+    """
+
+    def __init__(
+        self,
+        mapspace: Mapspace,
+        options: Options = Options(),
+        on_progress: ProgressCallback | None = None,
+        should_stop: StopCallback | None = None,
+    ) -> None:
+        self.mapspace = replace(mapspace, factors=PERFECT)
+        self._search = SparseSearch(self.mapspace, Clock(options.time_limit_s, should_stop), on_progress)
+
+    def minimise(
+        self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: IncumbentMapping | None = None
+    ) -> Result:
+        """Find the lexicographically best mapping within `caps`; return totals, as `map_totals` does."""
+        first = None if known is None else self._search.priced(known.mapping)
+        result = self._search.minimise(objectives, () if first is None else (first,), caps.limits)
+        return result.totals
+
+
 class _StoppedError(Exception):
     """The search was stopped."""
 
@@ -269,8 +305,9 @@ class SparseSearch:
         objectives: Sequence[str],
         known: Sequence[Priced] = (),
         limits: tuple[tuple[str, int], ...] = (),
+        first_only: bool = False,
     ) -> SparseResult:
-        """The lexicographically best mapping within some limits, from known ones on."""
+        """The lexicographically best mapping within some limits, from known ones on; or any first one."""
         values = {id(own): [own.evaluation.value(name) for name in objectives] for own in known}
         fitting = [own for own in known if SparseGoal(objectives[0], limits).allows(own.evaluation)]
         best = min(fitting, key=lambda own: values[id(own)], default=None)
@@ -279,7 +316,7 @@ class SparseSearch:
             goal = SparseGoal(objective, limits)
             if best is not None:
                 goal.incumbent = best.evaluation.value(objective)
-            best, bound = _Run(self, goal, best).run()
+            best, bound = _Run(self, goal, best, first_only).run()
             bounds.append(bound)
             if best is None or bound != goal.incumbent:
                 break
@@ -346,8 +383,10 @@ class SparseSearch:
 class _Run:
     """The search for one objective."""
 
-    def __init__(self, search: SparseSearch, goal: SparseGoal, best: Priced | None) -> None:
-        self.search, self.goal, self.best = search, goal, best
+    def __init__(
+        self, search: SparseSearch, goal: SparseGoal, best: Priced | None, first_only: bool = False
+    ) -> None:
+        self.search, self.goal, self.best, self._first_only = search, goal, best, first_only
         self._queue: list[tuple[float, int, Subproblem | Branching | _Open]] = []
         self._ticket = count()
         self._dives_left = DIVES if best is None else 0
@@ -423,3 +462,5 @@ class _Run:
         if priced is not None and self.goal.allows(priced.evaluation):
             self.goal.incumbent = priced.evaluation.value(self.goal.objective)
             self.best = priced
+            if self._first_only:
+                raise _StoppedError
