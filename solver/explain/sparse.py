@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 
 from model.architecture import StorageLevel
 from model.mapspace import Mapspace
@@ -15,6 +16,9 @@ from solver.explain.feasibility import Verdict
 from solver.formulation.requirements import Capacity
 from solver.result import Clock, Lever, Reason, Shortfall, Statement, Status, StopCallback
 from solver.sparse_search import first_mapping
+
+PLENTY = 1 << 50
+"""Words, or bits, that hold everything; a level without any capacity would hold all metadata, too."""
 
 MOST_DOUBLINGS = 40
 """Room is doubled so often until a mapping fits."""
@@ -75,7 +79,12 @@ def _rooms(mapspace: Mapspace) -> Iterator[_Room]:
 
 
 def _capacity(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
+    def change(level: StorageLevel) -> StorageLevel:
+        return replace(level, size_words=PLENTY, min_utilization=Fraction(0))
+
     def widened(mapspace: Mapspace, words: int | None) -> Mapspace:
+        if words is None:
+            return _changed(mapspace, number, change)
         return _changed(mapspace, number, lambda level: replace(level, size_words=words))
 
     return widened
@@ -89,7 +98,7 @@ def _unfilled(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
 
 def _metadata(number: int) -> Callable[[Mapspace, int | None], Mapspace]:
     def widened(mapspace: Mapspace, bits: int | None) -> Mapspace:
-        size = 1 << 60 if bits is None else bits
+        size = PLENTY if bits is None else bits
         return _with_level(mapspace, number, lambda own: replace(own, metadata_size_bits=size))
 
     return widened
@@ -172,10 +181,17 @@ def _lever(mapspace: Mapspace, room: _Room, clock: Clock) -> Lever | None:
 def _formats(mapspace: Mapspace, roomy: Mapspace, clock: Clock) -> Reason:
     """Return that formats, with what levels can unpack and pack, rule out all mappings."""
     levers = tuple(lever for lever, changed in _format_changes(mapspace, roomy) if _suffices(changed, clock))
+    needed = _stored(mapspace)
+    for stored in tuple(needed):
+        others = [own for own in needed if own != stored]
+        dropped = [own for own in _stored(mapspace) if own not in others]
+        if first_mapping(reduce(_unformatted, dropped, roomy), clock) is Status.INFEASIBLE:
+            needed = others
     return Reason(
         text="no mapping goes with the formats of compressed tiles: ranks are too few, formats of "
         "neighbouring levels do not go together, or a level cannot unpack or pack what it exchanges",
-        constraints=tuple(Statement(text) for text in _format_texts(mapspace)),
+        constraints=tuple(Statement(_format_text(mapspace, *stored)) for stored in needed),
+        irreducible=clock.termination is None,
         levers=levers,
         complete=clock.termination is None,
     )
@@ -185,12 +201,18 @@ def _suffices(mapspace: Mapspace, clock: Clock) -> bool:
     return first_mapping(mapspace, clock) is Status.FEASIBLE
 
 
-def _format_texts(mapspace: Mapspace) -> Iterator[str]:
+def _stored(mapspace: Mapspace) -> list[tuple[int, str]]:
+    """Return the levels and dataspaces that have formats."""
     assert mapspace.sparsity is not None
-    for level, sparse in zip(mapspace.architecture.levels, mapspace.sparsity.levels, strict=True):
-        for name, own in sparse.representations.items():
-            formats = " ".join(rank.format for rank in reversed(own.ranks))
-            yield f"`{level.name}` stores {name} as {formats}"
+    levels = enumerate(mapspace.sparsity.levels)
+    return [(number, name) for number, sparse in levels for name in sparse.representations]
+
+
+def _format_text(mapspace: Mapspace, number: int, dataspace: str) -> str:
+    assert mapspace.sparsity is not None
+    ranks = mapspace.sparsity.levels[number].representations[dataspace].ranks
+    formats = " ".join(rank.format for rank in reversed(ranks))
+    return f"`{mapspace.architecture.levels[number].name}` stores {dataspace} as {formats}"
 
 
 def _format_changes(mapspace: Mapspace, roomy: Mapspace) -> Iterator[tuple[Lever, Mapspace]]:
@@ -202,11 +224,12 @@ def _format_changes(mapspace: Mapspace, roomy: Mapspace) -> Iterator[tuple[Lever
             able = _with_level(roomy, number, lambda own: replace(own, decompresses=True, compresses=True))
             yield Lever(f"set decompression_supported and compression_supported of `{name}`"), able
         for stored in sparse.representations:
-            yield Lever(f"store {stored} without a format in `{name}`"), _unformatted(roomy, number, stored)
+            yield Lever(f"store {stored} without a format in `{name}`"), _unformatted(roomy, (number, stored))
 
 
-def _unformatted(mapspace: Mapspace, number: int, dataspace: str) -> Mapspace:
+def _unformatted(mapspace: Mapspace, stored: tuple[int, str]) -> Mapspace:
     """Return a mapspace in which a level stores a dataspace as it is."""
+    number, dataspace = stored
 
     def change(level: SparseLevel) -> SparseLevel:
         others = {name: own for name, own in level.representations.items() if name != dataspace}
