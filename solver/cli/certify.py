@@ -105,11 +105,11 @@ def _searched(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspa
         mapspace = replace(loaded.mapspace, sparsity=None)  # densities change no count
         check_certified(replace(loaded, mapspace=mapspace))
         return mapspace, search(mapspace, arguments)
-    from solver.cli.sparse import search_sparse, without_remainders
+    from solver.cli.sparse import as_searched, search_sparse
 
     if arguments.engine == CP_SAT:
         raise OutputError(f"--engine {CP_SAT} knows dense data only; --ignore-sparse takes the data as dense")
-    loaded = without_remainders(loaded)
+    loaded = as_searched(loaded)
     check_certified(loaded)
     return loaded.mapspace, search_sparse(loaded.mapspace, arguments)
 

@@ -51,7 +51,7 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     from solver.report.sparse import print_sparse_result, sparse_result_document
     from solver.report.text import title
 
-    loaded = without_remainders(loaded)
+    loaded = as_searched(loaded)
     mapspace = loaded.mapspace
     if arguments.certificate is not None or arguments.check:
         check_certified(loaded)
@@ -141,10 +141,20 @@ def as_searched(loaded: LoadedSpec) -> LoadedSpec:
         return loaded
     if not sparsity.optimized:
         return replace(loaded, mapspace=replace(loaded.mapspace, sparsity=None))
-    return without_remainders(loaded)
+    _refuse_unsearched(loaded.mapspace)
+    return _without_remainders(loaded)
 
 
-def without_remainders(loaded: LoadedSpec) -> LoadedSpec:
+def _refuse_unsearched(mapspace: Mapspace) -> None:
+    """Refuse what the search for sparse data does not know."""
+    if mapspace.joint:
+        raise OutputError(
+            "memories with several places (--uneven) are searched for dense data only; "
+            "--ignore-sparse takes the data as dense"
+        )
+
+
+def _without_remainders(loaded: LoadedSpec) -> LoadedSpec:
     """Return a spec with perfect factors, and a note if it asks for others."""
     if loaded.mapspace.factors == PERFECT:
         return loaded
@@ -167,9 +177,9 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
             raise OutputError(f"--density sweeps one layer: it does not go with {name}")
     check_outputs((arguments.json, arguments.plot), arguments.specs)
     check_plot(arguments.plot)
-    loaded = without_remainders(load_unmapped(arguments, sparse=True))
+    loaded = as_searched(load_unmapped(arguments, sparse=True))
     mapspace = loaded.mapspace
-    if mapspace.sparsity is None or not mapspace.sparsity.optimized:
+    if mapspace.sparsity is None:
         raise OutputError(
             "--density: the specs have no sparse optimizations, without which densities do nothing"
         )

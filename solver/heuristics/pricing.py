@@ -103,9 +103,8 @@ class Pricing:
         self._should_stop = should_stop
         self._evaluator = _evaluator(mapspace)
         self._least_estimate = np.inf
-        if self._evaluator is None:
-            cause = "counts exceed 64 bits" if mapspace.sparsity is None else "data are sparse"
-            self.note(f"{cause}, so mappings are priced one by one")
+        if self._evaluator is None and mapspace.sparsity is None:
+            self.note("counts exceed 64 bits, so mappings are priced one by one")
         self._start = time.perf_counter()
 
     @property

@@ -57,13 +57,82 @@ def test_accelforges_rule_is_for_dense_data(capsys):
     assert "--counting accelforge is for dense data" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["compare", "explain"])
-def test_other_commands_refuse(command, capsys):
-    assert main([command, str(SPEC)]) == 2
+def test_other_commands_refuse(capsys):
+    assert main(["network", str(SPEC)]) == 2
     message = capsys.readouterr().err
     assert "this command does not know sparse data" in message
     assert "densities:" in message
-    assert "`map` and `evaluate` know it; --ignore-sparse takes all data as dense" in message
+    assert "--ignore-sparse takes all data as dense" in message
+
+
+def test_heuristics_against_the_optimum(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    command = [
+        "compare",
+        str(SPEC),
+        "--objective",
+        "energy",
+        "--evaluations",
+        "64",
+        "--mappers",
+        "random,greedy",
+    ]
+    assert main([*command, "--json", str(out)]) == EXIT_OPTIMAL
+    assert "greedy" in capsys.readouterr().out
+    document = json.loads(out.read_text())
+    best = evaluated(SPEC, tmp_path)["energy_pj"]
+    assert document["value"] <= best
+    values = [mapper["value"] for mapper in document["mappers"]]
+    assert all(value is None or value >= document["value"] for value in values)
+
+
+def test_a_front(tmp_path, capsys):
+    out = tmp_path / "front.json"
+    assert main(["map", str(SPEC), "--pareto", "--json", str(out)]) == EXIT_OPTIMAL
+    assert "the complete front" in capsys.readouterr().out
+    points = json.loads(out.read_text())["points"]
+    assert points and points[0]["cycles"] <= evaluated(SPEC, tmp_path)["cycles"]
+
+
+def test_limits_and_constraints_are_priced(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    command = ["map", str(SPEC), "--objective", "energy", "--sensitivity", "--price-constraints"]
+    assert main([*command, "--json", str(out)]) == EXIT_OPTIMAL
+    printed = capsys.readouterr().out
+    assert "Sensitivity of energy" in printed and "`buffer` holds 48 words" in printed
+    document = json.loads(out.read_text())
+    halved = next(own for own in document["sensitivity"] if own["factor"] == 0.5)
+    assert halved["value"] > document["value"]
+
+
+@pytest.mark.parametrize(
+    ("room", "other", "reason", "lever"),
+    [
+        ("depth: 48", "depth: 1", "too few words", "give `buffer` 3 words instead of 1"),
+        (
+            "depth: 16",
+            "depth: 0",
+            "too few bits of metadata",
+            "give `buffer` 4 bits of metadata instead of 0",
+        ),
+        ("[{format: UOP}, {format: CP}]", "[{format: CP}]", "formats", "store A without a format in `DRAM`"),
+    ],
+)
+def test_why_nothing_fits(room, other, reason, lever, tmp_path, capsys):
+    path = tmp_path / "spec.yaml"
+    keeps = "constraints: {dataspace: {keep: [A, B, Z]}}"
+    kept = TEXT.replace("energy: {read: 2", f"{keeps}\n    energy: {{read: 2") if "depth" in room else TEXT
+    path.write_text(kept.replace(room, other))
+    for command in ("map", "explain"):
+        assert main([command, str(path), "--objective", "energy"]) == EXIT_INFEASIBLE
+        printed = capsys.readouterr().out
+        assert reason in printed and lever in printed
+
+
+def test_memories_with_several_places_are_refused(capsys):
+    for command in (["map"], ["explain"], ["compare"], ["map", "--pareto"], ["prove"]):
+        assert main([*command, "--uneven", str(SPEC)]) == 2
+        assert "searched for dense data only" in capsys.readouterr().err
 
 
 def test_the_best_mapping_is_proven_and_priced_alike(tmp_path, capsys):
@@ -93,7 +162,7 @@ def test_densities_alone_are_mapped_as_dense_data(tmp_path, capsys):
     assert "densities" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("option", ["--sensitivity", "--engine=cp-sat"])
+@pytest.mark.parametrize("option", ["--export-model=x.pb", "--engine=cp-sat"])
 def test_options_of_dense_searches_are_refused(option, capsys):
     assert main(["map", str(SPEC), option]) == 2
     assert "--ignore-sparse takes the data as dense" in capsys.readouterr().err
@@ -161,3 +230,14 @@ def test_sparse_data_have_perfect_factors(tmp_path, capsys):
     assert main(command) == EXIT_OPTIMAL
     assert "loops over sparse data have no remainders" in capsys.readouterr().out
     assert json.loads(out.read_text())["factors"] == "perfect"
+
+
+def test_tiles_that_fit_only_compressed_are_mapped_and_priced(tmp_path):
+    path = tmp_path / "spec.yaml"
+    keeps = "constraints: {dataspace: {keep: [A], bypass: [B, Z]}, temporal: {factors: [K=8, M=1]}}"
+    text = TEXT.replace("energy: {read: 2", f"{keeps}\n    energy: {{read: 2").replace(
+        "depth: 48", "depth: 2"
+    )
+    path.write_text(text)
+    assert main(["map", str(path), "--objective", "energy"]) == EXIT_OPTIMAL
+    assert main(["map", str(path), "--objective", "energy", "--ignore-sparse"]) == EXIT_INFEASIBLE
