@@ -11,7 +11,7 @@ from itertools import chain, pairwise, permutations, product, takewhile
 from math import prod
 
 import numpy as np
-from claims import need
+from claims import SLACK, need
 from prove import Space
 from sparse_levels import ACCESSES, Flow, Level, Moved, expected_metadata, layout_key, saved, without
 from zeros import tensor
@@ -20,7 +20,7 @@ UNIT = 1 << 20  # parts of the energy unit that energies of sparse data are whol
 PACKED = {"CP", "RLE", "B"}
 FORMATS = PACKED | {"UOP", "UB"}
 UNITS = {"gating", "skipping", "skipping_spatial"}
-HAIR = 1e-6  # relative; what sums over numbers of nonzeros err at most
+HAIR = 1e-6  # shares of operands, and of cases that units let by, are rounded to millionths
 
 Loop = namedtuple("Loop", "place dim factor axis")  # `axis` is None in time, 0 along X, 1 along Y
 Tree = namedtuple("Tree", "fibers lowest")  # fibers are (coordinates, tile), the lowest rank first
@@ -188,7 +188,7 @@ class Sparse(Space):
 
     def least_density(self, v):
         """Share of nonzeros in the tiles of a level, empty ones included, at least."""
-        return self.tensors[v].mean * (1 - HAIR) if self.tensors[v].monotone else 0.0
+        return self.tensors[v].mean * (1 - SLACK) if self.tensors[v].monotone else 0.0
 
     def room(self, v, p, box):
         """Words of level `p` that tiles take, at least."""

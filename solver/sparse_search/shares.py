@@ -31,6 +31,9 @@ from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.sparse_search.choices import Chain, Mask
 from solver.sparse_search.grid import BoolArray, FloatArray, TensorGrid, TileGrid, Vector
 
+ROUNDING = 1e-6
+"""Shares that the arithmetic sees are whole millionths."""
+
 METADATA = {"read": METADATA_READ, "fill": METADATA_FILL, "update": METADATA_UPDATE}
 
 
@@ -389,8 +392,23 @@ class LeastShares:
             if not space.read_write
         ]
         made = computes(self.mapspace.problem.computes, operands, self.sparsity.compute)
+        left = math.prod(1 - self._rounded_off(mask, name, own, useless) for name, own in savers.items())
         # Three kinds are rounded apart.
-        return Computes(max(0, made.actual - 3), max(0, made.gated - 3), 0)
+        actual, gated = (max(0, math.floor(count * left) - 3) for count in (made.actual, made.gated))
+        return Computes(actual, gated, 0)
+
+    def _rounded_off(
+        self, mask: Mask, name: str, savers: Sequence[Saver], useless: dict[str, float]
+    ) -> float:
+        """Share of computations that is lost as the share that units let through is rounded to millionths.
+
+        None where units surely see single words: then all mappings have the same share.
+        """
+        last = mask.chains[name][-1]
+        scalar = not self.fanouts_between(last, len(self.levels))
+        if not savers or (scalar and all(own.certain and own.place == last for own in savers)):
+            return 0.0
+        return min(1.0, ROUNDING / max(ROUNDING, 1 - useless.get(name, 0.0)))
 
     def _operand(self, name: str, mask: Mask, savers: Sequence[Saver], useless: float) -> Operand:
         conditions = {c for saver in savers for c in saver.option.conditions}
