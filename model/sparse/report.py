@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from model.cost.report import Evaluation, Violation
+from model.cost.report import Evaluation, LevelCost, Violation
 from model.objective import objective_value
 from model.sparse.arithmetic import Computes
 from model.sparse.counting import Accesses, Moved, RankWords
@@ -176,10 +176,12 @@ class SparseEvaluation:
 
     @property
     def totals(self) -> Evaluation:
-        """Energy, in parts of a unit (`FIXED_POINT`), and cycles alone: an evaluation without levels."""
+        """Energy, in parts of a unit (`FIXED_POINT`), and cycles; levels have cycles alone."""
         return Evaluation(
             violations=self.violations,
-            levels=(),
+            levels=tuple(
+                LevelCost(level.name, level.instances, level.cycles, 0, ()) for level in self.levels
+            ),
             computes=self.computes.actual,
             compute_cycles=self.compute_cycles,
             compute_instances=math.ceil(self.compute_instances),

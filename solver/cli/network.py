@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -37,6 +38,7 @@ from solver.cli.output import (
 )
 from solver.cli.progress import fusion_text, interruptible, logged, status_text
 from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, load_options, search_options
+from solver.cli.sparse import with_sparse_data
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status, TooLargeError
@@ -75,7 +77,9 @@ def network_command(arguments: argparse.Namespace) -> int:
     _check_directories(arguments)
     from model.formats.cascade import read_network
 
-    loaded = read_network(arguments.specs, parse_assignments(arguments.variables), load_options(arguments))
+    options = replace(load_options(arguments), model_sparse=True)
+    loaded = read_network(arguments.specs, parse_assignments(arguments.variables), options)
+    loaded = replace(loaded, network=with_sparse_data(loaded.network))
     from solver.network import map_network
 
     result, interrupted = run_searches(arguments, partial(map_network, loaded.network))

@@ -30,11 +30,14 @@ from solver.result import Status
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from model.cascade import Network
     from model.formats.timeloop import LoadedSpec
     from model.mapspace import Mapspace
     from solver.explain import CostReport
     from solver.result import Reason
     from solver.sparse_search import SparseResult
+
+PERFECT_NOTE = Note("loops over sparse data have no remainders: all factors are perfect")
 
 OVERFLOWING = (
     "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
@@ -145,6 +148,22 @@ def as_searched(loaded: LoadedSpec) -> LoadedSpec:
     return _without_remainders(loaded)
 
 
+def with_sparse_data(network: Network) -> Network:
+    """Return a network as searches take it, see `as_searched`."""
+    layers = []
+    notes = []
+    for layer in network.layers:
+        mapspace = layer.mapspace
+        optimized = mapspace.sparsity is not None and mapspace.sparsity.optimized
+        if not optimized:
+            layers.append(replace(layer, mapspace=replace(mapspace, sparsity=None)))
+            continue
+        _refuse_unsearched(mapspace)
+        notes += [PERFECT_NOTE] if mapspace.factors != PERFECT else []
+        layers.append(replace(layer, mapspace=replace(mapspace, factors=PERFECT)))
+    return replace(network, layers=tuple(layers)).noted(dict.fromkeys(notes))
+
+
 def _refuse_unsearched(mapspace: Mapspace) -> None:
     """Refuse what the search for sparse data does not know."""
     if mapspace.joint:
@@ -158,7 +177,7 @@ def _without_remainders(loaded: LoadedSpec) -> LoadedSpec:
     """Return a spec with perfect factors, and a note if it asks for others."""
     if loaded.mapspace.factors == PERFECT:
         return loaded
-    noted = loaded.noted([Note("loops over sparse data have no remainders: all factors are perfect")])
+    noted = loaded.noted([PERFECT_NOTE])
     return replace(noted, mapspace=replace(noted.mapspace, factors=PERFECT))
 
 

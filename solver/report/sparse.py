@@ -18,7 +18,7 @@ from model.mapping import Mapping as LoopMapping
 from model.mapping import NodeMapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import EDP, UNITS, in_reported_unit
-from model.sparse import FIXED_POINT
+from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
 from model.sparsity import Density, Sparsity
@@ -46,9 +46,9 @@ from solver.report.text import (
     work_text,
 )
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Reason, Status
+from solver.result import Reason, Result, Status
 from solver.sensitivity import Effect
-from solver.sparse_search import DensityPoint, SparseResult
+from solver.sparse_search import DensityPoint, Priced, SparseResult
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -308,6 +308,23 @@ def sparse_result_document(
         "statistics": asdict(result.statistics),
         **background(mapspace, reasons),
     }
+
+
+def totals_document(mapspace: Mapspace, result: Result) -> Document:
+    """Return the document of a search on sparse data that returned totals alone."""
+    mapping = result.mapping
+    own = SparseResult(
+        result.status,
+        result.termination,
+        result.objectives,
+        result.units_per_pj,
+        value=result.value,
+        bound=result.bound,
+        later_bounds=result.later_bounds,
+        best=None if mapping is None else Priced(mapping, evaluate_sparse_in(mapspace, mapping)),
+        statistics=result.statistics,
+    )
+    return sparse_result_document(mapspace, own, result.reasons)
 
 
 def _reported(result: SparseResult, objective: str, quantity: int | None) -> float | int | None:
