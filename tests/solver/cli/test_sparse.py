@@ -129,7 +129,9 @@ def test_a_front(tmp_path, capsys):
 def test_limits_and_constraints_are_priced(tmp_path, capsys):
     out = tmp_path / "out.json"
     command = ["map", str(SPEC), "--objective", "energy", "--sensitivity", "--price-constraints"]
-    assert main([*command, "--json", str(out)]) == EXIT_OPTIMAL
+    page = tmp_path / "page.html"
+    assert main([*command, "--json", str(out), "--report", str(page)]) == EXIT_OPTIMAL
+    assert "(with all constraints)" in page.read_text() and "Sensitivity" in page.read_text()
     printed = capsys.readouterr().out
     assert "Sensitivity of energy" in printed and "`buffer` holds 48 words" in printed
     document = json.loads(out.read_text())
