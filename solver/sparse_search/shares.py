@@ -392,23 +392,27 @@ class LeastShares:
             if not space.read_write
         ]
         made = computes(self.mapspace.problem.computes, operands, self.sparsity.compute)
-        left = math.prod(1 - self._rounded_off(mask, name, own, useless) for name, own in savers.items())
+        if all(self._is_settled(mask, name, own, len(operands)) for name, own in savers.items()):
+            return made
+        passed = [1 - share for name, share in useless.items() if savers[name]]
+        left = math.prod(1 - min(1.0, ROUNDING / max(ROUNDING, share)) for share in passed)
         # Three kinds are rounded apart.
         actual, gated = (max(0, math.floor(count * left) - 3) for count in (made.actual, made.gated))
         return Computes(actual, gated, 0)
 
-    def _rounded_off(
-        self, mask: Mask, name: str, savers: Sequence[Saver], useless: dict[str, float]
-    ) -> float:
-        """Share of computations that is lost as the share that units let through is rounded to millionths.
+    def _is_settled(self, mask: Mask, name: str, savers: Sequence[Saver], operands: int) -> bool:
+        """Whether all mappings have the same computations, as far as units of one operand go.
 
-        None where units surely see single words: then all mappings have the same share.
+        That is so where units surely see single words.
         """
         last = mask.chains[name][-1]
-        scalar = not self.fanouts_between(last, len(self.levels))
-        if not savers or (scalar and all(own.certain and own.place == last for own in savers)):
-            return 0.0
-        return min(1.0, ROUNDING / max(ROUNDING, 1 - useless.get(name, 0.0)))
+        if not savers:
+            return True
+        if len(savers) > 1 and operands != 2:  # the stronger one's conditions count alone
+            return False
+        words = self.levels[last].packing_of(name).block_size == 1
+        scalar = words and not self.fanouts_between(last, len(self.levels))
+        return scalar and all(own.certain and own.place == last for own in savers)
 
     def _operand(self, name: str, mask: Mask, savers: Sequence[Saver], useless: float) -> Operand:
         conditions = {c for saver in savers for c in saver.option.conditions}
