@@ -196,7 +196,7 @@ class Band:
 
     def most(self, tile, confidence=1.0):
         """As of `Even`."""
-        descending, left = self.within(tile)[::-1], 1.0
+        descending, left = self.chances(tile)[::-1], 1.0
         for (k, _), (_, below) in pairwise(descending):
             if left <= confidence:
                 return k

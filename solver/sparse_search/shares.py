@@ -106,6 +106,7 @@ class LeastShares:
             for name, tensor in self.tensors.items()
         }
         self._empty: dict[str, FloatArray] = {}
+        self._densities: dict[str, float] = {}
         self._sizes: dict[tuple[int, str], FloatArray] = {}
         self._savers: dict[tuple[str, Chain], tuple[Saver, ...]] = {}
         self._terms: dict[tuple[str, Chain], tuple[Term, ...]] = {}
@@ -126,17 +127,34 @@ class LeastShares:
         if name not in self._empty:
             distribution = self.distributions[name]
             if isinstance(distribution, Banded):
-                # Tiles of a band are counted on grids, so that larger ones may seem to be empty more often.
-                self._empty[name] = np.ones(self.grid.size)
+                self._empty[name] = self._band_empty(name)
             else:
                 self._empty[name] = self.tensors[name].table(distribution.empty)
         return self._empty[name]
+
+    def _band_empty(self, name: str) -> FloatArray:
+        """The same of a band: its tiles are counted on grids, so larger ones may be empty more often."""
+        tensor, distribution = self.tensors[name], self.distributions[name]
+        if not self._whole_words:  # what blocks meet may have any extents
+            return np.ones(self.grid.size)
+        shapes = np.unique(tensor.ranks, axis=0)
+        chances = np.array([distribution.empty(tuple(shape)) for shape in shapes.tolist()])
+        return tensor.table(
+            lambda tile: float(chances[(shapes >= np.array(tile)).all(axis=1)].max(initial=0.0))
+        )
+
+    @cached_property
+    def _whole_words(self) -> bool:
+        """Whether all levels access single words."""
+        names = [space.name for space in self.mapspace.problem.dataspaces]
+        pairs = ((level, name) for level in self.levels for name in names)
+        return all(level.packing_of(name).block_size == 1 for level, name in pairs)
 
     def one_empty(self, name: str) -> float:
         """Chance of a single word to be zero, at least what that of any tile is."""
         distribution = self.distributions[name]
         if isinstance(distribution, Banded):
-            return 1.0
+            return float(self.empty(name).max())
         return distribution.empty((1,) * len(self.tensors[name].space.ranks))
 
     def representation(self, level: int, name: str) -> Representation | None:
@@ -242,8 +260,17 @@ class LeastShares:
 
     def _density(self, name: str) -> float:
         """Share of nonzeros in the tiles of all instances, empty ones included, at least."""
+        if name not in self._densities:
+            self._densities[name] = self._least_density(name)
+        return self._densities[name]
+
+    def _least_density(self, name: str) -> float:
         distribution = self.distributions[name]
-        return 0.0 if isinstance(distribution, Banded) else distribution.mean
+        if not isinstance(distribution, Banded):
+            return distribution.mean
+        shapes = np.unique(self.tensors[name].ranks, axis=0).tolist()
+        nonzeros = (math.fsum(k * chance for k, chance in distribution.chances(tuple(own))) for own in shapes)
+        return float(min(own / math.prod(shape) for own, shape in zip(nonzeros, shapes, strict=True)))
 
     def _metadata_bits(self, name: str, access: Access, chain: Chain) -> FloatArray:
         """Bits of metadata per word of a dense tile, at least, empty tiles included."""
