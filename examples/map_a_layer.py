@@ -1,8 +1,8 @@
-"""Map a layer of ResNet-18 onto an accelerator like Eyeriss, and write a report of the proven optimum."""
+"""Map a layer of ResNet-18 onto an accelerator like Simba, and write a report of the proven optimum."""
 
 from solver import load, map_einsum
 
-layer = load("specs/layers/resnet18/02_conv2_block1_a.yaml", arch="eyeriss_like")
+layer = load("specs/layers/resnet18/18_conv5_block1_shortcut.yaml", arch="simba_like")
 result = map_einsum(layer)
 
 print(result.status.value, result.reported_value, "pJ*cycles")

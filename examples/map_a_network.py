@@ -2,7 +2,7 @@
 
 from solver import load, map_network
 
-result = map_network(load("specs/workloads/three_matmuls.yaml", arch="simba_like"))
+result = map_network(load("specs/workloads/three_matmuls.yaml", arch="simba_like", factors="perfect"))
 
 print(result.status.value, result.cycles, "cycles")
 for layer in result.document()["layers"]:

@@ -27,5 +27,6 @@ def component(name, kind, **attributes):
 
 
 for depth in (64, 1024, 16384):
-    result = map_einsum(load("Z[m,n] = A[m,k] * B[k,n]", m=64, n=64, k=64, arch=hardware(depth)))
+    product = load("Z[m,n] = A[m,k] * B[k,n]", m=64, n=64, k=64, arch=hardware(depth), factors="perfect")
+    result = map_einsum(product)
     print(f"{depth:6} words: {result.evaluation.energy_pj / 1e6:.3f} uJ, {result.evaluation.cycles} cycles")

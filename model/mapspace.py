@@ -222,7 +222,8 @@ class Mapspace:
     counting
         How moved words and cycles are counted, out of `COUNTINGS`.
     factors
-        Which factors loops may have, out of `model.extents.FACTORS`.
+        Which factors loops may have, out of `model.extents.FACTORS`. What reads specs asks for any unless
+        they say otherwise; here they are perfect if nothing is said.
     sparsity
         Densities, formats, and what is gated or skipped; None for dense data. Searches do not know it.
     rules

@@ -1,4 +1,4 @@
-"""How many choices a mapspace leaves, counted exactly and without enumerating them."""
+"""How many choices a mapspace leaves, counted without enumerating them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from dataclasses import dataclass
 
 from model.architecture import Fanout
 from model.choices import KeepChoice, allowed_factors
-from model.extents import Factors, tiles_of
+from model.extents import ANY, Factors, tiles_of
 from model.mapspace import FactorRule, KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
+
+LARGEST_COUNTED = 10**7
+"""Bounds up to which factorizations with remainders are counted; above, their number is an upper limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapspaceSize:
     """The numbers of choices of each kind; capacities and meshes are not looked at."""
 
-    factorizations: int  # of all bounds, one factor per node
+    factorizations: int  # of all bounds, one factor per node; at most so many, see `LARGEST_COUNTED`
     orders: int  # of the temporal loops if every loop that may exceed 1 does
     splits: int  # of spatial loops between X and Y, in fanouts that have both
     keep_masks: int  # of the dataspaces that each level keeps
@@ -48,6 +51,8 @@ def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
 
 def _factorizations(dim: str, bound: int, slots: Sequence[Sequence[FactorRule]], kind: Factors) -> int:
     """Count the ordered factorizations of `bound`, one factor a slot, by the tiles that remain outside."""
+    if kind == ANY and bound > LARGEST_COUNTED:
+        return math.prod(len(allowed_factors(rules, dim, bound, kind)) for rules in slots[1:])
     ways = Counter({bound: 1})
     for rules in reversed(slots):
         ways = _ways_after(dim, ways, rules, kind)

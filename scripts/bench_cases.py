@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import yaml
 
-from model.formats.timeloop import load_timeloop
+from model.extents import PERFECT, Factors
+from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import Mapspace
 
 SPECS = Path(__file__).resolve().parent.parent / "specs"
@@ -51,9 +52,9 @@ class Case(NamedTuple):
     files: list[Path]
     bounds: dict[str, int] = {}  # noqa: RUF012 (never changed)
 
-    def mapspace(self) -> Mapspace:
-        """Read the files."""
-        found = load_timeloop(self.files).mapspace
+    def mapspace(self, factors: Factors = PERFECT) -> Mapspace:
+        """Read the files; factors are divisors unless benchmarks ask for more."""
+        found = load_timeloop(self.files, options=LoadOptions(factors=factors)).mapspace
         bounds = tuple(self.bounds.get(dim, bound) for dim, bound in found.problem.bound.items())
         return replace(found, problem=replace(found.problem, bounds=bounds)) if self.bounds else found
 

@@ -23,7 +23,6 @@ from bench_cases import ARCHITECTURES, SPECS, cases, containing
 from rich.console import Console
 
 from model.architecture import BANDWIDTHS, StorageLevel
-from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
 from solver.cli.arguments import objectives, sizes
 from solver.pareto import pareto_front
@@ -86,7 +85,7 @@ def run(mapspace: Mapspace, objective: str, limit_s: float) -> tuple[Status, Sta
 def timings(only: str, divisors: Sequence[int], searches: Sequence[str], limit_s: float) -> Iterator[Timing]:
     """Run all cases whose name contains `only`."""
     for case in containing(only, cases(ARCHITECTURES, LAYERS)):
-        mapspace = load_timeloop(case.files).mapspace
+        mapspace = case.mapspace()
         for divisor, objective in product(divisors, searches):
             start = time.process_time()
             status, statistics = run(narrowed(mapspace, divisor), objective, limit_s)

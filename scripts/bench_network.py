@@ -19,7 +19,9 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from model.extents import PERFECT
 from model.formats.cascade import load_network
+from model.formats.timeloop import LoadOptions
 from solver.cli.arguments import objectives, positive
 from solver.network import NetworkResult, Processes, Run, Serial, map_network
 from solver.result import Options
@@ -49,7 +51,7 @@ def run(workloads: Sequence[str], architectures: Sequence[str], options: Options
                 SPECS / "workloads" / f"{workload}.yaml",
                 SPECS / "architectures" / f"{architecture}.yaml",
             ]
-            network = load_network(files)
+            network = load_network(files, options=LoadOptions(factors=PERFECT))
             start = cpu_seconds()
             result = map_network(network, options, Run(executor=executor))
             yield Timing(workload, architecture, result, cpu_seconds() - start)

@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from bench_cases import bench_cases, containing
 
-from model.formats.timeloop import load_timeloop
 from solver.report.charts import Bar, Segment, bars_scene
 from solver.report.drawing import save_scene
 from solver.result import Options, Result, Status
@@ -48,7 +47,7 @@ def main() -> None:
     deepest: Counter[str] = Counter()
     for case, objective in product(containing(arguments.only, bench_cases()), OBJECTIVES):
         options = Options((objective,), arguments.time_limit)
-        result = map_einsum(load_timeloop(case.files).mapspace, options)
+        result = map_einsum(case.mapspace(), options)
         if result.status is Status.OPTIMAL:
             counts = settled(result)
             total += counts

@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench_cases import Case, bench_cases, containing
 from rich.console import Console
 
-from model.formats.timeloop import load_timeloop
 from solver.cli.arguments import add_mapper_options, objectives, seconds, seed
 from solver.cli.commands import chosen_mappers
 from solver.cli.output import OutputError, check_outputs, write_output
@@ -76,7 +75,7 @@ def run(
     """Compare the mappers for one case and one objective."""
     options = Options(objectives=(objective,), time_limit_s=arguments.time_limit, seed=arguments.seed)
     budget = Budget(arguments.budget, arguments.evaluations)
-    mapspace = load_timeloop(case.files).mapspace
+    mapspace = case.mapspace()
     return compare(mapspace, mappers, options, budget, should_stop=should_stop, case=case.name)
 
 

@@ -11,18 +11,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from model.extents import PERFECT
 from model.mapspace import Mapspace
 from solver.pareto import Front, pareto_front
 from solver.result import (
+    REMAINDERS_S,
+    Narrower,
     Options,
     Phase,
     Progress,
     ProgressCallback,
     Reason,
     Result,
+    Statistics,
     Status,
     StopCallback,
     Termination,
@@ -31,8 +34,12 @@ from solver.result import (
     within_loop_limit,
 )
 from solver.search.branching.completion import Priced
-from solver.search.mapper import SharedSearch
+from solver.search.mapper import NARROWER_SHARE, SharedSearch
 from solver.search.shared import ALONE, Partner
+from solver.search.trivial import trivial_bound
+
+if TYPE_CHECKING:
+    from solver.formulation.engine import Beginning
 
 PATIENCE_S = 5.0
 """Seconds without any mapping, once all keep masks are surveyed, after which feasibility is checked."""
@@ -68,6 +75,18 @@ class _Question:
             objective, *_ = self.options.objectives or self.mapspace.objectives
             self.on_progress(Progress(Phase.EXPLANATION, seconds, objective))
 
+    def after(self, seconds: float) -> _Question:
+        """Return the question for the time that is left after so many seconds."""
+
+        def report(progress: Progress) -> None:
+            if self.on_progress is not None:
+                self.on_progress(replace(progress, seconds=progress.seconds + seconds))
+
+        options = self.options
+        if options.time_limit_s is not None:
+            options = replace(options, time_limit_s=max(0.0, options.time_limit_s - seconds))
+        return replace(self, options=options, on_progress=report)
+
 
 def map_from(
     mapspace: Mapspace,
@@ -90,10 +109,62 @@ def map_by_any(
     """Find the best mapping as `map_from` does, or by CP-SAT under rules that bounds do not know."""
     if mapspace.has_simple_rules:
         return map_from(mapspace, options, on_progress, should_stop, known)
-    from solver.formulation.engine import Beginning, map_by_formulation  # noqa: PLC0415 (takes a second)
+    from solver.formulation.engine import map_by_formulation  # noqa: PLC0415 (takes a second)
 
-    beginning = Beginning(known=None if known is None else known.mapping)
-    return map_by_formulation(mapspace, options, on_progress, should_stop, beginning)
+    question = _Question(mapspace, options, on_progress, should_stop, known)
+    return _in_stages(question, map_by_formulation)
+
+
+def _in_stages(question: _Question, formulate: Callable[..., Result]) -> Result:
+    """Search by CP-SAT; where loops may have remainders, the best mapping without any comes first."""
+    from solver.formulation.engine import Beginning  # noqa: PLC0415 (takes a second)
+
+    if question.mapspace.factors == PERFECT or question.known is not None:
+        known = None if question.known is None else question.known.mapping
+        return _formulated(question, formulate, Beginning(known=known))
+    first = _without_remainders(question, formulate)
+    left = question.after(first.statistics.seconds)
+    try:
+        answer = _formulated(left, formulate, Beginning(known=first.mapping))
+    except TooLargeError as error:
+        if first.mapping is None:
+            raise
+        answer = _unproven(question, first, str(error))
+    work = replace(first.statistics, settled_by=()).together(answer.statistics)
+    return replace(answer, perfect_factors=Narrower.of(first), statistics=work)
+
+
+def _without_remainders(question: _Question, formulate: Callable[..., Result]) -> Result:
+    """Search mappings without remainders, by bounds if only these know all rules."""
+    mapspace = replace(question.mapspace, factors=PERFECT)
+    limit_s = question.options.time_limit_s
+    options = replace(question.options, time_limit_s=None if limit_s is None else limit_s * NARROWER_SHARE)
+    search = map_from if mapspace.rules and mapspace.has_simple_rules else formulate
+    return search(mapspace, options, question.on_progress, question.should_stop)
+
+
+def _unproven(question: _Question, first: Result, refusal: str) -> Result:
+    """Return the best mapping without remainders where the formulation with them is too large."""
+    return replace(
+        first,
+        status=Status.FEASIBLE,
+        termination=Termination.MEMORY_LIMIT,
+        bound=trivial_bound(question.mapspace, first.objective),
+        later_bounds=(),
+        evidence=(),
+        statistics=Statistics(cp_sat=f"refused: {refusal}"),
+    )
+
+
+def _formulated(question: _Question, formulate: Callable[..., Result], beginning: Beginning) -> Result:
+    """Search by CP-SAT, within the default limit where loops may have remainders and there is no other."""
+    mapspace, options = question.mapspace, question.options
+    is_limited = mapspace.factors != PERFECT and options.time_limit_s is None
+    options = replace(options, time_limit_s=REMAINDERS_S) if is_limited else options
+    answer = formulate(mapspace, options, question.on_progress, question.should_stop, beginning)
+    if is_limited and answer.termination is Termination.TIME_LIMIT:
+        return replace(answer, termination=Termination.REMAINDER_LIMIT)
+    return answer
 
 
 def map_or_explain(
@@ -128,8 +199,8 @@ def formulate_or_explain(
     """Find the best mapping as `solver.portfolio.map_by_cp_sat` does, or say why there is none."""
     from solver.portfolio import map_by_cp_sat  # noqa: PLC0415 (most searches are by bounds)
 
-    answer = map_by_cp_sat(mapspace, options, on_progress, should_stop)
-    return _with_reasons(_Question(mapspace, options, on_progress, should_stop), answer)
+    question = _Question(mapspace, options, on_progress, should_stop)
+    return _with_reasons(question, _in_stages(question, map_by_cp_sat))
 
 
 def map_by_all(
@@ -169,14 +240,12 @@ def _afterwards(question: _Question, first: Result) -> Result:
     from solver.formulation.engine import Beginning  # noqa: PLC0415 (rarely needed)
     from solver.portfolio import is_worth_a_process, map_by_cp_sat  # noqa: PLC0415
 
-    options = _time_left(question.options, first.statistics.seconds)
-    if not is_worth_a_process(options):
+    left = question.after(first.statistics.seconds)
+    if not is_worth_a_process(left.options):
         return first
     beginning = Beginning(known=first.mapping, effort_s=MOST_EFFORT_S)
     try:
-        answer = map_by_cp_sat(
-            question.mapspace, options, question.on_progress, question.should_stop, beginning
-        )
+        answer = _formulated(left, map_by_cp_sat, beginning)
     except TooLargeError as error:
         return replace(first, statistics=replace(first.statistics, cp_sat=f"refused: {error}"))
     told = replace(answer.statistics, cp_sat=AFTER_BOUNDS, cp_sat_seconds=answer.statistics.seconds)
@@ -234,17 +303,16 @@ def _with_fallback(search: Search[Answer], question: _Question) -> Answer:
     patience = _Patience(question)
     answer = search(question.mapspace, question.options, patience.hear, patience.stop, question.known)
     gave_up = patience.is_over and answer.termination is Termination.INTERRUPTED
-    no_memory = answer.status is Status.UNKNOWN and answer.termination is Termination.MEMORY_LIMIT
-    if gave_up or no_memory:
+    endings = (Termination.MEMORY_LIMIT, Termination.REMAINDER_LIMIT)
+    found_nothing = answer.status is Status.UNKNOWN and answer.termination in endings
+    if gave_up or found_nothing:
         answer = _after_check(search, question, answer)
     return _with_reasons(question, answer)
 
 
 def _with_reasons(question: _Question, answer: Answer) -> Answer:
-    """Add the reasons why nothing fits, if asked for; they know perfect factors and no limit on loops."""
-    mapspace = question.mapspace
-    is_known = mapspace.factors == PERFECT and mapspace.max_temporal_loops is None
-    is_explained = is_known and question.wants_reasons
+    """Add the reasons why nothing fits, if asked for; they know no limit on loops."""
+    is_explained = question.mapspace.max_temporal_loops is None and question.wants_reasons
     if answer.status is not Status.INFEASIBLE or answer.reasons or not is_explained:
         return answer
     from solver.explain import explain_infeasible, reasons_time_s  # noqa: PLC0415 (rarely needed)
@@ -296,13 +364,8 @@ def _after_check(search: Search[Answer], question: _Question, first: Answer) -> 
     )
     if isinstance(found, tuple):
         return replace(_nothing_fits(first), reasons=found, statistics=spent)
-
-    def report(progress: Progress) -> None:
-        if question.on_progress is not None:
-            question.on_progress(replace(progress, seconds=progress.seconds + spent.seconds))
-
-    options = _time_left(question.options, spent.seconds)
-    answer = search(question.mapspace, options, report, question.should_stop, found)
+    left = question.after(spent.seconds)
+    answer = search(question.mapspace, left.options, left.on_progress, question.should_stop, found)
     answer = replace(answer, statistics=spent.together(answer.statistics))
     return _with_bound_of(answer, first)
 
@@ -333,7 +396,7 @@ def _feasibility(question: _Question, first: Result | Front) -> Priced | tuple[R
     from solver.explain import Verdict, diagnose  # noqa: PLC0415 (most searches end otherwise)
 
     question.report_explanation(first.statistics.seconds)
-    left_s = _time_left(question.options, first.statistics.seconds).time_limit_s
+    left_s = question.after(first.statistics.seconds).options.time_limit_s
     limit_s = MOST_CHECK_S if left_s is None else min(MOST_CHECK_S, left_s)
     diagnosis = diagnose(question.mapspace, question.should_stop, limit_s, question.wants_reasons)
     if diagnosis.verdict is Verdict.INFEASIBLE:
@@ -347,9 +410,3 @@ def _nothing_fits(first: Answer) -> Answer:
     if isinstance(first, Front):
         return replace(first, status=Status.INFEASIBLE, termination=Termination.PROVEN, open_ranges=())
     return replace(first, status=Status.INFEASIBLE, termination=Termination.PROVEN, bound=None)
-
-
-def _time_left(options: Options, seconds: float) -> Options:
-    if options.time_limit_s is None:
-        return options
-    return replace(options, time_limit_s=max(0.0, options.time_limit_s - seconds))

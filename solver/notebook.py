@@ -13,6 +13,7 @@ import yaml
 
 from model.architecture import Architecture
 from model.cascade import Network
+from model.extents import ANY, PERFECT, Factors
 from model.formats.cascade.loader import load_einsum, load_network
 from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import EXACT, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
@@ -147,6 +148,7 @@ def load(
     einsum: str | None = None,
     variables: Mapping[str, object] | None = None,
     counting: Counting = EXACT,
+    factors: Factors | None = None,
     bits: int = 8,
     **bounds: int,
 ) -> Any:
@@ -169,6 +171,9 @@ def load(
         Of templates.
     counting
         How words and cycles are counted, out of `model.mapspace.COUNTINGS`.
+    factors
+        Which factors loops may have, out of `model.extents.FACTORS`; None: what the specs say, or any, but
+        perfect where remainders are not known.
     bits
         Bits of every value of an Einsum that is given as text.
     **bounds
@@ -190,8 +195,8 @@ def load(
     116195328
     """
     if len(specs) == 1 and isinstance(specs[0], Problem):
-        return _free_mapspace(specs[0], arch, counting)
-    options = LoadOptions(counting=counting, skip_mapping=True, all_rules=True)
+        return _free_mapspace(specs[0], arch, counting, factors)
+    options = LoadOptions(counting=counting, factors=factors, skip_mapping=True, all_rules=True)
     text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None
     if bounds and text is None:
         raise SpecError(f"`{min(bounds)}` is the size of an index, and no Einsum is given as text")
@@ -354,7 +359,7 @@ def _workload(text: str, bounds: Mapping[str, int], bits: int) -> dict[str, Any]
     }
 
 
-def _free_mapspace(problem: Problem, arch: object, counting: Counting) -> Mapspace:
+def _free_mapspace(problem: Problem, arch: object, counting: Counting, factors: Factors | None) -> Mapspace:
     """Return all mappings of a problem onto an architecture; the outermost level keeps everything."""
     if not isinstance(arch, Architecture):
         raise SpecError("a `Problem` needs an `Architecture`: load(problem, arch=architecture)")
@@ -367,4 +372,5 @@ def _free_mapspace(problem: Problem, arch: object, counting: Counting) -> Mapspa
         spatial=(SpatialRules(),) * fanouts,
         keep=(KeepRules(names), *(KeepRules(),) * (levels - 1)),
         counting=counting,
+        factors=factors or (ANY if counting == EXACT else PERFECT),
     )

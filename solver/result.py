@@ -47,8 +47,14 @@ class Termination(Enum):
     MEMORY_LIMIT = "MEMORY_LIMIT"
     TOO_LARGE = "TOO_LARGE"
     """Of networks: the layer has more words than a search counts."""
+    REMAINDER_LIMIT = "REMAINDER_LIMIT"
+    """`REMAINDERS_S` are over, the default where loops may have remainders."""
     LOOP_LIMIT = "LOOP_LIMIT"
     """The best mapping has more temporal loops than the mapspace allows, which the search does not model."""
+
+
+REMAINDERS_S = 30.0
+"""Seconds per Einsum that mappings with remainders are searched at most, if there is no time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,9 @@ class Options:
     objectives
         Names out of `model.objective.OBJECTIVES`, compared lexicographically; None: those of the mapspace.
     time_limit_s
-        Seconds after which the incumbent is returned; None is no limit.
+        Seconds after which the incumbent is returned; `math.inf` is no limit. None, the default, is no limit
+        but for mappings with remainders: once the best one without is proven, they are searched for
+        `REMAINDERS_S` at most.
     jobs
         Number of workers; it does not affect the answer. Workers are new interpreters that import the main
         module: a script that asks for several does so under ``if __name__ == "__main__":``.

@@ -157,7 +157,8 @@ def _placed_factors(mapspace: Mapspace) -> Iterator[tuple[list[Factors], list[Fa
 
 def _parallel_enough(mapspace: Mapspace, factors: Sequence[Factors], fanouts: Sequence[int]) -> bool:
     least = mapspace.min_parallelism
-    return not least or units_in_use(mapspace.problem, factors, fanouts) >= least
+    most = math.prod(factor for node in fanouts for factor in factors[node].values())
+    return not least or (most >= least and units_in_use(mapspace.problem, factors, fanouts) >= least)
 
 
 def count_mappings(mapspace: Mapspace, limit: int, *, innermost_orders: bool = True) -> int:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
-from model.extents import ANY
+from model.extents import ANY, PERFECT
+from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
+
+PERFECT_ONLY = LoadOptions(factors=PERFECT)
+"""For tests of what ships that are not about remainders."""
+
+
+def perfect_mapspace(*files: str | Path, **options: Any) -> Mapspace:
+    """Mapspace of spec files, with perfect factors."""
+    return load_timeloop(files, options=replace(PERFECT_ONLY, **options)).mapspace
 
 
 def matmul(m: int, n: int, k: int) -> Problem:

@@ -20,7 +20,8 @@ from model.architecture import (
     StorageLevel,
 )
 from model.energy.figures import energy_units, to_units
-from model.formats.timeloop import load_timeloop
+from model.extents import PERFECT
+from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from tests.conftest import SHARED
@@ -34,7 +35,8 @@ def design(name: str, layer: str) -> Mapspace:
     """Mapspace of a layer, such as ``resnet18/07.yaml``, on the design of this name."""
     files = [EXAMPLES / "top.yaml.jinja2", EXAMPLES / name / "ERT.yaml"]
     problem = str(DESIGNS / "layer_shapes" / layer)
-    return load_timeloop(files, variables={"architecture": name, "problem": problem}).mapspace
+    variables = {"architecture": name, "problem": problem}
+    return load_timeloop(files, variables, LoadOptions(factors=PERFECT)).mapspace
 
 
 WORKLOADS = SHARED / "reference" / "workloads"

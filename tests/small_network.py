@@ -5,7 +5,7 @@ from pathlib import Path
 
 from model.cascade import Network
 
-ARCHITECTURE = """
+ARCHITECTURE = """mapspace: {template: uber}
 architecture:
   nodes:
   - !Component
@@ -28,7 +28,7 @@ architecture:
     energy: {compute: 1}
 """
 
-HOMES = """
+HOMES = """mapspace: {template: uber}
 architecture:
   nodes:
   - !Component
@@ -70,8 +70,9 @@ renames:
 
 
 def write_specs(workload: str = WORKLOAD, architecture: str = ARCHITECTURE) -> list[Path]:
-    """Write a workload and an architecture into the working directory; return their names."""
-    Path("a.yaml").write_text(architecture, encoding="utf-8")
+    """Write a workload and an architecture, with perfect factors, as files here; return their names."""
+    perfect = "" if "mapspace:" in architecture else "mapspace: {template: uber}\n"
+    Path("a.yaml").write_text(architecture + perfect, encoding="utf-8")
     Path("w.yaml").write_text(workload, encoding="utf-8")
     return [Path("w.yaml"), Path("a.yaml")]
 

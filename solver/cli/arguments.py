@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import math
 import os
 import re
 import sys
@@ -20,7 +21,7 @@ from model.wording import printable
 from solver.cli.output import write_stderr, write_stdout
 from solver.exit_codes import EXIT_INVALID, MEANINGS
 from solver.report.pictures import FORMATS
-from solver.result import Options
+from solver.result import REMAINDERS_S, Options
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -121,8 +122,8 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
         "--factors",
         choices=FACTORS,
         metavar="KIND",
-        help="factors of loops: divisors only (perfect, the default), or any, the last pass being cut short "
-        "(any, as `mapspace: {template: ruby}`)",
+        help="factors of loops: any, the last pass being cut short (any, the default), or divisors only "
+        "(perfect, as `mapspace: {template: uber}`)",
     )
     _add_flag(
         group,
@@ -153,8 +154,18 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
     )
 
 
-def add_search_options(parser: argparse.ArgumentParser, seeded: str | None = None) -> None:
-    """Add the options of every command that searches: objective, limits, workers, seed (of `seeded`)."""
+_NO_LIMIT = (
+    f"none, but {REMAINDERS_S:g} for mappings with remainders after those without; none: no limit at all"
+)
+
+
+def add_search_options(
+    parser: argparse.ArgumentParser, seeded: str | None = None, default: str = _NO_LIMIT
+) -> None:
+    """Add the options of every command that searches: objective, limits, workers, seed (of `seeded`).
+
+    `default` is what the help says about the time limit where none is given.
+    """
     group = parser.add_argument_group("search")
     group.add_argument(
         "--objective",
@@ -163,7 +174,8 @@ def add_search_options(parser: argparse.ArgumentParser, seeded: str | None = Non
         help=f"one of {', '.join(OBJECTIVES)}, or a comma-separated list, most important first "
         "(default: the spec's optimization_metrics, or edp)",
     )
-    add_effort(group, "mapping", "; explaining why nothing fits takes what is left, or 2 seconds", seeded)
+    more = f"; explaining why nothing fits takes what is left, or 2 seconds (default: {default})"
+    add_effort(group, "mapping", more, seeded)
     add_memory_limit(group)
 
 
@@ -182,7 +194,7 @@ def add_effort(group: Container, sought: str, more: str = "", seeded: str | None
     """Add time limit, workers, and a seed, if anything is `seeded`; `sought` and `more` are for the help."""
     group.add_argument(
         "--time-limit",
-        type=seconds,
+        type=time_limit,
         metavar="S",
         help=f"stop after S seconds with the best {sought} so far, as the first Ctrl-C does{more}",
     )
@@ -375,6 +387,11 @@ def seconds(text: str) -> float:
     if not 0 <= number < float("inf"):
         raise _wrong(f"{shown(text)} is not a number of seconds")
     return number
+
+
+def time_limit(text: str) -> float:
+    """Read a number of seconds, or ``none``, which is infinity."""
+    return math.inf if text == "none" else seconds(text)
 
 
 def seed(text: str) -> int:
@@ -816,7 +833,8 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
         specs_help="YAML files with a problem and an architecture, merged by top-level key; "
         "or certificates, which are only checked",
     )
-    add_search_options(parser)
+    add_search_options(parser, default="none")
+    parser.set_defaults(time_limit=math.inf)  # also where loops may have remainders
     _add_path(parser, "--certificate", "keep the certificate in this file")
     _add_engine(
         parser,
@@ -845,7 +863,7 @@ If no mapping fits, say why: the constraints in conflict, the arithmetic, and wh
 Otherwise say what each constraint costs: the optimum is searched with all constraints and without
 each, for {EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit."""
     add_arch(parser)
-    add_search_options(parser)
+    add_search_options(parser, default=f"{EXPLAIN_TIME_LIMIT_S:g} for each search; none: no limit")
     add_json(parser)
     return parser
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -107,7 +108,8 @@ def _by_mapper(arguments: argparse.Namespace, pictures: Sequence[Path]) -> Solve
 def _options(arguments: argparse.Namespace) -> AssignOptions:
     from solver.assignment import AssignOptions
 
-    return AssignOptions(arguments.time_limit, arguments.jobs, arguments.seed)
+    limit_s = None if arguments.time_limit == math.inf else arguments.time_limit
+    return AssignOptions(limit_s, arguments.jobs, arguments.seed)
 
 
 def _hardware(loaded: LoadedAssignment, arguments: argparse.Namespace) -> Hardware | None:

@@ -48,6 +48,7 @@ from solver.cli.running import (
     search_formulated,
     search_options,
     sensitivities,
+    without_remainders,
 )
 from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
+    from solver.result import ProgressCallback, Search, StopCallback
     from solver.sensitivity import Effect
 
 SINGLE = (
@@ -132,12 +134,15 @@ def map_command(arguments: argparse.Namespace) -> int:
         )
     )
     mapspace = loaded.mapspace
-    effects = sensitivities(mapspace, result, arguments) if arguments.sensitivity else None
+    varied, effects = (
+        sensitivities(mapspace, result, arguments) if arguments.sensitivity else (mapspace, None)
+    )
     from solver.cli.certify import checked_result
 
     code, check = checked_result(mapspace, result, arguments)
     is_priced = arguments.price_constraints and result.mapping is not None
-    costs = _constraint_costs(mapspace, arguments) if is_priced else None
+    priced, costs = _constraint_costs(mapspace, arguments) if is_priced else (mapspace, None)
+    loaded = loaded.noted(note for own in (varied, priced) for note in own.notes if note not in loaded.notes)
     deliver(_map_steps(loaded, result, _Further(effects, check, costs), spec_text, arguments))
     return code or EXIT_OF_STATUS[result.status]
 
@@ -163,13 +168,33 @@ class _Further:
     costs: CostReport | None
 
 
-def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> CostReport:
+def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> tuple[Mapspace, CostReport]:
     """Search without each constraint; an interrupt ends that with what is known."""
-    from solver.explain import constraint_costs
     from solver.fallback import map_from
 
     with watched(mapspace, arguments.quiet) as callbacks:
-        return constraint_costs(mapspace, explain_options(arguments), map_from, *callbacks)
+        return _priced(mapspace, arguments, map_from, *callbacks)
+
+
+def _priced(
+    mapspace: Mapspace,
+    arguments: argparse.Namespace,
+    find: Search,
+    on_progress: ProgressCallback | None,
+    should_stop: StopCallback,
+) -> tuple[Mapspace, CostReport]:
+    """Return what each constraint costs, and the mappings among which.
+
+    These have no remainders where the best one with them is not proven in time, and nobody asked for them.
+    """
+    from solver.explain import constraint_costs
+
+    options = explain_options(arguments)
+    baseline = find(mapspace, options, on_progress, should_stop, None)
+    narrower = without_remainders("constraints are priced", mapspace, baseline, arguments)
+    if narrower is not None and not should_stop():
+        return narrower, constraint_costs(narrower, options, find, on_progress, should_stop)
+    return mapspace, constraint_costs(mapspace, options, find, on_progress, should_stop, baseline)
 
 
 def _map_steps(
@@ -392,14 +417,13 @@ def explain_command(arguments: argparse.Namespace) -> int:
     from solver.cli.sparse import as_searched, explain_sparse_data
 
     loaded = as_searched(load_unmapped(arguments, refuse_infeasible=False, all_rules=True, sparse=True))
-    mapspace = loaded.mapspace
-    explain = _explain if mapspace.sparsity is None else explain_sparse_data
-    reasons, costs = explain(mapspace, arguments)
+    explain = _explain if loaded.mapspace.sparsity is None else explain_sparse_data
+    mapspace, reasons, costs = explain(loaded.mapspace, arguments)
     from solver.report.reasons import explanation_document, print_explanation
 
     places = places_of(loaded.document)
     report = report_steps(
-        lambda console: print_explanation(console, loaded.notes, reasons, costs, places), arguments
+        lambda console: print_explanation(console, mapspace.notes, reasons, costs, places), arguments
     )
     document = document_steps(lambda: explanation_document(mapspace, reasons, costs), arguments)
     deliver([*report, *document])
@@ -410,9 +434,9 @@ def explain_command(arguments: argparse.Namespace) -> int:
 
 def _explain(
     mapspace: Mapspace, arguments: argparse.Namespace
-) -> tuple[tuple[Reason, ...], CostReport | None]:
-    """Return the reasons of an infeasible mapspace, or the costs of a feasible one."""
-    from solver.explain import Verdict, constraint_costs, diagnose, explain_infeasible, reasons_time_s
+) -> tuple[Mapspace, tuple[Reason, ...], CostReport | None]:
+    """Return the reasons of an infeasible mapspace, or the costs of a feasible one, see `_priced`."""
+    from solver.explain import Verdict, diagnose, explain_infeasible, reasons_time_s
     from solver.fallback import map_by_any
 
     with watched(mapspace) as (on_progress, should_stop):
@@ -421,12 +445,12 @@ def _explain(
         time_s = reasons_time_s(arguments.time_limit)
         diagnosis = diagnose(mapspace, should_stop, time_s)
         if diagnosis.verdict is Verdict.INFEASIBLE:
-            return diagnosis.reasons, None
-        report = constraint_costs(mapspace, explain_options(arguments), map_by_any, on_progress, should_stop)
+            return mapspace, diagnosis.reasons, None
+        priced, report = _priced(mapspace, arguments, map_by_any, on_progress, should_stop)
         if report.baseline.status is not Status.INFEASIBLE:
-            return (), report
+            return priced, (), report
         # The search proved what the diagnosis could not decide in its time.
-        return explain_infeasible(mapspace, should_stop, time_s), None
+        return mapspace, explain_infeasible(mapspace, should_stop, time_s), None
 
 
 def report_command(arguments: argparse.Namespace) -> int:

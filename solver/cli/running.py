@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from model.extents import ANY, PERFECT
 from model.formats.timeloop import LoadedSpec, LoadOptions, load_timeloop
 from model.mapspace import EXACT, TIMELOOP, Mapspace
 from model.note import Note
@@ -20,7 +22,7 @@ from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_outp
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.figures import objective_text
-from solver.result import Options, Reason, Result, Search, Status, Termination
+from solver.result import Options, Reason, Result, Search, Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
     from model.cost.report import Evaluation
@@ -175,10 +177,13 @@ def refused_reasons(mapspace: Mapspace, time_limit_s: float | None = None) -> tu
 
 
 def search_options(arguments: argparse.Namespace) -> Options:
-    """Return the options of `add_search_options`."""
+    """Return the options of `add_search_options`; `map` searches what it certifies to the proof."""
+    limit_s = arguments.time_limit
+    if limit_s is None and arguments.command == "map" and (arguments.certificate or arguments.check):
+        limit_s = math.inf
     return Options(
         objectives=arguments.objective,
-        time_limit_s=arguments.time_limit,
+        time_limit_s=limit_s,
         jobs=arguments.jobs,
         seed=arguments.seed,
         memory_limit_mib=arguments.memory_limit,
@@ -237,6 +242,9 @@ def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> Non
         export_model(formulation, scale, arguments.export_model)
     except EmptyProgramError as error:
         write_stderr(f"note: no model is written: nothing is allowed ({error})\n")
+    except TooLargeError as error:
+        hint = " with remainders; --factors perfect leaves them out" if mapspace.factors == ANY else ""
+        raise OutputError(f"--export-model: {error}{hint}") from error
     except ValueError as error:
         raise OutputError(f"--export-model: {error}") from error
     except OSError as error:
@@ -250,20 +258,49 @@ def explain_options(arguments: argparse.Namespace) -> Options:
     return options if has_limit else replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
 
 
-def sensitivities(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[Effect, ...]:
-    """Map again with other limits of the architecture; an interrupt ends that with what is known."""
+def sensitivities(
+    mapspace: Mapspace, result: Result, arguments: argparse.Namespace
+) -> tuple[Mapspace, tuple[Effect, ...]]:
+    """Map again with other limits of the architecture; an interrupt ends that with what is known.
+
+    Return also the mappings among which, see `without_remainders`.
+    """
     from solver.fallback import map_or_explain
     from solver.sensitivity import sensitivity
 
     if result.mapping is None:
-        return ()
+        return mapspace, ()
     search: Search = partial(map_or_explain, reasons=False)
     if mapspace.sparsity is not None:
         from solver.sparse_search import map_totals
 
         search = map_totals
+    options = search_options(arguments)
+    narrower = without_remainders("limits are varied", mapspace, result, arguments)
     with watched(mapspace, arguments.quiet) as callbacks:
-        return sensitivity(mapspace, result, search_options(arguments), search, *callbacks)
+        if narrower is not None:
+            mapspace, result = narrower, search(narrower, options, *callbacks)
+        return mapspace, sensitivity(mapspace, result, options, search, *callbacks)
+
+
+def without_remainders(
+    what: str, mapspace: Mapspace, result: Result, arguments: argparse.Namespace
+) -> Mapspace | None:
+    """Return the mappings without remainders for a series of searches, with a note that says `what`; or None.
+
+    That is where the best of them is proven, that with remainders is not, and nobody asked for these.
+    """
+    first = result.perfect_factors
+    is_open = result.status is Status.FEASIBLE and first is not None and first.status is Status.OPTIMAL
+    if not is_open or arguments.factors is not None:
+        return None
+    return replace(mapspace, factors=PERFECT, notes=(*mapspace.notes, Note(ONLY_PERFECT, (what,))))
+
+
+ONLY_PERFECT = (
+    "{} among mappings without remainders, since the best one with them was not proven in time; "
+    "--factors any includes them"
+)
 
 
 def counting_notes(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from solver.result import Reason
     from solver.sparse_search import SparseResult
 
-PERFECT_NOTE = Note("loops over sparse data have no remainders: all factors are perfect")
+PERFECT_NOTE = Note("loops have perfect factors: remainders are not searched for sparse data")
 
 OVERFLOWING = (
     "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
@@ -62,7 +62,7 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     result = search_sparse(mapspace, arguments)
     code, check = checked_result(mapspace, result, arguments)
     reasons = _reasons(mapspace, arguments) if result.status is Status.INFEASIBLE else ()
-    effects = sensitivities(mapspace, result.totals, arguments) if arguments.sensitivity else None
+    effects = sensitivities(mapspace, result.totals, arguments)[1] if arguments.sensitivity else None
     costs = None
     if arguments.price_constraints and result.best is not None:
         costs = _constraint_costs(mapspace, arguments)
@@ -116,8 +116,8 @@ def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> Cost
 
 def explain_sparse_data(
     mapspace: Mapspace, arguments: argparse.Namespace
-) -> tuple[tuple[Reason, ...], CostReport | None]:
-    """Return why sparse data have no mapping, or what constraints cost."""
+) -> tuple[Mapspace, tuple[Reason, ...], CostReport | None]:
+    """Return the mapspace, and why sparse data have no mapping or what constraints cost."""
     from solver.explain import reasons_time_s
     from solver.result import Clock
     from solver.sparse_search import first_mapping
@@ -125,8 +125,8 @@ def explain_sparse_data(
     with interruptible() as stop:
         status = first_mapping(mapspace, Clock(reasons_time_s(arguments.time_limit), stop.is_set))
     if status is Status.INFEASIBLE:
-        return _reasons(mapspace, arguments), None
-    return (), _constraint_costs(mapspace, arguments)
+        return mapspace, _reasons(mapspace, arguments), None
+    return mapspace, (), _constraint_costs(mapspace, arguments)
 
 
 def search_sparse(mapspace: Mapspace, arguments: argparse.Namespace) -> SparseResult:

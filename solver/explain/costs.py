@@ -70,13 +70,16 @@ def constraint_costs(
     search: Search,
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    baseline: Result | None = None,
 ) -> CostReport:
     """Search for the optimum with all constraints, then without each clause; a time limit is that of each.
 
+    A `baseline` is the result of the first of these searches, where that is known.
     The sizes of fanouts are not dropped, since the energy of the components around them depends on them.
     A dropped capacity keeps its energy per access.
     """
-    baseline = search(mapspace, options, on_progress, should_stop, None)
+    if baseline is None:
+        baseline = search(mapspace, options, on_progress, should_stop, None)
     if baseline.mapping is None:
         return CostReport(baseline)
     answers: list[tuple[Statement, list[Result]]] = []

@@ -126,7 +126,7 @@ def map_by_formulation(
     Parameters
     ----------
     mapspace, options, on_progress, should_stop
-        As of `solver.map_einsum`.
+        As of `solver.map_einsum`, but mappings with remainders come at once and have no default limit.
     beginning
         What is known already.
 

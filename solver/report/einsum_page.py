@@ -25,6 +25,7 @@ from solver.report.reading import Value
 
 ENDINGS = {
     "TIME_LIMIT": "stopped by the time limit",
+    "REMAINDER_LIMIT": "stopped by the default limit on mappings with remainders",
     "INTERRUPTED": "interrupted",
     "MEMORY_LIMIT": "stopped by the memory limit",
     "TOO_LARGE": "too large for a search",

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
@@ -205,17 +205,22 @@ def network_status(result: NetworkResult) -> Text:
     infeasible = [outcome.layer.name for outcome in result.layers if outcome.status is Status.INFEASIBLE]
     if infeasible:
         parts.append(f"no mapping of {listing(infeasible)} satisfies the constraints")
-    stopped = Counter(outcome.result.termination for outcome in result.layers if outcome.result is not None)
-    for ending in (Termination.TIME_LIMIT, Termination.MEMORY_LIMIT):
-        if stopped[ending]:
-            parts.append(
-                f"{stopped[ending]} {ENDINGS[ending]} (`--{ending.value.lower().replace('_', '-')}`)"
-            )
-    if stopped[Termination.LOOP_LIMIT]:
-        parts.append(f"of {stopped[Termination.LOOP_LIMIT]} {ENDINGS[Termination.LOOP_LIMIT]}")
+    parts += _stopped(result.layers)
     if result.too_large:
         parts.append(f"too large for a search: {listing(result.too_large)}")
     return status_line(result.status, parts)
+
+
+def _stopped(layers: Iterable[LayerResult]) -> Iterator[str]:
+    """Yield how many searches ended early, by what ended them."""
+    stopped = Counter(outcome.result.termination for outcome in layers if outcome.result is not None)
+    for ending in (Termination.TIME_LIMIT, Termination.MEMORY_LIMIT):
+        if stopped[ending]:
+            yield f"{stopped[ending]} {ENDINGS[ending]} (`--{ending.value.lower().replace('_', '-')}`)"
+    if stopped[Termination.REMAINDER_LIMIT]:
+        yield f"{stopped[Termination.REMAINDER_LIMIT]} {ENDINGS[Termination.REMAINDER_LIMIT]}"
+    if stopped[Termination.LOOP_LIMIT]:
+        yield f"of {stopped[Termination.LOOP_LIMIT]} {ENDINGS[Termination.LOOP_LIMIT]}"
 
 
 def network_document(result: NetworkResult) -> Document:
@@ -429,6 +434,7 @@ def sweep_status(result: SweepResult) -> Text:
     parts = [counted(len(result.points), "point"), f"{proven} of {einsums} Einsums proven"]
     if any(len(point.result.layers) < len(point.result.network.layers) for point in result.points):
         parts.append("stopped; --resume continues")
+    parts += _stopped(outcome for point in result.points for outcome in point.result.layers)
     too_large = dict.fromkeys(name for point in result.points for name in point.result.too_large)
     if too_large:
         parts.append(f"too large for a search: {listing(tuple(too_large))}")

@@ -26,7 +26,7 @@ from model.mapspace import (
     SpatialRules,
     TemporalRules,
 )
-from model.mapspace_size import mapspace_size
+from model.mapspace_size import LARGEST_COUNTED, mapspace_size
 from model.objective import EDP, UNITS
 from model.places import gathered
 from model.problem import Problem
@@ -395,7 +395,8 @@ def size_table(mapspace: Mapspace) -> ReportTable:
     size = mapspace_size(mapspace)
     table = plain_grid()
     with_remainders = " with remainders" if mapspace.factors == ANY else ""
-    table.add_row(f"Factorizations{with_remainders}", large_count_text(size.factorizations))
+    at_most = " at most" if with_remainders and max(mapspace.problem.bounds) > LARGEST_COUNTED else ""
+    table.add_row(f"Factorizations{with_remainders}", f"{large_count_text(size.factorizations)}{at_most}")
     table.add_row("Loop orders", f"{large_count_text(size.orders)} at most")
     table.add_row("Spatial splits", f"{large_count_text(size.splits)} at most")
     table.add_row("Keep masks", large_count_text(size.keep_masks))

@@ -38,7 +38,7 @@ from solver.report.tables import (
     slack_table,
     totals_table,
 )
-from solver.result import Narrower, Result, Statistics, Status, Termination
+from solver.result import REMAINDERS_S, Narrower, Result, Statistics, Status, Termination
 from solver.sensitivity import Effect, variations
 
 STYLES = {
@@ -50,6 +50,9 @@ STYLES = {
 ENDINGS = {
     Termination.PROVEN: "",
     Termination.TIME_LIMIT: "stopped by the time limit",
+    Termination.REMAINDER_LIMIT: f"stopped after {REMAINDERS_S:g} s, the default where loops may have "
+    "remainders; --time-limit none searches to the proof, --factors perfect proves the best mapping without "
+    "remainders at once",
     Termination.INTERRUPTED: "interrupted",
     Termination.MEMORY_LIMIT: "stopped by the memory limit",
     Termination.TOO_LARGE: "too large for a search",
@@ -248,9 +251,12 @@ def _saved_text(result: Result, value: int, narrower: Narrower, what: str) -> st
     """Return what remainders or uneven tiles bring."""
     if narrower.status is Status.INFEASIBLE:
         return f"nothing fits without {what}"
-    if narrower.value is None or narrower.value == value:
-        return f"{what} save nothing" if narrower.value == value else f"without {what} nothing was found"
-    return f"{what} save {percent(1 - value / narrower.value)} {result.objective}"
+    if narrower.value is None:
+        return f"without {what} nothing was found"
+    saved = (
+        "nothing" if narrower.value == value else f"{percent(1 - value / narrower.value)} {result.objective}"
+    )
+    return f"{what} save {saved}" + ("" if result.status is Status.OPTIMAL else " so far")
 
 
 def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:

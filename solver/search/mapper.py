@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -13,11 +14,12 @@ import numpy as np
 
 from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT, Factors
 from model.mapspace import Mapspace
 from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
+    REMAINDERS_S,
     Clock,
     Evidence,
     Narrower,
@@ -80,11 +82,33 @@ class _Clock(Clock):
     """Says when to stop, and why; reports progress from time to time."""
 
     def __init__(
-        self, options: Options, on_progress: ProgressCallback | None, should_stop: StopCallback | None
+        self,
+        options: Options,
+        factors: Factors,
+        on_progress: ProgressCallback | None,
+        should_stop: StopCallback | None,
     ) -> None:
         super().__init__(options.time_limit_s, should_stop)
+        self._remainders_s = REMAINDERS_S if factors == ANY and options.time_limit_s is None else None
+        self._remainders_since: float | None = None
         self._on_progress = on_progress
         self._reported = -math.inf
+
+    @contextmanager
+    def on_remainders(self) -> Iterator[None]:
+        """Count the time meanwhile against the default limit on mappings with remainders, if it applies."""
+        self._remainders_since = began = self.seconds
+        yield
+        self._remainders_since = None
+        if self._remainders_s is not None:
+            self._remainders_s -= self.seconds - began
+
+    def stop(self) -> bool:
+        """Whether the search must end now."""
+        most, since = self._remainders_s, self._remainders_since
+        if most is not None and since is not None and self.seconds - since >= most:
+            self.end(Termination.REMAINDER_LIMIT)
+        return super().stop()
 
     def report(self, phase: Phase, goal: Goal, bound: int | None) -> None:
         """Tell the caller how far the search is, at most once per period."""
@@ -164,7 +188,7 @@ class SharedSearch:
         mapspace.check_searchable(simple_rules=True, by_bounds=True)
         _check_size(mapspace.problem)
         self.mapspace = mapspace
-        self._clock = _Clock(options, on_progress, should_stop)
+        self._clock = _Clock(options, mapspace.factors, on_progress, should_stop)
         self._partner = partner
         self._narrow = self._narrower(options, on_progress)
         space = _affordable(mapspace, options.memory_limit_mib << 20, self._stop)
@@ -185,8 +209,8 @@ class SharedSearch:
         if mapspace.factors == PERFECT and not mapspace.joint:
             return None
         first = gathered(mapspace) if mapspace.joint else replace(mapspace, factors=PERFECT)
-        left_s = self._clock.left_s
-        limited = replace(options, time_limit_s=None if left_s is None else left_s * NARROWER_SHARE)
+        limit_s = options.time_limit_s
+        limited = replace(options, time_limit_s=None if limit_s is None else limit_s * NARROWER_SHARE)
         return SharedSearch(first, limited, on_progress, self._stop)
 
     def _stop(self) -> bool:
@@ -239,7 +263,22 @@ class SharedSearch:
         if self._narrow is not None and known is None:
             first = self._narrow.minimise(objectives, caps)
             known = _priced(self.mapspace, first)
-        best = known
+        with self._clock.on_remainders():
+            result = self._minimise_all(objectives, caps, known)
+        if self._narrow is None:
+            return result
+        known_before = None if first is None else Narrower.of(first)
+        own = result.statistics
+        work = self._narrow._statistics.together(own)
+        return replace(
+            result,
+            statistics=replace(work, seconds=own.seconds, settled_by=own.settled_by),
+            perfect_factors=None if self.mapspace.joint else known_before,
+            even_tiles=known_before if self.mapspace.joint else None,
+        )
+
+    def _minimise_all(self, objectives: Sequence[str], caps: Caps, best: Priced | None) -> Result:
+        """Minimise the objectives, one after the other."""
         own = ((name, min(UNLIMITED, most)) for name, most in self.mapspace.cost_limits)
         limits = (*caps.limits, *own)
         bounds: list[int | None] = []
@@ -258,14 +297,7 @@ class SharedSearch:
             bounds, evidence = [trivial_bound(self.mapspace, objectives[0])], []
         best = _tidied(self.mapspace, best)
         result = _result(self.mapspace, tuple(objectives), best, bounds, self._clock, self._statistics)
-        known_before = None if first is None else Narrower.of(first)
-        even = bool(self.mapspace.joint)
-        return replace(
-            result,
-            evidence=tuple(evidence),
-            perfect_factors=None if even else known_before,
-            even_tiles=known_before if even else None,
-        )
+        return replace(result, evidence=tuple(evidence))
 
     def _with_partner(self, goal: Goal, best: Priced | None) -> _Minimum:
         """Best mapping for one objective, and its bound, together with what the partner knows."""
@@ -429,7 +461,7 @@ def _most_energy(space: SearchSpace, goal: Goal, fewest_cycles: int) -> int:
         * instances
         for level, instances in zip(space.levels, space.instances, strict=True)
     )
-    largest = max(int(table.tile_words[-1]) for table in space.tables)
+    largest = max(table.whole_words for table in space.tables)
     computes = space.problem.computes
     # A read, a fill and an update of a whole tile in every step of the arithmetic, at every level.
     accesses = 3 * largest * computes * len(space.views) * len(space.levels)

@@ -47,6 +47,9 @@ MANY_TILES = 1 << 12
 MOST_CLOSELY = 1 << 23
 """Vectors, times innermost loops and spatial choices, up to which groups are bounded closely."""
 
+MOST_WINDOWS = 1 << 19
+"""The same where windows slide."""
+
 FEWER = 2
 """By what factor cells have to be fewer."""
 
@@ -248,9 +251,9 @@ def _closely(sub: Sub, limit: int, stop: Stop, within: Survivors | None, closely
     space = sub.space
     choices = max(len(sub.unrollings(level)) for level in range(len(space.levels)))
     entries = choices * len(space.led_classes) * space.lattice.size
-    # Bounds on windows are loose in any case.
-    slow = bool(space.window_dims) or (choices > 1 and entries > MOST_CLOSELY)
-    if bounds.empty or not closely or slow:
+    # With windows that takes long for all numbers of tiles, and is done where branching does not help.
+    slow = entries > (MOST_WINDOWS if space.window_dims else MOST_CLOSELY)
+    if bounds.empty or not closely or (slow and (choices > 1 or space.window_dims)):
         return bounds
     return LatticeBounds(sub, limit, pairwise=True, stop=stop, within=bounds.connected(limit))
 

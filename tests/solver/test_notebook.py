@@ -54,7 +54,7 @@ def test_an_architecture_that_does_not_ship():
 def test_paths_dictionaries_and_classes(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     layer = load("specs/layers/resnet18/21_fc.yaml", arch="eyeriss_like")
-    assert layer.architecture.name == "eyeriss_like"
+    assert (layer.architecture.name, layer.factors) == ("eyeriss_like", "any")
     with pytest.raises(SpecError, match="unknown top-level key `zzqx`"):
         load({"zzqx": 1}, arch="eyeriss_like")
     free = load(matmul(2, 3, 4), arch=ARCHITECTURE)
@@ -68,7 +68,9 @@ def test_paths_dictionaries_and_classes(monkeypatch, tmp_path):
 
 
 def test_a_result_shows_itself(tmp_path):
-    result = map_einsum(load(matmul(2, 6, 4), arch=ARCHITECTURE), Options(objectives=("energy",)))
+    result = map_einsum(
+        load(matmul(2, 6, 4), arch=ARCHITECTURE, factors="perfect"), Options(objectives=("energy",))
+    )
     assert result.status is Status.OPTIMAL
     fragment = result._repr_html_()
     assert fragment.startswith('<div class="tilewright">') and "<script" not in fragment
@@ -79,12 +81,12 @@ def test_a_result_shows_itself(tmp_path):
 
 def test_results_as_frames():
     pytest.importorskip("pandas")
-    result = map_einsum(load(matmul(2, 6, 4), arch=ARCHITECTURE))
+    result = map_einsum(load(matmul(2, 6, 4), arch=ARCHITECTURE, factors="perfect"))
     frame = result.to_frame()
     level = result.evaluation.level("DRAM")
     (reads,) = frame[(frame.level == "DRAM") & (frame.dataspace == "A")].reads
     assert reads == level.dataspace("A").reads
-    network = map_network(load("specs/workloads/three_matmuls.yaml", arch="simba_like"))
+    network = map_network(load("specs/workloads/three_matmuls.yaml", arch="simba_like", factors="perfect"))
     assert list(network.to_frame().cycles) == [layer.cycles for layer in network.layers]
     assert "Matmul1" in network._repr_html_()
 

@@ -19,7 +19,7 @@ from solver.search.mapper import SharedSearch
 from tests.bruteforce import valid_mappings
 from tests.rules import allows
 from tests.solver.examples import EVALUATION, FEASIBLE, MAPPING, MAPSPACE
-from tests.strategies import mapspaces, random_mapspaces
+from tests.strategies import mapspaces, random_mapspaces, random_mapspaces_with_remainders
 
 Costs = tuple[int, int]
 
@@ -77,6 +77,16 @@ def test_the_front_is_that_of_all_mappings(seed: int):
 def test_fronts_under_a_narrow_bandwidth(mapspace: Mapspace):
     mapspace = narrow(mapspace)
     assert_complete(mapspace, pareto_front(mapspace), on_front(all_costs(mapspace)))
+
+
+def test_fronts_with_remainders():
+    sizes = []
+    for mapspace in random_mapspaces_with_remainders(1, 6, 120):
+        slow = narrow(mapspace)
+        expected = on_front(all_costs(slow))
+        assert_complete(slow, pareto_front(slow), expected)
+        sizes.append(len(expected))
+    assert max(sizes) > 1
 
 
 @cache

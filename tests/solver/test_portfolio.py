@@ -18,7 +18,8 @@ from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
 from tests.mapspaces import free_mapspace, matmul
 
-BESIDE = Options(("energy",), jobs=2)
+BESIDE = Options(("energy",), jobs=2, memory_limit_mib=1 << 14)
+"""CP-SAT has what this process leaves, and other tests may have taken much."""
 
 
 def levels(size: int) -> Mapspace:

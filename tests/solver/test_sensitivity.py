@@ -13,7 +13,7 @@ from solver.sensitivity import Variation, limit_of, sensitivity, variations, var
 from tests.bruteforce import optima, optimum
 from tests.solver.examples import ARCHITECTURE, INFEASIBLE, MAPSPACE, unaided
 from tests.solver.explain.enumeration import some_mapspaces
-from tests.strategies import mapspaces
+from tests.strategies import mapspaces, random_mapspaces_with_remainders
 
 HALF, DOUBLE = Fraction(1, 2), Fraction(2)
 ENERGY = Options(objectives=("energy",))
@@ -69,6 +69,19 @@ def test_every_optimum_is_that_of_the_varied_architecture(mapspace):
             assert effect.result.status in (Status.OPTIMAL, Status.INFEASIBLE)
             if effect.ratio is not None:
                 assert effect.ratio * base.value == effect.result.value
+
+
+def test_every_optimum_with_remainders_is_that_of_the_varied_architecture():
+    changes = 0
+    for mapspace in random_mapspaces_with_remainders(1, 3, 60):
+        base = map_einsum(mapspace, ENERGY)
+        for effect in sensitivity(mapspace, base, ENERGY, unaided):
+            best = optimum(
+                replace(mapspace, architecture=varied(mapspace.architecture, effect.variation)), "energy"
+            )
+            assert effect.result.value == (best and best[0])
+            changes += effect.result.value != base.value
+    assert changes
 
 
 ORDERED = ("latency", "energy")

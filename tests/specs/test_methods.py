@@ -9,6 +9,7 @@ from solver.assignment.mapped import assign_mapped, searches_of
 from solver.network import map_network
 from solver.result import Options, Status
 from tests.conftest import REPOSITORY
+from tests.mapspaces import PERFECT_ONLY
 
 SPECS = REPOSITORY / "specs"
 NAMES = sorted(path.stem for path in (SPECS / "methods").glob("*.yaml"))
@@ -25,7 +26,7 @@ network:
 
 def load(name, network):
     specs = [network, SPECS / "architectures" / f"{name}.yaml"]
-    return load_method_network(specs, SPECS / "methods" / f"{name}.yaml")
+    return load_method_network(specs, SPECS / "methods" / f"{name}.yaml", options=PERFECT_ONLY)
 
 
 def test_there_are_methods():

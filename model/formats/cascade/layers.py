@@ -13,7 +13,6 @@ from typing import Generic, TypeVar
 from model.architecture import Architecture, Packing, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.cost.copying import backing_levels
-from model.extents import PERFECT
 from model.formats.accelforge.canonical import OnEinsum, Setting, on_einsum
 from model.formats.accelforge.einsums import within
 from model.formats.accelforge.loader import LoadedWorkload
@@ -42,6 +41,7 @@ from model.text.source import MappingNode, Span, SpecError, note_at
 from model.wording import listing
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
+PERFECT_ON_ARCH = "remainders are not modelled on architectures of AccelForge"
 MOST_COMPARED = 20
 """Others that are read to see whether they meet an error as well, each of which takes milliseconds."""
 
@@ -384,11 +384,12 @@ def _read_on_arch(
             options.check_searched(replace(found.mapspace, counting=options.counting))
     if is_meant:
         notes += [Note("{}", (error.message,)) for error in found.unsearchable]
+    factors = options.factors or options.free_factors(PERFECT_ON_ARCH, notes.append)
     mapspace = replace(
         found.mapspace,
         objectives=options.objectives or found.mapspace.objectives,
         counting=options.counting,
-        factors=options.check_factors(options.factors or PERFECT),
+        factors=options.check_factors(factors),
     )
     levels = mapspace.architecture.levels
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)

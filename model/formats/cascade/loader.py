@@ -23,7 +23,7 @@ from model.formats.accelforge.architecture import (
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.costs import load_costs
 from model.formats.accelforge.loader import LEVELS_ABOVE, read_workload, read_workload_text
-from model.formats.cascade.layers import Reader, network_of, network_on_arch, read_each
+from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_each
 from model.formats.cascade.mapping import mapping_section, read_targets
 from model.formats.onnx import SUFFIX as ONNX_SUFFIX
 from model.formats.onnx import load_onnx
@@ -182,9 +182,8 @@ def _mapspace_of(network: Network, einsum: str) -> Mapspace:
         raise SpecError(f"Einsum `{einsum}` is a copy operation: there is nothing to map")
     if layer.overfull:
         raise SpecError(layer.overfull[0].text)
-    if layer.mapspace.factors == ANY:
-        hint = "--factors perfect, and no `mapspace: {template: ruby}`"
-        raise SpecError("loops with remainders are not modelled for one Einsum of a workload", hint=hint)
+    if layer.mapspace.factors == ANY and layer.mapspace.architecture.cycle_s is not None:
+        raise SpecError(PERFECT_ON_ARCH, hint="--factors perfect")
     if layer.mapspace.sparsity is not None:
         hint = "--ignore-sparse takes its data as dense"
         raise SpecError("sparse data are not modelled for one Einsum of a workload", hint=hint)

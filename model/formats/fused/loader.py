@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from model.extents import PERFECT
 from model.formats.accelforge.architecture import ARCH_SECTION
 from model.formats.accelforge.loader import read_workload, read_workload_text
 from model.formats.cascade.constraints import Naming, dataspace_names, place_of
@@ -110,7 +111,7 @@ def load_fused(
 def _cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
-    options = replace(options, refuse_infeasible=False)
+    options = replace(options, refuse_infeasible=False, factors=options.factors or PERFECT)
     if options.counting != EXACT:
         raise SpecError("fused mappings are counted as an execution moves words", hint="use --counting exact")
     tops = {

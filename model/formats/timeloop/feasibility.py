@@ -152,7 +152,7 @@ def _check_attainable(factor: Factor, context: Context) -> None:
         raise ConflictError(message, factor.span, related)
     if factor.relation == "=" and factor.value not in context.extents(factor.dim).values:
         message = f"`{factor}`: {factor.value} does not divide the bound {factor.dim} = {bound}"
-        hint = "only `mapspace: {template: ruby}` allows factors that leave a remainder"
+        hint = "`--factors any` allows factors that leave a remainder"
         raise ConflictError(message, factor.span, related, hint=hint)
 
 
@@ -243,16 +243,38 @@ def _reachable(dim: str, levels: Sequence[TilingLevel], demands: Sequence[_Deman
     allowed = _allowed(dim, levels, demands, context)
     if context.factors == PERFECT:
         return bound in _products(allowed, bound)[-1]
+    if _covered_at_once(allowed, bound):
+        return True
     left = {bound}
     for factors in reversed(allowed):
         left = {count for tiles in left for count in _tiles_left(tiles, factors)}
     return 1 in left
 
 
+def _covered_at_once(allowed: Sequence[Collection[int]], bound: int) -> bool:
+    """Whether one node may have all that the least factors inside of it leave: the usual case, soon seen."""
+    left = bound
+    for place in reversed(range(len(allowed))):
+        if left in allowed[place] and all(1 in factors for factors in allowed[:place]):
+            return True
+        least, largest = _ends(allowed[place])
+        if not least <= min(left, largest):
+            return False
+        left = tiles_of(left, least)
+    return left == 1
+
+
+def _ends(factors: Collection[int]) -> tuple[int, int]:
+    """The least factor and the largest, 1 and 0 if there is none; of ranges, which may be long, at once."""
+    if isinstance(factors, range):
+        return (factors[0], factors[-1]) if factors else (1, 0)
+    return min(factors, default=1), max(factors, default=0)
+
+
 def _tiles_left(tiles: int, factors: Collection[int]) -> Iterator[int]:
     """Yield the different numbers of tiles that loops with these consecutive factors leave outside."""
-    factor, last = min(factors, default=1), min(tiles, max(factors, default=0))
-    while factor <= last:
+    factor, largest = _ends(factors)
+    while factor <= min(tiles, largest):
         left = tiles_of(tiles, factor)
         yield left
         if left == 1:
@@ -280,8 +302,8 @@ def _least_covering(allowed: Sequence[Collection[int]], bound: int) -> list[int]
     """Return for each level an extent that none can go below: the least factors inside, the most outside."""
     least: list[int] = []
     for place in range(len(allowed)):
-        inside = math.prod(min(factors) for factors in allowed[place:])
-        outside = math.prod(max(factors) for factors in allowed[:place])
+        inside = math.prod(_ends(factors)[0] for factors in allowed[place:])
+        outside = math.prod(_ends(factors)[1] for factors in allowed[:place])
         least.append(min(bound, max(inside, tiles_of(bound, outside))))
     return least
 

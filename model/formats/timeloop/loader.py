@@ -12,7 +12,14 @@ from model.architecture import Architecture, Compute
 from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
 from model.extents import ANY, PERFECT, Factors
-from model.formats.timeloop.assembly import Assembly, assemble, min_parallelism, node_of, note_overbooking
+from model.formats.timeloop.assembly import (
+    UNEVEN,
+    Assembly,
+    assemble,
+    min_parallelism,
+    node_of,
+    note_overbooking,
+)
 from model.formats.timeloop.constraints import Clause, node_clauses, target_clauses
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import (
@@ -63,6 +70,7 @@ from model.text.source import (
     SequenceNode,
     Span,
     SpecError,
+    TakeNote,
     note_at,
     source_ref,
 )
@@ -88,7 +96,7 @@ class LoadOptions:
     # For latency alone energies may be unknown; None: the spec's own
     objectives: tuple[str, ...] | None = None
     counting: Counting = EXACT
-    factors: Factors | None = None  # which factors loops may have; None: as the spec says, or perfect ones
+    factors: Factors | None = None  # which factors loops may have; None: as the spec says, see `free_factors`
     uneven: bool = False  # whether all memories may have several places; otherwise those that say so
     # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
     # and whether what no search knows is refused
@@ -113,6 +121,17 @@ class LoadOptions:
             mapspace.check_searchable(simple_rules=True, by_bounds=True)
         except ValueError as error:
             raise SpecError(str(error), span, hint="--counting exact") from None
+
+    def free_factors(self, obstacle: str | None, note: TakeNote) -> Factors:
+        """Return which factors loops may have where neither the options nor the spec say so.
+
+        They are any, but perfect where an `obstacle` excludes remainders; a note names it before searches.
+        """
+        if obstacle is None:
+            return ANY
+        if not self.require_mapping:
+            note(Note("loops have perfect factors: {}", (obstacle,)))
+        return PERFECT
 
     def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
         """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
@@ -204,6 +223,8 @@ def load_node(
     top = with_settings(top, options.settings)
     check_sections(top, problem is not None, notes.append)
     context = _context(top, files, options, notes, problem)
+    written = written_rules(top, context)
+    context = replace(context, factors=_factors(top, options, bool(written), notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.skip_mapping else sections_of(top, "mapping")
     if not sections and options.require_mapping:
@@ -216,7 +237,6 @@ def load_node(
     if not context.optimizes_sparse:
         note_overbooking(clauses, context)
     parallelism = min_parallelism(clauses, assembly, context)
-    written = written_rules(top, context)
     rules = _rules(written, assembly, context, options, problem is not None)
     mapper = read_mapper(section_of(top, "mapper"), context.variables, context.note)
     objectives = options.objectives or mapper.objectives
@@ -341,7 +361,6 @@ def _context(
         note=notes.append,
         timeloop_padding=options.timeloop_padding,
         counting=options.counting,
-        factors=_factors(top, options),
         limits=options.limits,
         idle_levels=problem is not None,
         optimizes_sparse=options.reads_sparse and has_optimizations(top, tree.leaves),
@@ -355,12 +374,42 @@ def _context(
     return context
 
 
-def _factors(top: MappingNode, options: LoadOptions) -> Factors:
-    """Return which factors loops may have: as the options say, else the template of the mapspace."""
+def _factors(top: MappingNode, options: LoadOptions, has_rules: bool, note: TakeNote) -> Factors:
+    """Return which factors loops may have: as the options say, or the template of the mapspace, or any."""
     written = read_template(top)
-    if options.factors is not None or written is None:
-        return options.check_factors(options.factors or PERFECT)
-    return options.check_factors(*written)
+    if options.factors is not None:
+        return options.check_factors(options.factors)
+    if written is not None:
+        return options.check_factors(*written)
+    return options.free_factors(_obstacle(top, options, has_rules), note)
+
+
+def _obstacle(top: MappingNode, options: LoadOptions, has_rules: bool) -> str | None:
+    """Return what excludes remainders, if anything does."""
+    if options.counting != EXACT:
+        return f"the rule `{options.counting}` does not count remainders"
+    if has_rules and options.refuse_unsearchable and not options.all_rules:
+        return "bounds do not know rules together with remainders"
+    nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
+    if any(_says(node, "remainders", 1) for node in nodes):
+        return "`remainders: 1` leaves none"
+    if options.uneven or any(_says(node, UNEVEN, True) for node in nodes):
+        return "remainders are not searched where memories have several places"
+    return None
+
+
+_CONSTRAINED = ("architecture", "constraints")
+
+
+def _says(node: Node, key: str, value: object) -> bool:
+    """Whether a key has this value somewhere under a node."""
+    if isinstance(node, SequenceNode):
+        return any(_says(item, key, value) for item in node.items)
+    if not isinstance(node, MappingNode):
+        return False
+    own = node.get(key)
+    has_it = isinstance(own, ScalarNode) and own.value == value
+    return has_it or any(_says(inner, key, value) for _, inner in node.entries)
 
 
 def _variables(top: MappingNode, limits: Limits) -> dict[str, object]:

@@ -151,7 +151,7 @@ def _check_remainders(node: MappingNode, context: Context) -> None:
     most, largest = as_int(value, "`remainders`"), max(context.problem.bounds)
     if context.factors == PERFECT and most > 1:
         message = "`remainders`: loops have no remainders here"
-        raise SpecError(message, value.span, hint="`mapspace: {template: ruby}` allows them")
+        raise SpecError(message, value.span, hint="`--factors any` allows them")
     if context.factors == ANY and most < largest:
         message = f"`remainders: {most}`: limits on remainders are not modelled"
         raise SpecError(message, value.span, hint=f"{largest}, the largest bound, allows all")

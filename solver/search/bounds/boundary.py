@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -16,6 +16,7 @@ from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
 from solver.search.space.search_space import Led
+from solver.search.space.spatial import nested_use
 from solver.search.space.uneven import repeated_alone
 from solver.search.space.windows import Unrolling, Words
 from solver.search.subproblems.subproblem import Subproblem
@@ -95,9 +96,9 @@ class Boundary:
         """Spatial factors of the window dimensions above the level."""
         return self.sub.unrolling(self.level)
 
-    def words(self, led: Led | None = None) -> Words:
+    def words(self, led: Led | None = None, dim: int | None = None) -> Words:
         """As of `SearchSpace.relevant_words`, exact but for sliding windows, and remainders."""
-        return self.sub.space.relevant_words(self.place, self.level, self.unrolling, led)
+        return self.sub.space.relevant_words(self.place, self.level, self.unrolling, led, dim)
 
     @property
     def floor_words(self) -> IntArray:
@@ -210,15 +211,29 @@ class Boundary:
         IntArray
             By place along the dimension of the lattice.
         """
-        inside = products(self.sub.unrolled(number)[alone.dim] for number in range(level, self.level))
-        key = self.place, alone, inside, (*children,)
-        return self.sub.space.memo_along(key, lambda: self._repeated(alone, inside, children))
+        known = alone, level, (*children,)
+        if known not in self._known_repeated:
+            inside = products(self.sub.unrolled(number)[alone.dim] for number in range(level, self.level))
+            key = self.place, alone, inside, (*children,)
+            least = self.sub.space.memo_along(key, lambda: self._repeated(alone, inside, children))
+            self._known_repeated[known] = least
+        return self._known_repeated[known]
+
+    @cached_property
+    def _known_repeated(self) -> dict[tuple[Alone, int, tuple[int, ...]], IntArray]:
+        return {}
 
     def repeated_farther(self, alone: Alone, level: int) -> IntArray:
         """The same if the loop is any farther out than the tiles of `level`."""
-        unrolled = [self.sub.unrolled(number)[alone.dim] for number in range(level)]
-        children = {own for outer in range(level) for own in products(unrolled[outer:])}
-        return self.repeated(alone, level, sorted(children))
+        if (alone.dim, level) not in self._known_children:
+            unrolled = [self.sub.unrolled(number)[alone.dim] for number in range(level)]
+            children = {own for outer in range(level) for own in products(unrolled[outer:])}
+            self._known_children[alone.dim, level] = sorted(children)
+        return self.repeated(alone, level, self._known_children[alone.dim, level])
+
+    @cached_property
+    def _known_children(self) -> dict[tuple[int, int], list[int]]:
+        return {}
 
     def repeated_by_both(self, alone: Alone, other: int, level: int, places: IntArray) -> IntArray:
         """The same as `repeated_farther` if such a loop over another dimension follows, by places of tiles.
@@ -271,19 +286,45 @@ class Boundary:
         """How often all words are delivered, with remainders, if reuse ends at the tile of `level`.
 
         With T tiles outside, and s children for each, s (T - 1) + 1 copies are delivered at least, for the
-        last round may have work for one child only; that is no less than s T / 2.
+        last round may have work for one child only; that is no less than s T / 2. That holds dimension by
+        dimension.
         """
         view, outer = self.sub.space.views[self.place], self.sub.copies_above(self.place, level)
         outside: IntArray = self.sub.space.tables[self.place].irrelevant_tiles[tiles]
+        apart = self._times_apart(level, tiles)
         if runs is not None:
-            outside = -(-outside // runs)
+            outside, apart = -(-outside // runs), np.where(runs == 1, apart, 0)
         unused = self.sub.unused_above(self.place, self.level)
         if outer > 1 or unused != self._copies:
             # Children differ in what their own children have to do.
-            return np.maximum(outside, self._copies)
+            return np.maximum(np.maximum(outside, apart), self._copies)
         halves = 1 << (len(view.irrelevant) if unused > 1 else 0)
         many = np.maximum(outside, -(-outside * unused // halves))
-        return np.maximum(many, self._copies)
+        return np.maximum(np.maximum(many, apart), self._copies)
+
+    def _times_apart(self, level: int, tiles: IntArray) -> IntArray:
+        """How often tiles are delivered along each dimension if no loop leaves them in place, multiplied."""
+        if level not in self._known_along:
+            self._known_along[level] = [*self._times_along(level)]
+        places, number = self.sub.space.lattice.places[tiles], np.ones(len(tiles), dtype=np.int64)
+        for d, along in self._known_along[level]:
+            number *= along[places[:, d]]
+        return number
+
+    @cached_property
+    def _known_along(self) -> dict[int, list[tuple[int, IntArray]]]:
+        return {}
+
+    def _times_along(self, level: int) -> Iterator[tuple[int, IntArray]]:
+        """The same along each dimension, by place."""
+        sub, between = self.sub, range(level, self.level)
+        used = (1,) * len(sub.space.active)
+        for stage in reversed(between):
+            used = tuple(map(nested_use, sub.least_used(stage), used))
+        for d in sorted(sub.space.views[self.place].irrelevant):
+            outside = sub.space.lattice.tiles_along(d).reshape(-1)
+            every = math.prod(min(sub.unrolled(stage)[d]) for stage in between)
+            yield d, np.where(outside == 1, used[d], every * (outside - 1) + 1)
 
     def _deliveries(self, level: int, tiles: IntArray, runs: IntArray | None) -> IntArray:
         """Iterations outside of the tile of `level` that repeat deliveries, but for `runs`."""

@@ -21,7 +21,7 @@ from solver.search.bounds.pairs import MOST_PAIRS
 from solver.search.bounds.steps import SlotStep
 from solver.search.bounds.tables import CLOSED, BoundTables, Row, StageTables
 from solver.search.bounds.uneven import UnevenStep
-from solver.search.space.counts import CountReach
+from solver.search.space.counts import CountLattice, CountSlot
 from solver.search.space.lattice import INFINITY
 from solver.search.space.search_space import Led
 from solver.search.stopping import Stop, Stopped, never
@@ -166,9 +166,10 @@ class LatticeBounds(Generic[Sub_co]):
         outside, spent = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         outside[0] = self.space.lattice.size - 1
         for level, stage in enumerate(self.stages):
-            sources, origins = self.space.lattice.times(stage.tiles, self.sub.unrollings(level))
-            reach = self.space.slots[level].reach(sources, outside)
-            assert isinstance(reach, CountReach)
+            sources, origins, factors = self._unrolled(level, stage.tiles)
+            slot = self.space.slots[level]
+            assert isinstance(slot, CountSlot)
+            reach = slot.reach(sources, outside, factors)
             least = reach.least_outside(spent)
             before = np.full(len(stage.tiles), INFINITY, dtype=np.int64)
             np.minimum.at(before, origins, least)
@@ -325,17 +326,17 @@ class LatticeBounds(Generic[Sub_co]):
         return result
 
     def _unrolled(self, level: int, tiles: IntArray) -> tuple[IntArray, IntArray, IntArray | None]:
-        """Tiles times the spatial choices below a level, the places of the former, and each one's choice.
+        """Tiles times the spatial choices below a level, the places of the former, and None.
 
-        The last one only with remainders, shape (products, dimensions).
+        With remainders the tiles themselves, and each one's choice, of shape (products, dimensions).
         """
         lattice, codes = self.space.lattice, self.sub.unrollings(level)
-        if not self.space.uneven:
+        if not isinstance(lattice, CountLattice):
             return *lattice.times(tiles, codes), None
-        parts = [lattice.times(tiles, (code,)) for code in codes]
-        sources, origins = map(np.concatenate, zip(*parts, strict=True))
+        parts = [lattice.enough(tiles, code) for code in codes]
+        origins = np.concatenate(parts)
         chosen = np.array([lattice.factors(code) for code in codes], dtype=np.int64)
-        return sources, origins, np.repeat(chosen, [len(own) for own, _ in parts], axis=0)
+        return tiles[origins], origins, np.repeat(chosen, [len(own) for own in parts], axis=0)
 
     def _parts(self, sources: int, targets: int) -> list[slice]:
         """Parts of the tiles outside of a slot: so small that pairs may be looked at, where that pays."""

@@ -14,13 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.search.arrays import FloatArray, IntArray
-from solver.search.bounds.boundary import Boundaries, Boundary
+from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.bounds.boundary import LARGEST_COUNT, Boundaries, Boundary
+from solver.search.bounds.pairs import MOST_PAIRS
 from solver.search.bounds.steps import SlotStep
 from solver.search.bounds.tables import Row
 from solver.search.space.counts import EITHER, MOVING, Alone, CountLattice, CountReach, CountSlot, Mover
 from solver.search.space.lattice import INFINITY
-from solver.search.space.search_space import Led
+from solver.search.space.search_space import Led, SearchSpace
+from solver.search.space.uneven import Passes, begun_beyond
+from solver.search.space.windows import Words
 
 
 class _Way(NamedTuple):
@@ -59,6 +62,120 @@ class _First(NamedTuple):
     ended: Sequence[Boundary]
 
 
+class UnevenPairs:
+    """The pairs of tiles that loops of a slot connect.
+
+    Parameters
+    ----------
+    reach
+        What tells which these are.
+    tiles, outer
+        Lattice indices of the tiles inside and outside.
+    factors
+        The spatial choice around each tile inside, shape (tiles, dimensions).
+    """
+
+    def __init__(
+        self, space: SearchSpace, reach: CountReach, tiles: IntArray, outer: IntArray, factors: IntArray
+    ) -> None:
+        self.space = space
+        self._reach = reach
+        self._outer = len(outer)
+        self._rows, self.columns = np.nonzero(reach.connected(None, {}))
+        lattice = space.lattice
+        self._inside = tiles[self.columns]
+        self._children = factors[self.columns]
+        self._tiles, self._outside = lattice.tiles[self._inside], lattice.tiles[outer[self._rows]]
+        self._live = -(-self._tiles // self._children) > self._outside
+
+    def least(
+        self,
+        costs: IntArray,
+        dims: tuple[int, ...] | None,
+        alone: tuple[Alone, ...],
+        mover: Mover | None,
+    ) -> IntArray:
+        """As of `CountReach.least`, given the cost of each pair."""
+        possible = costs < INFINITY
+        if dims is not None:
+            others = [d for d in range(len(self.space.active)) if d not in dims]
+            possible &= ~self._live[:, others].any(axis=1)
+        for own in alone if mover is None else (*alone, mover.alone):
+            possible &= self._such(own)
+        least = np.full(self._outer, INFINITY, dtype=np.int64)
+        rows, columns, costs = self._rows[possible], self.columns[possible], costs[possible]
+        if mover is not None:
+            costs = np.minimum(costs + mover.costs[mover.inside[columns], mover.kinds[rows]], INFINITY)
+        if len(rows):
+            starts = np.flatnonzero(np.diff(rows, prepend=-1))
+            least[rows[starts]] = np.minimum.reduceat(costs, starts)
+        return least
+
+    def _such(self, alone: Alone) -> BoolArray:
+        """Pairs with such a loop."""
+        if alone not in self._known:
+            self._known[alone] = self._reach.steps_of(alone)[self._rows, self.columns]
+        return self._known[alone]
+
+    @cached_property
+    def _known(self) -> dict[Alone, BoolArray]:
+        return {}
+
+    def beyond(self, boundary: Boundary, led: Led) -> IntArray:
+        """Cost of a boundary beyond what its tile tells; `INFINITY` if no such loop moves its dataspace."""
+        view = self.space.views[boundary.place]
+        leading = [d for d in self.space.leading(led.members) if d in view.relevant]
+        known = boundary.tile_words(self._inside, led)
+        least = np.full(len(self._rows), LARGEST_COUNT, dtype=np.int64)
+        for d in leading:
+            words = self._led(boundary, led, d)
+            least = np.where(self._live[:, d], np.minimum(least, words), least)
+        # Where the slot has no loop, the next one outside leads.
+        least = np.where(self._live.any(axis=1), least, known)
+        more = boundary.extra(least) - boundary.extra(known)
+        return np.where(least < LARGEST_COUNT, np.maximum(more, 0), INFINITY)
+
+    def _led(self, boundary: Boundary, led: Led, dim: int) -> IntArray:
+        """Least words without reuse if a loop over `dim` leads."""
+        view = self.space.views[boundary.place]
+        words = boundary.words(led, dim)
+        repeated, begun = words.repeated[self._inside], words.begun[self._inside]
+        number = next(n for n, c in enumerate(view.components) if dim in c.dims)
+        component = view.components[number]
+        if component.sliding and component.linear and (led.alone is None or led.alone.dim != dim):
+            tiles, outer, children = self._tiles[:, dim], self._outside[:, dim], self._children[:, dim]
+            rounds = -(-tiles // children)
+            factor = -(-rounds // outer)
+            lattice = self.space.lattice
+            assert isinstance(lattice, CountLattice)
+            repeated = repeated + begun_beyond(
+                view,
+                number,
+                lattice,
+                boundary.unrolling,
+                self._inside,
+                Passes(dim, tiles, outer, children, factor),
+            )
+        return boundary.unreused_words(self._inside, Words(repeated, np.maximum(begun, repeated)))
+
+
+class PairsBeyond(NamedTuple):
+    """Pairs of tiles, and what each costs beyond its tile inside."""
+
+    pairs: UnevenPairs
+    beyond: IntArray
+
+    def least(
+        self,
+        values: IntArray,
+        dims: tuple[int, ...] | None = None,
+        alone: tuple[Alone, ...] = (),
+        mover: Mover | None = None,
+    ) -> IntArray:
+        """As of `CountReach`."""
+        return self.pairs.least(values[self.pairs.columns] + self.beyond, dims, alone, mover)
+
+
 class UnevenStep(SlotStep):
     """The step over the loops of a level, with remainders.
 
@@ -83,25 +200,27 @@ class UnevenStep(SlotStep):
         super().__init__(boundaries, level, tiles, sources, outer, pairwise=False)
         self._closely = closely
         self._factors = factors
+        self._between: CountReach | PairsBeyond = self._reach
 
     @cached_property
     def _reach(self) -> CountReach:
         slot = self.space.slots[self.level]
         assert isinstance(slot, CountSlot)
-        return slot.reach(self._sources, self.outer)
+        return slot.reach(self._sources, self.outer, self._factors)
 
     def outwards(self, row: Row, led: Led, costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """As of `SlotStep`."""
         if not self._closely:
             yield from self._roughly(row, led, costs)
             return
+        self._between = self._between_led(led)
         for key, _, ended in self._ends(replace(row, alone=None, still=frozenset()), led.members):
             charged = [boundary for boundary, _ in ended]
             for way in self._ways(led, self._loops(key, led.members)):
                 yield from self._going(way, key, charged, costs)
             if led.alone is not None and self.level and not charged:
                 # No loop here: the next one outside is as `led` has it.
-                yield replace(key, alone=led.alone.dim, still=led.still), self._reach.least(costs, ())
+                yield replace(key, alone=led.alone.dim, still=led.still), self._between.least(costs, ())
 
     def _roughly(self, row: Row, led: Led, costs: IntArray) -> Iterator[tuple[Row, IntArray]]:
         """The same in less time: what stays by chance may do so whatever the loops outside are like."""
@@ -112,6 +231,27 @@ class UnevenStep(SlotStep):
                 # Or the next loop outside is of that kind.
                 least = np.minimum(least, self._reach.least(costs, ()))
             yield key, self._with_ended(least, ended)
+
+    def _between_led(self, led: Led) -> CountReach | PairsBeyond:
+        """What tells which tiles loops connect, if the innermost one is as `led` has it."""
+        boundaries = self.boundaries.by_level[self.level + 1]
+        loose = [b for b in boundaries if b.sliding and not b.counts_in(led.members)]
+        windows = [b for b in loose if self.space.views[b.place].window_dims]
+        if not windows or len(self._sources) * len(self.outer) > MOST_PAIRS:
+            return self._reach
+        if led not in self._known_beyond:
+            pairs = self._pairs_between
+            beyond = np.minimum(sum(pairs.beyond(boundary, led) for boundary in windows), INFINITY)
+            self._known_beyond[led] = PairsBeyond(pairs, beyond)
+        return self._known_beyond[led]
+
+    @cached_property
+    def _known_beyond(self) -> dict[Led, PairsBeyond]:
+        return {}
+
+    @cached_property
+    def _pairs_between(self) -> UnevenPairs:
+        return UnevenPairs(self.space, self._reach, self._tiles, self.outer, self._factors)
 
     def _ways(self, led: Led, dims: tuple[int, ...] | None) -> Iterator[_Way]:
         """Loops that the slot may have, if the innermost one is as `led` has it."""
@@ -166,7 +306,7 @@ class UnevenStep(SlotStep):
         if way.mover is not None:
             chosen = self._factors[:, way.mover.alone.dim] == way.mover.children
             costs = np.where(chosen, costs, INFINITY)
-        least = self._reach.least(costs, way.dims, way.others, way.mover)
+        least = self._between.least(costs, way.dims, way.others, way.mover)
         if not ended:
             yield outside, least
         elif self._same_movers(ended):
@@ -185,8 +325,19 @@ class UnevenStep(SlotStep):
         whole: IntArray = np.minimum(sum((self._ended(b, b.least_repeated) for b in ended), costs), INFINITY)
         return whole
 
+    def _times(self, boundary: Boundary) -> IntArray:
+        """How often all words are delivered if reuse ends in the slot."""
+        key = boundary.place, boundary.level
+        if key not in self._known_times:
+            self._known_times[key] = boundary.times(self.level, self.outer, None)
+        return self._known_times[key]
+
+    @cached_property
+    def _known_times(self) -> dict[tuple[int, int], IntArray]:
+        return {}
+
     def _ended(self, boundary: Boundary, repeated: IntArray | int) -> IntArray:
-        cost: IntArray = boundary.delivered(boundary.times(self.level, self.outer, None), repeated)
+        cost: IntArray = boundary.delivered(self._times(boundary), repeated)
         return cost
 
     def _moved_alone(
@@ -216,16 +367,16 @@ class UnevenStep(SlotStep):
         here = np.where(self._factors[:, dim] == first.children, costs, INFINITY)
         for other in (d for d in relevant if d != dim):
             both, mover = (*way.special, Alone(other, EITHER)), self._mover(first, other, True)
-            yield replace(key, still=way.still), self._reach.least(here, way.dims, both, mover)
+            yield replace(key, still=way.still), self._between.least(here, way.dims, both, mover)
         if not self.level:
             return
         every = range(len(self.space.active)) if way.dims is None else way.dims
         only = tuple(d for d in every if d == dim or d not in relevant)
-        least = self._reach.least(here, only, way.special, self._mover(first))
+        least = self._between.least(here, only, way.special, self._mover(first))
         yield replace(key, still=way.still | {place}), least
         for other in (d for d in relevant if way.still <= self.space.left_in_place(d)):
             mover = self._mover(first, other)
-            yield replace(key, alone=other), self._reach.least(here, only, way.special, mover)
+            yield replace(key, alone=other), self._between.least(here, only, way.special, mover)
 
     def _moved_farther(
         self, way: _Way, key: Row, ended: Sequence[Boundary], costs: IntArray
@@ -235,7 +386,7 @@ class UnevenStep(SlotStep):
         view = self.space.views[place]
         still = tuple(d for d in sorted(view.irrelevant) if way.dims is None or d in way.dims)
         least, outside = (
-            self._reach.least(costs, still, way.others, way.mover),
+            self._between.least(costs, still, way.others, way.mover),
             self.space.lattice.places[self.outer],
         )
         loops = [own for own in ended[0].alone if way.still <= self.space.left_in_place(own.dim)]

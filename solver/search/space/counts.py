@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import count, pairwise
 from operator import mul
 from typing import NamedTuple
 
@@ -111,7 +111,7 @@ def loop_factors(rounds: int, outer: int, allowed: Sequence[int]) -> tuple[int, 
 def _joined(starts: Sequence[int], numbers: Sequence[int], grain: float) -> list[int]:
     """Where cells begin once neighbours are joined whose numbers differ by less than a factor."""
     kept = [0]
-    for start, end in zip(starts[1:], [*starts[2:], len(numbers)], strict=True):
+    for start, end in pairwise((*starts[1:], len(numbers))):
         if numbers[kept[-1]] > grain * numbers[end - 1]:
             kept.append(start)
     return kept
@@ -429,20 +429,25 @@ class CountLattice(Lattice):
         """Which of the vectors at `indices` have as many tiles as some of the spatial factors."""
         return self._leaving(factors)[indices]
 
+    def enough(self, indices: IntArray, code: int) -> IntArray:
+        """Places of those at `indices` that may have as many tiles as spatial factors need."""
+        inner, roomy = self.places[indices], self._roomy(code)
+        busy = np.ones(len(indices), dtype=np.bool_)
+        for d in (d for d, factor in enumerate(self.factors(code)) if factor > 1):
+            busy &= inner[:, d] < roomy[d]
+        return np.flatnonzero(busy)
+
     def times(self, indices: IntArray, factors: Iterable[int]) -> tuple[IntArray, IntArray]:
         """Tiles outside of spatial factors around those at `indices`, and the places of these.
 
-        Both arrays have shape (products,), factor by factor; there is one factor at the least.
+        Both arrays have shape (products,), factor by factor; there is one factor at the least. Cells stand
+        for the most tiles that they have.
         """
         products, origins = [], []
         inner = self.places[indices]
         for code in factors:
-            busy = np.ones(len(indices), dtype=np.bool_)
             moved = [(d, f) for d, f in enumerate(self.factors(code)) if f > 1]
-            roomy = self._roomy(code)
-            for d, _ in moved:
-                busy &= inner[:, d] < roomy[d]
-            places = np.flatnonzero(busy)
+            places = self.enough(indices, code)
             outside = indices[places]
             for d, factor in moved:
                 shift = self.place(d, -(-self.most[d] // factor)) - np.arange(self.counts[d])
@@ -494,13 +499,31 @@ class CountSlot(Slot):
         pairs = zip(self.lattice.bounds, self.allowed, strict=True)
         return tuple(len(allowed) == bound for bound, allowed in pairs)
 
-    @cached_property
-    def _steps(self) -> tuple[BoolArray, ...]:
-        """Per dimension, which numbers of tiles (rows) a loop leaves of which (columns)."""
-        return tuple(self._steps_of(dim) for dim in range(len(self.allowed)))
+    def steps(
+        self, dim: int, alone: Alone | None = None, children: int = 1, still: bool = False
+    ) -> BoolArray:
+        """Which tiles outside (rows) loops over a dimension leave of which inside (columns), by place.
 
-    def _steps_of(self, dim: int) -> BoolArray:
-        return self._in_cells(self._fine_steps(dim), dim)
+        So many children take tiles inside at the same time.
+
+        Parameters
+        ----------
+        alone
+            Only such loops.
+        still
+            No loop at all.
+        """
+        key = dim, alone, children, still
+        if key not in self._known_steps:
+            numbers = np.array(numbers_of_tiles(self.lattice.bounds[dim]), dtype=np.int64)
+            rounds = np.searchsorted(-numbers, numbers // -children)
+            steps = np.eye(len(numbers), dtype=np.bool_) if still else self._fine(dim, alone)
+            self._known_steps[key] = self._in_cells(steps[:, rounds], dim)
+        return self._known_steps[key]
+
+    @cached_property
+    def _known_steps(self) -> dict[tuple[int, Alone | None, int, bool], BoolArray]:
+        return {}
 
     def _in_cells(self, steps: BoolArray, dim: int) -> BoolArray:
         """The same for cells of numbers."""
@@ -508,6 +531,16 @@ class CountSlot(Slot):
         for axis in range(2):
             steps = np.logical_or.reduceat(steps, starts, axis=axis)
         return steps
+
+    def _fine(self, dim: int, alone: Alone | None) -> BoolArray:
+        """Which numbers of tiles (rows) a loop leaves of which (columns)."""
+        if alone is None:
+            return self._fine_steps(dim)
+        if alone.left == MOVING:
+            return np.tril(self._fine_steps(dim), -1)
+        if alone.left == EITHER:
+            return self._fine_alone(Alone(dim, 1)) | self._fine_alone(Alone(dim, 2))
+        return self._fine_alone(alone)
 
     def _fine_steps(self, dim: int) -> BoolArray:
         numbers = np.array(numbers_of_tiles(self.lattice.bounds[dim]), dtype=np.int64)
@@ -561,17 +594,6 @@ class CountSlot(Slot):
             for every, free, allowed in zip(ranges, self.free, self.allowed, strict=True)
         )
 
-    @cached_property
-    def _alone_steps(self) -> dict[Alone, BoolArray]:
-        """The same for loops whose last pass has so many rounds."""
-        steps: dict[Alone, BoolArray] = {}
-        for dim in range(len(self.allowed)):
-            one, two = (self._in_cells(self._fine_alone(Alone(dim, left)), dim) for left in (1, 2))
-            moving = self._in_cells(np.tril(self._fine_steps(dim), -1), dim)
-            steps |= {Alone(dim, 1): one, Alone(dim, 2): two}
-            steps |= {Alone(dim, EITHER): one | two, Alone(dim, MOVING): moving}
-        return steps
-
     def _fine_alone(self, alone: Alone) -> BoolArray:
         """The factor divides all rounds but those of the last pass."""
         dim, left = alone
@@ -586,37 +608,16 @@ class CountSlot(Slot):
         steps: BoolArray = (exact | only) & np.isin(factors, allowed)
         return steps
 
-    def steps(self, dim: int, alone: Alone | None) -> BoolArray:
-        """Which tiles outside (rows) loops over a dimension leave of which inside (columns), by place.
-
-        With `alone` only such loops.
-        """
-        return self._steps[dim] if alone is None else self._alone_steps[alone]
-
-    def mover_steps(self, alone: Alone, children: int) -> BoolArray:
-        """The same for one loop, by tiles that so many children take side by side."""
-        key = alone, children
-        if key not in self._known_movers:
-            numbers = np.array(numbers_of_tiles(self.lattice.bounds[alone.dim]), dtype=np.int64)
-            rounds = np.searchsorted(-numbers, numbers // -children)
-            steps = self._fine_alone(alone)[:, rounds]
-            self._known_movers[key] = self._in_cells(steps, alone.dim)
-        return self._known_movers[key]
-
-    @cached_property
-    def _known_movers(self) -> dict[tuple[Alone, int], BoolArray]:
-        return {}
-
     def connects(self, sources: IntArray, targets: IntArray, dims: Sequence[int] | None) -> BoolArray:
         """As of `Slot`."""
         return self.reach(sources, targets).connected(dims, {})
 
-    def reach(self, sources: IntArray, targets: IntArray) -> CountReach:
-        """As of `Slot`."""
-        return CountReach(self, sources, targets)
+    def reach(self, sources: IntArray, targets: IntArray, factors: IntArray | None = None) -> CountReach:
+        """As of `Slot`, with spatial factors around the sources, of shape (sources, dimensions)."""
+        return CountReach(self, sources, targets, factors)
 
     def _sweep_listed(self, table: IntArray, dim: int) -> IntArray:
-        return self._sweep_pairs(table, dim, self._steps[dim])
+        return self._sweep_pairs(table, dim, self.steps(dim))
 
     def _sweep_pairs(self, table: IntArray, dim: int, steps: BoolArray) -> IntArray:
         stride = self.lattice.dim_strides[dim]
@@ -632,10 +633,25 @@ class CountReach(Reach):
 
     _slot: CountSlot
 
-    @cached_property
-    def _inside(self) -> IntArray:
-        """Places of the sources, shape (sources, dimensions)."""
-        return self._slot.lattice.places[self._sources]
+    def __init__(
+        self, slot: CountSlot, sources: IntArray, targets: IntArray, factors: IntArray | None = None
+    ) -> None:
+        super().__init__(slot, sources, targets)
+        dims = len(slot.allowed)
+        self._children: list[list[int]] = [[1] for _ in range(dims)]
+        self._inside = slot.lattice.places[sources]
+        if factors is None or not len(sources):
+            return
+        for d in range(dims):
+            children, which = np.unique(factors[:, d], return_inverse=True)
+            self._children[d] = children.tolist()
+            self._inside[:, d] += which * slot.lattice.counts[d]
+
+    @property
+    def _codes(self) -> list[int]:
+        """Places of tiles inside, for each number of children; the number of both, per dimension."""
+        pairs = zip(self._slot.lattice.counts, self._children, strict=True)
+        return [count * len(children) for count, children in pairs]
 
     @cached_property
     def _outside(self) -> IntArray:
@@ -660,7 +676,7 @@ class CountReach(Reach):
         costs = np.where(some.connected(dims, special), values[chosen], INFINITY)
         if mover is not None:
             inside, outside = mover.inside[chosen], self._outside[:, mover.alone.dim]
-            steps = self._slot.mover_steps(mover.alone, mover.children)[outside][:, inside]
+            steps = self._mover_steps(mover)[outside][:, inside]
             more = mover.costs[inside[None, :], mover.kinds[:, None]]
             costs = np.where(steps, np.minimum(costs + more, INFINITY), INFINITY)
         least: IntArray = costs.min(axis=1, initial=INFINITY)
@@ -669,7 +685,7 @@ class CountReach(Reach):
     def _only(self, chosen: IntArray) -> CountReach:
         """For some of the sources."""
         some = CountReach(self._slot, self._sources[chosen], self._targets)
-        some.__dict__.update(_inside=self._inside[chosen], _outside=self._outside)
+        some.__dict__.update(_inside=self._inside[chosen], _outside=self._outside, _children=self._children)
         return some
 
     def connected(self, dims: Sequence[int] | None, special: Mapping[int, Alone]) -> BoolArray:
@@ -680,12 +696,25 @@ class CountReach(Reach):
             connects &= steps[self._outside[:, d]][:, self._inside[:, d]]
         return connects
 
+    def steps_of(self, alone: Alone) -> BoolArray:
+        """Which targets (rows) such a loop leaves of which sources (columns) along its dimension."""
+        steps = self._steps(alone.dim, None, {alone.dim: alone})
+        connects: BoolArray = steps[self._outside[:, alone.dim]][:, self._inside[:, alone.dim]]
+        return connects
+
     def _steps(self, dim: int, dims: Sequence[int] | None, special: Mapping[int, Alone]) -> BoolArray:
-        """Tiles outside (rows) and inside (columns) of a dimension that go together, by place."""
-        if (dims is None or dim in dims) and not self._slot.trivial[dim]:
-            return self._slot.steps(dim, special.get(dim))
-        same: BoolArray = np.eye(self._slot.lattice.counts[dim], dtype=np.bool_)
-        return same & (1 in self._slot.allowed[dim])
+        """Tiles outside (rows) and inside (columns) of a dimension that go together, by place.
+
+        There are columns for each number of children.
+        """
+        moving = (dims is None or dim in dims) and not self._slot.trivial[dim]
+        alone = special.get(dim) if moving else None
+        steps = [self._slot.steps(dim, alone, children, not moving) for children in self._children[dim]]
+        every = steps[0] if len(steps) == 1 else np.concatenate(steps, axis=1)
+        return every if moving else every & (1 in self._slot.allowed[dim])
+
+    def _mover_steps(self, mover: Mover) -> BoolArray:
+        return self._slot.steps(mover.alone.dim, mover.alone, mover.children)
 
     def _by_dimensions(
         self,
@@ -700,7 +729,7 @@ class CountReach(Reach):
         if mover is not None:
             inside = inside.copy()
             inside[:, mover.alone.dim] = mover.inside[chosen]
-        sources, shape, used = _places(inside, self._slot.lattice.counts)
+        sources, shape, used = _places(inside, self._codes)
         targets, outer, present = self._target_places
         table = np.full(math.prod(shape), INFINITY, dtype=np.int64)
         np.minimum.at(table, sources, values[chosen])
@@ -725,7 +754,7 @@ class CountReach(Reach):
         dim = mover.alone.dim
         kinds = np.zeros(math.prod(outer), dtype=np.int64)
         kinds[targets] = mover.kinds
-        steps = self._slot.mover_steps(mover.alone, mover.children)[present[dim]][:, inside]
+        steps = self._mover_steps(mover)[present[dim]][:, inside]
         old = table.reshape(math.prod(outer[:dim]), len(inside), -1)
         by_kind = kinds.reshape(old.shape[0], outer[dim], old.shape[2])
         new = np.full(by_kind.shape, INFINITY, dtype=np.int64)
@@ -736,7 +765,7 @@ class CountReach(Reach):
 
     def least_outside(self, values: IntArray) -> IntArray:
         """Per source, the minimum of `values` (one per target) over the targets that it is connected with."""
-        sources, shape, used = _places(self._inside, self._slot.lattice.counts)
+        sources, shape, used = _places(self._inside, self._codes)
         targets, outer, present = self._target_places
         table = np.full(math.prod(outer), INFINITY, dtype=np.int64)
         np.minimum.at(table, targets, values)
@@ -765,5 +794,5 @@ def _least_along(table: IntArray, dim: int, steps: BoolArray) -> IntArray:
     new = np.full((len(steps), *moved.shape[1:]), INFINITY, dtype=np.int64)
     for row, chosen in enumerate(steps):
         if chosen.any():
-            moved[chosen].min(axis=0, out=new[row])
+            moved[chosen].min(axis=0, out=new[row, ...])
     return np.moveaxis(new, 0, dim)

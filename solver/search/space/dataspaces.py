@@ -199,12 +199,14 @@ class Tables:
     ``tile_words`` is the bounding box of the tile x, and ``boxes`` its extent in each component.
     ``plain_words`` counts the words of all tiles x that cover the dataspace once, each delivered whole;
     times ``irrelevant_tiles``, the tiles along the other dimensions, it is the traffic without reuse.
+    ``whole_words`` is a number: the bounding box of the dataspace.
     """
 
     tile_words: IntArray
     plain_words: IntArray
     irrelevant_tiles: IntArray
     boxes: tuple[IntArray, ...]
+    whole_words: int
 
 
 def tables(space: DataspaceView, lattice: Lattice) -> Tables:
@@ -215,7 +217,8 @@ def tables(space: DataspaceView, lattice: Lattice) -> Tables:
     plain = math.prod((covered(component, lattice) for component in space.components), start=one)
     irrelevant = math.prod(map(lattice.tiles_along, space.irrelevant), start=one)
     tile, plain, irrelevant = map(lattice.spread, (math.prod(boxes, start=one), plain, irrelevant))
-    return Tables(tile, plain, irrelevant, tuple(map(lattice.spread, boxes)))
+    whole = bounding_box(space, np.array([lattice.bounds], dtype=np.int64))
+    return Tables(tile, plain, irrelevant, tuple(map(lattice.spread, boxes)), int(whole[0]))
 
 
 def covered(component: Component, lattice: Lattice) -> IntArray:

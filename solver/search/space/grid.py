@@ -141,7 +141,7 @@ class SpatialGrid:
         return tuple(map(self._spread, self.space.views))
 
     def _spread(self, view: DataspaceView) -> Spread:
-        words = float(self.space.tables[view.place].tile_words[-1])
+        words = float(self.space.tables[view.place].whole_words)
         partition = [np.full(len(self), words)]
         for level in range(1, len(self.space.levels)):
             shared = self.above[level] / self.unused_above[view.place][level]

@@ -415,10 +415,13 @@ class SearchSpace:
         """Active dimensions along which tiles of some dataspace overlap."""
         return frozenset(d for view in self.views for d in view.window_dims)
 
-    def relevant_words(self, place: int, level: int, unrolling: Unrolling, led: Led | None = None) -> Words:
+    def relevant_words(
+        self, place: int, level: int, unrolling: Unrolling, led: Led | None = None, dim: int | None = None
+    ) -> Words:
         """Per lattice vector, least words that deliver all tiles to `level`, in all instances.
 
-        With `led` the innermost loop above is such a loop, and moves the dataspace.
+        With `led` the innermost loop above is such a loop, and moves the dataspace; with `dim` it runs over
+        that dimension.
         """
         view, table = self.views[place], self.tables[place]
         if not self.reuses(place, level) or not (view.window_dims or self.uneven):
@@ -426,6 +429,8 @@ class SearchSpace:
         leading = view.relevant if self.uneven else view.window_dims
         if led is not None:
             leading = leading.intersection(self.leading(led.members))
+        if dim is not None:
+            leading = leading.intersection((dim,))
         if isinstance(self.lattice, CountLattice):
             every = (Alone(d, left) for d in sorted(leading) for left in self.left(d))
             alone = tuple(every) if led is None else (led.alone,) if led.alone is not None else ()

@@ -6,10 +6,11 @@ import math
 from collections.abc import Collection
 from functools import reduce
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
-from solver.search.arrays import IntArray
+from solver.search.arrays import BoolArray, IntArray
 from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.dataspaces import Component, DataspaceView, Tables, covered
 from solver.search.space.windows import Unrolling, Words
@@ -162,26 +163,31 @@ def _led(
 ) -> tuple[IntArray, IntArray]:
     """Least words each time that tiles are repeated, and at first, if a loop over `dim` moves windows.
 
-    It brings what is new of each tile but for the first one of its passes: of those, nothing more is
-    counted than a whole tile at the very beginning, and what a pass of all loops goes back by.
+    If no other loop moves the tile along the component, each delivery brings what a step does at least: the
+    first ones of passes, too, go on to the next tile or back by a whole pass, unless it has one iteration
+    only. Otherwise nothing is counted of the first tiles of passes, but for the very first ones and what a
+    pass of all loops goes back by.
     """
     box = _box(component, lattice)
     none = np.zeros_like(own)
-    if not component.linear or lattice.grains:
+    if not component.linear:
         return none, none + 1
-    tiles = lattice.tiles_along(dim)
     step = abs(component.coefficient(dim)) * lattice.side(dim) * unrolling.directly[dim]
-    starts = (tiles + np.minimum(most_alone, tiles)) // 2
-    led = _moved_along(component, lattice, unrolling, dim, own, starts)
-    others = sum(
-        np.where(
-            lattice.tiles_along(d) > unrolling.above[d],
-            abs(component.coefficient(d)) * (lattice.bounds[d] - lattice.side(d)),
-            0,
-        )
-        for d in component.dims
-        if d != dim
+    others: IntArray = sum(
+        (
+            np.where(
+                lattice.most_along(d) > unrolling.above[d],
+                abs(component.coefficient(d)) * (lattice.bounds[d] - lattice.side(d)),
+                0,
+            )
+            for d in component.dims
+            if d != dim
+        ),
+        np.zeros((1,) * len(lattice.bounds), dtype=np.int64),
     )
+    only = others == 0
+    moved = _moved_in_cells if lattice.grains else _moved_along
+    led = moved(component, lattice, unrolling, dim, own, most_alone, only)
     back = np.clip(step - others * (2 if component.turns else 1), 0, box)
     full = math.prod(
         np.where(
@@ -197,8 +203,92 @@ def _led(
         for other in view.components
         if other is not component
     )
-    again = share * (led + back)
-    return again, again + once * (full * box - back)
+    again = share * (led + np.where(only, 0, back))
+    # Of each instance the very first tile comes whole.
+    return again, again + once * (full * box - np.where(only, full, 1) * back)
+
+
+class Passes(NamedTuple):
+    """Loops over a dimension of a window that lead, around some tiles; arrays of the same shape.
+
+    Parameters
+    ----------
+    dim
+        What they run over.
+    tiles, outer
+        Numbers of tiles along it, inside and outside of the loop.
+    children
+        How many tiles an iteration has.
+    factor
+        Iterations of the loop, at least.
+    """
+
+    dim: int
+    tiles: IntArray
+    outer: IntArray
+    children: IntArray
+    factor: IntArray
+
+
+def begun_beyond(
+    view: DataspaceView,
+    number: int,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    indices: IntArray,
+    passes: Passes,
+) -> IntArray:
+    """Words that first tiles of passes bring beyond a step, at least, each time that all tiles are repeated.
+
+    No pass has one iteration only. A pass begins where another loop advances. If that is one over the same
+    dimension, the tile moves on by a step. Otherwise it goes back by the whole pass, or farther. Where the
+    loops have one pass each, or several in a row, it does so once, and else once for each pass.
+
+    Parameters
+    ----------
+    number
+        Of the component.
+    indices
+        Of the tiles in the lattice.
+
+    References
+    ----------
+    docs/search.md, "Remainders".
+    """
+    component = view.components[number]
+    elsewhere = [d for d in component.dims if d != passes.dim]
+    tiles, extents, longest = (
+        table[indices] for table in (lattice.tiles, lattice.extents, lattice.largest_extents)
+    )
+    beyond = sum((abs(component.coefficient(d)) * (extents[:, d] - 1) for d in elsewhere), 1)
+    step = abs(component.coefficient(passes.dim)) * unrolling.directly[passes.dim]
+    along = (
+        _begun_along(passes, step * own, abs(component.coefficient(passes.dim)) * (own - 1) + beyond)
+        for own in (extents[:, passes.dim], longest[:, passes.dim])
+    )
+    words = np.minimum(*along)
+    for d in elsewhere:
+        even = (tiles[:, d] * extents[:, d] == lattice.bounds[d]) & (extents[:, d] == longest[:, d])
+        words = np.where(tiles[:, d] <= unrolling.above[d], words, 0)
+        words = words * np.where(even, tiles[:, d], tiles[:, d] - 1)
+    for other in (own for own in view.components if own is not component):
+        words = words * lattice.spread(covered(other, lattice))[indices]
+    return words
+
+
+def _begun_along(passes: Passes, step: IntArray, box: IntArray) -> IntArray:
+    """The same along the window, of tiles with so many words in a row which a loop moves by a step."""
+    rounds = -(-passes.tiles // passes.children)
+    busiest = passes.tiles - passes.children * (rounds - 1)
+
+    def back(iterations: IntArray) -> IntArray:
+        more: IntArray = np.minimum(box, iterations * step) - np.minimum(box, step)
+        return np.maximum(more, 0)
+
+    single = busiest * back(rounds - 1) + (passes.children - busiest) * back(rounds - 2)
+    each = (passes.outer - 1) * back(passes.factor - 1)
+    several = passes.children * np.minimum(each, back(passes.factor))
+    return np.where(passes.outer == 1, single, several)
 
 
 def _moved_along(
@@ -207,14 +297,17 @@ def _moved_along(
     unrolling: Unrolling,
     dim: int,
     own: IntArray,
-    starts: IntArray,
+    most_alone: int,
+    only: BoolArray,
 ) -> IntArray:
-    """Least words that a loop over `dim` brings along a window, but for whole tiles at its `starts`.
+    """Least words that a loop over `dim` brings along a window, and where it is the `only` one, its starts.
 
     As a function of the extents that leave so many tiles this is concave: its least is at the shortest or the
     longest ones.
     """
     tiles = lattice.tiles_along(dim)
+    alone = np.minimum(most_alone, tiles)
+    starts = np.where(only, alone, (tiles + alone) // 2)
     number = math.prod(lattice.tiles_along(d) for d in component.dims)
     (rank,) = component.ranks
     moved = []
@@ -227,6 +320,57 @@ def _moved_along(
         step = abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim]
         moved.append((tiles - starts) * (number // tiles) * np.minimum(step, box) - (number * box - own))
     least: IntArray = np.maximum(reduce(np.minimum, moved), 0)
+    return least
+
+
+def _moved_in_cells(
+    component: Component,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    dim: int,
+    own: IntArray,
+    most_alone: int,
+    only: BoolArray,
+) -> IntArray:
+    """The same where vectors stand for several numbers of tiles.
+
+    A full tile of extent x brings the lesser of its step and its words, which is some words for each unit of
+    x. A short one brings less only by what its extent lacks. So all tiles bring as much for each unit of the
+    bound.
+    """
+    del own
+    bound, coefficient = lattice.bounds[dim], abs(component.coefficient(dim))
+    elsewhere = [d for d in component.dims if d != dim]
+    shortest, longest = lattice.side(dim), lattice.longest(dim)
+    beyond = 1 + sum(abs(component.coefficient(d)) * (lattice.side(d) - 1) for d in elsewhere)
+    most = 1 + sum(abs(component.coefficient(d)) * (lattice.longest(d) - 1) for d in elsewhere)
+
+    def brought(other: IntArray | int) -> IntArray:
+        """By tiles with so many words in a row across `dim`."""
+        extent = np.where(np.asarray(other) >= coefficient, longest, shortest)
+        words = np.minimum(
+            coefficient * unrolling.directly[dim] * bound,
+            coefficient * bound + (other - coefficient) * bound // extent,
+        )
+        least: IntArray = np.maximum(words - np.maximum(coefficient - other, 0), 0)
+        return least
+
+    number = math.prod(lattice.tiles_along(d) for d in elsewhere)
+    full = math.prod(
+        np.where(
+            (lattice.tiles_along(d) * lattice.side(d) == lattice.bounds[d])
+            & (lattice.longest(d) == lattice.side(d)),
+            lattice.tiles_along(d),
+            lattice.tiles_along(d) - 1,
+        )
+        for d in elsewhere
+    )
+    every = full * brought(beyond) + (number - full) * brought(1)
+    step = np.minimum(coefficient * unrolling.directly[dim] * longest, coefficient * (longest - 1) + most)
+    alone = np.minimum(most_alone, lattice.most_along(dim)) * step
+    across = math.prod(lattice.most_along(d) for d in elsewhere)
+    starting = every // 2 - across * (alone // 2 + coefficient * (longest - 1)) - 1
+    least: IntArray = np.maximum(np.where(only, every - across * alone, starting), 0)
     return least
 
 

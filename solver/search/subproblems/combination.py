@@ -74,7 +74,16 @@ class Combination(Subproblem):
 
     def unrolled(self, level: int) -> tuple[Factors, ...]:
         """As of `Subproblem`."""
-        return self.spatial[level].unrolled
+        return self._unrolled[level]
+
+    @cached_property
+    def _unrolled(self) -> tuple[tuple[Factors, ...], ...]:
+        return tuple(stage.unrolled for stage in self.spatial)
+
+    def least_used(self, level: int) -> Factors:
+        """As of `Subproblem`."""
+        members = (member.least_used for member in self.spatial[level].members)
+        return tuple(min(column) for column in zip(*members, strict=True))
 
     def unrolling(self, level: int) -> Unrolling:
         """Spatial factors of the window dimensions above `level` (not the outermost)."""
@@ -104,7 +113,7 @@ class Combination(Subproblem):
     def spread(self, place: int) -> Spread:
         """How the words of a dataspace spread."""
         view = self.space.views[place]
-        partition = [int(self.space.tables[place].tile_words[-1])]
+        partition = [self.space.tables[place].whole_words]
         for stage in self.spatial[:-1]:
             shared = stage.units // stage.irrelevant[place] if view.simple else 1
             partition.append(partition[-1] // shared)
@@ -187,9 +196,8 @@ class Uneven(Combination):
     def copies_above(self, place: int, level: int) -> int:
         """Instances of `level` that use the same words of a dataspace, at least."""
         used = [1] * len(self.space.active)
-        for stage in reversed(self.spatial[:level]):
-            own = (min(column) for column in zip(*(m.least_used for m in stage.members), strict=True))
-            used = [*map(nested_use, own, used)]
+        for number in reversed(range(level)):
+            used = [*map(nested_use, self.least_used(number), used)]
         return math.prod(used[d] for d in self.space.views[place].irrelevant)
 
     @property
@@ -219,7 +227,7 @@ class Uneven(Combination):
         if not access.first_touch_free:
             return 0
         view, level = self.space.views[place], access.level
-        words = int(self.space.tables[place].tile_words[-1])
+        words = self.space.tables[place].whole_words
         return words * (self.unused_above(place, level) if view.simple else self.used[level])
 
     def asked_share(self, place: int, access: Access) -> Fraction:

@@ -172,6 +172,11 @@ class SubproblemGroup(Subproblem):
         stages = zip(self.space.stages, self._classes, strict=True)
         return tuple(stage.unrolled_by(own) for stage, own in stages)
 
+    def least_used(self, level: int) -> Factors:
+        """As of `Subproblem`."""
+        own = self.space.stage_tables[level].least_used[self._classes[level]]
+        return tuple(own.min(axis=0).tolist())
+
     def unrolling(self, level: int) -> Unrolling:
         """What the spatial factors of the window dimensions above `level` have in common."""
         chosen = list(zip(self.space.stages[:level], self._classes[:level], strict=True))

@@ -79,6 +79,10 @@ class Subproblem(ABC):
         """Per dimension, all factors of the fanouts below `level` that some choice has."""
 
     @abstractmethod
+    def least_used(self, level: int) -> Factors:
+        """Per dimension, children of the fanouts below `level` that have something to do, at least."""
+
+    @abstractmethod
     def unrolling(self, level: int) -> Unrolling:
         """Spatial factors of the window dimensions above `level` (not the outermost)."""
 

@@ -22,6 +22,7 @@ from solver.network import map_network
 from solver.result import Options, Status, Termination
 from tests.bruteforce import enumerate_mappings, optimum
 from tests.conftest import REPOSITORY
+from tests.mapspaces import PERFECT_ONLY
 
 DATA = REPOSITORY / "tests" / "solver" / "cli" / "data"
 UNITS_PER_PJ = 100
@@ -30,7 +31,7 @@ UNITS_PER_PJ = 100
 @cache
 def loaded():
     specs = [DATA / f"mapped_{what}.yaml" for what in ("network", "architecture")]
-    return load_method_network(specs, DATA / "mapped_methods.yaml")
+    return load_method_network(specs, DATA / "mapped_methods.yaml", options=PERFECT_ONLY)
 
 
 def searched(problem, objective):

@@ -9,12 +9,11 @@ import pytest
 from model.architecture import StorageLevel
 from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
-from model.formats.timeloop import load_timeloop
 from solver.certificate import canonical, canonical_sha256
 from solver.certificate.canonical import canonical_mapping
 from tests.bruteforce import enumerate_mappings, objective_value
 from tests.conftest import REPOSITORY
-from tests.mapspaces import free_mapspace, matmul, outer_product, uneven_split
+from tests.mapspaces import free_mapspace, matmul, outer_product, perfect_mapspace, uneven_split
 from tests.model.cost.random_mappings import random_case, random_mapping
 from tests.solver.certificate.checker import digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
@@ -158,7 +157,7 @@ def test_a_large_matrix_product_is_decided():
         REPOSITORY / "specs" / path
         for path in ("architectures/free_three_level.yaml", "layers/gemm/1024.yaml")
     ]
-    loaded = load_timeloop(files).mapspace
+    loaded = perfect_mapspace(*files)
     bounds = tuple(37 if bound > 1 else 1 for bound in loaded.problem.bounds)
     mapspace = replace(loaded, problem=replace(loaded.problem, bounds=bounds), factors=ANY)
     space = prove.mapspace(canonical(mapspace))

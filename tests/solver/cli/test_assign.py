@@ -206,7 +206,8 @@ def test_a_thousand_layers_from_the_command_line(capsys):
 
 
 def mapped(*words):
-    return (DATA / "mapped_network.yaml", DATA / "mapped_architecture.yaml", "--methods", METHODS, *words)
+    files = (DATA / "mapped_network.yaml", DATA / "mapped_architecture.yaml", "--methods", METHODS)
+    return (*files, "--factors", "perfect", *words)
 
 
 METHODS = DATA / "mapped_methods.yaml"

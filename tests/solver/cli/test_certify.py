@@ -22,7 +22,10 @@ SPECS = REPOSITORY / "specs"
 FILES = [
     str(SPECS / "architectures" / "output_stationary.yaml"),
     str(SPECS / "layers" / "resnet18" / "21_fc.yaml"),
+    "--factors",
+    "perfect",
 ]
+"""And an option: these certificates are checked within a second."""
 
 
 def test_prove_maps_certifies_and_checks(tmp_path, capfd):
@@ -210,7 +213,7 @@ def test_prove_says_why_nothing_fits(tmp_path, capfd):
     row = (Path(__file__).parent / "data" / "row.yaml").read_text(encoding="utf-8")
     spec = tmp_path / "tight.yaml"
     spec.write_text(row.replace("depth: 64", "depth: 64, min_utilization: 1"), encoding="utf-8")
-    main(["prove", str(spec), "--jobs", "1"])
+    main(["prove", str(spec), "--jobs", "1", "--factors", "perfect"])
     output = capfd.readouterr().out
     assert output.startswith("Conflict: ")
     assert "INFEASIBLE by the optimizer in " in output

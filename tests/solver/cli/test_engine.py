@@ -10,6 +10,7 @@ from solver.result import ContradictionError
 from tests.solver.examples import INFEASIBLE
 
 SPEC = str(Path(__file__).parent / "data" / "row.yaml")
+PERFECT = ("--factors", "perfect")  # with remainders CP-SAT takes minutes
 
 
 def document(path: Path) -> dict[str, object]:
@@ -44,7 +45,7 @@ def test_both_engines_search_remainders(tmp_path: Path):
 
 
 def test_prove_asks_cp_sat_as_a_further_witness(capsys: pytest.CaptureFixture[str]):
-    assert main(["prove", SPEC, "--engine", "cp-sat", "--objective", "energy", "--quiet"]) == 0
+    assert main(["prove", SPEC, *PERFECT, "--engine", "cp-sat", "--objective", "energy", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert "OPTIMAL by the optimizer" in out
     assert "OPTIMAL by CP-SAT alone" in out
@@ -54,13 +55,15 @@ def test_prove_asks_cp_sat_as_a_further_witness(capsys: pytest.CaptureFixture[st
 def test_a_disagreement_is_a_defect(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("solver.fallback.formulate_or_explain", lambda *_: INFEASIBLE)
     with pytest.raises(ContradictionError, match="disagree"):
-        main(["prove", SPEC, "--engine", "cp-sat", "--objective", "energy", "--quiet"])
+        main(["prove", SPEC, *PERFECT, "--engine", "cp-sat", "--objective", "energy", "--quiet"])
 
 
 @pytest.mark.parametrize("suffix", ["pb", "mps", "fzn"])
 def test_models_are_exported(suffix: str, tmp_path: Path):
     model = tmp_path / f"model.{suffix}"
-    assert main(["map", SPEC, "--objective", "energy", "--export-model", str(model), "--quiet"]) == 0
+    assert (
+        main(["map", SPEC, *PERFECT, "--objective", "energy", "--export-model", str(model), "--quiet"]) == 0
+    )
     assert model.stat().st_size > 1000
 
 
@@ -98,5 +101,5 @@ def test_what_does_not_fit_is_explained(tmp_path: Path, capsys: pytest.CaptureFi
     busy = "class: intmac\n      constraints: {min_parallelism: 0.9}"
     text = Path(SPEC).read_text().replace("meshX: 4", "meshX: 5").replace("class: intmac", busy)
     tight.write_text(text)
-    assert main(["map", str(tight), "--engine", "cp-sat"]) == 4
+    assert main(["map", str(tight), *PERFECT, "--engine", "cp-sat"]) == 4
     assert "Conflict" in capsys.readouterr().out

@@ -19,17 +19,17 @@ TIGHT = (("P=1]}\n        - !Component", "P=1, C=4, R=3]}\n        - !Component"
 
 @pytest.fixture
 def row(working_directory):
-    """Write the row of PEs with some of its text replaced, and return its name."""
+    """Write the row of PEs with some of its text replaced, with perfect factors; return its name."""
 
-    def write(*edits):
-        Path("row.yaml").write_text(edited(*edits), encoding="utf-8")
+    def write(*edits, factors="mapspace: {template: uber}\n"):
+        Path("row.yaml").write_text(edited(*edits) + factors, encoding="utf-8")
         return "row.yaml"
 
     return write
 
 
 def test_a_plain_conflict_is_explained_with_its_lines(row, capsys):
-    assert main(["explain", row(*TIGHT)]) == 4
+    assert main(["explain", row(*TIGHT, factors="")]) == 4
     text = capsys.readouterr().out
     assert_golden("row_explain_infeasible.txt", text)
     shown = text.split("INFEASIBLE")[0].strip()

@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from model.extents import FACTORS
+from solver import fallback
+from solver.cli import commands
 from solver.cli.arguments import parse_arguments
 from solver.cli.certify import reproducing_command
 from solver.cli.main import main
+from solver.exit_codes import EXIT_FEASIBLE, EXIT_OPTIMAL
+from solver.search import mapper
 from tests.solver.examples import OPTIMAL
 from tests.solver.explain.row import edited
 
@@ -30,22 +34,75 @@ def document():
     return json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
-FEWER = ("M: 6", "M: 5")
+ENDS = (
+    "stopped after 30 s, the default where loops may have remainders; --time-limit none searches to the proof"
+)
+MORE = {"sweep": ("--set-attribute", "PE.meshX=4"), "compare": ("--mappers", "random", "--evaluations", "20")}
+FEWER, FEWEST = (("P: 4, C: 4, M: 6", bounds) for bounds in ("P: 2, C: 2, M: 5", "P: 1, C: 2, M: 5"))
 
 
 @pytest.mark.parametrize(
     "command",
-    ["map", "map --pareto", "compare --mappers random --evaluations 20", "network", "explain", "sweep"],
+    ["map", "map --pareto", "compare", "network", "explain", "sweep"],
 )
-def test_searches_take_remainders(command, row):
-    more = ("--set-attribute", "PE.meshX=4") if command == "sweep" else ()
-    assert main([*command.split(), row(FEWER), *ANY, *more, "--json", "out.json"]) == 0
+def test_searches_take_remainders_by_default(command, row):
+    bounds = FEWEST if command == "explain" else FEWER
+    assert main([*command.split(), row(bounds), *MORE.get(command, ()), "--json", "out.json"]) == 0
     assert command in ("sweep", "network") or document()["factors"] == "any"
 
 
-def test_an_optimum_with_remainders_is_proven_to_the_checker(row, capsys):
-    assert main(["prove", row(FEWER), *ANY, "--objective", "energy"]) == 0
-    assert "VALID" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    "command", ["map", "map --pareto", "map --engine cp-sat", "compare", "network", "sweep"]
+)
+def test_without_a_time_limit_searches_with_remainders_end(command, row, capsys, monkeypatch):
+    for module in (mapper, fallback):
+        monkeypatch.setattr(module, "REMAINDERS_S", 0.0)
+    words = [*command.split(), row(FEWER), *MORE.get(command, ()), "--jobs", "1"]
+    assert main([*words, "--json", "out.json"]) == EXIT_FEASIBLE
+    assert ENDS in " ".join(capsys.readouterr().out.split())
+    if command.startswith("map"):
+        assert document()["termination"] == "REMAINDER_LIMIT"
+        assert "pareto" in command or document()["perfect_factors"]["status"] == "OPTIMAL"
+    if "cp-sat" not in command:  # which takes seconds
+        assert main([*words, "--time-limit", "none"]) == EXIT_OPTIMAL
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [(["map", "--sensitivity"], "limits are varied"), (["explain"], "constraints are priced")],
+)
+def test_many_searches_leave_remainders_out_where_one_takes_too_long(words, what, row, capsys, monkeypatch):
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    monkeypatch.setattr(commands, "_explain_options", commands.search_options)  # without a time limit
+    words = [*words, row(FEWER), "--objective", "energy"]
+    assert main([*words, "--json", "out.json"]) in (EXIT_FEASIBLE, EXIT_OPTIMAL)
+    assert f"{what} among mappings without remainders" in " ".join(capsys.readouterr().out.split())
+    found = document()
+    searches = found["sensitivity"] if "map" in words else [found]
+    assert {search["status"] for search in searches} <= {"OPTIMAL", "INFEASIBLE"}
+    assert "map" in words or found["factors"] == "perfect"
+    main([*words, "--factors", "any"])
+    assert "among mappings without" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["prove"], ["map", "--certificate", "proof.json"]])
+def test_certificates_are_searched_to_the_proof(words, row, capsys, monkeypatch):
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    assert main([*words, row(FEWEST), "--objective", "energy"]) == EXIT_OPTIMAL
+    assert ("VALID" in capsys.readouterr().out) == ("prove" in words)
+
+
+def test_under_rules_the_best_mapping_without_remainders_comes_first(row, monkeypatch):
+    """Bounds know the rule without remainders; with them CP-SAT decides."""
+    Path("rule.yaml").write_text("mapspace: {rules: ['tile(buffer, C) == 1']}\n", encoding="utf-8")
+    words = ["map", row(FEWEST), "rule.yaml", "--objective", "energy", "--json", "out.json"]
+    assert main(words) == EXIT_OPTIMAL
+    best = document()
+    assert (best["factors"], best["perfect_factors"]["status"]) == ("any", "OPTIMAL")
+    monkeypatch.setattr(fallback, "REMAINDERS_S", 0.0)
+    assert main(words) == EXIT_FEASIBLE
+    assert document()["termination"] == "REMAINDER_LIMIT"
+    assert document()["value"] == best["perfect_factors"]["value"] >= best["value"]
 
 
 def test_what_remainders_save_is_said(row, capsys):

@@ -20,6 +20,7 @@ from solver.cli.main import main
 from solver.report.timeloop_mapping import mapping_targets, mapping_yaml
 from tests.bruteforce import enumerate_mappings
 from tests.conftest import REPOSITORY
+from tests.mapspaces import perfect_mapspace
 from tests.solver.examples import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
 from tests.solver.golden import assert_golden
 
@@ -229,7 +230,7 @@ def test_spec_errors_show_the_place(tmp_path, capsys):
 
 
 def test_written_mappings_price_the_same(tmp_path):
-    mapspace = load_timeloop([SPEC]).mapspace
+    mapspace = perfect_mapspace(SPEC)
     problem, architecture = mapspace.problem, mapspace.architecture
     file = tmp_path / "map.yaml"
     for mapping in islice(enumerate_mappings(mapspace), 0, 60_000, 1_500):

@@ -75,7 +75,8 @@ def test_a_run_that_is_killed_loses_nothing(arguments, tmp_path):
     """Kill the program whenever another answer was kept: the last run says what an undisturbed one says."""
     names = [f"layers/resnet18/{name}.yaml" for name in ("01_conv1", "06_conv3_block1_a", "21_fc")]
     specs = [str(SPECS / name) for name in (*names, "architectures/eyeriss_like.yaml")]
-    command = [sys.executable, "-m", "solver", "network", *specs, "--resume", "--jobs", "1", "--quiet"]
+    quick = ["--factors", "perfect", "--resume", "--jobs", "1", "--quiet"]
+    command = [sys.executable, "-m", "solver", "network", *specs, *quick]
     cache = tmp_path / "killed"
     kills = 0
     while True:
@@ -186,7 +187,7 @@ def test_the_reasons_are_those_of_map(tmp_path, capsys):
     impossible.write_text(
         text.replace("depth: 24\n", "depth: 24\n            min_utilization: 1\n"), encoding="utf-8"
     )
-    words = [str(impossible), files[1]]
+    words = [str(impossible), files[1], "--factors", "perfect"]
     assert main(["map", *words]) == 4
     own = capsys.readouterr().out
     assert main(["network", *words, "--cache", str(tmp_path / "cache"), "--jobs", "1"]) == 4
@@ -257,7 +258,7 @@ def test_networks_of_both_forms_agree(tmp_path, capsys):
     """A layer of ResNet-18 as a workload and as Timeloop's problem has one optimum."""
     layer = str(SPECS / "layers/resnet18/18_conv5_block1_shortcut.yaml")
     eyeriss = str(SPECS / "architectures/eyeriss_like.yaml")
-    options = ["--cache", str(tmp_path), "--jobs", "1", "--json", "-"]
+    options = ["--factors", "perfect", "--cache", str(tmp_path), "--jobs", "1", "--json", "-"]
     main(["network", layer, eyeriss, *options])
     alone = json.loads(capsys.readouterr().out)
     text = (SPECS / "workloads/resnet18.yaml").read_text(encoding="utf-8")

@@ -28,14 +28,16 @@ SPECS = REPOSITORY / "specs"
 LAYER = [
     str(SPECS / "architectures" / "free_three_level.yaml"),
     str(SPECS / "layers" / "alexnet" / "02_conv2.yaml"),
+    "--factors",
+    "perfect",
 ]
 
 
 @pytest.fixture
 def small(tmp_path) -> str:
-    """A spec whose front has three points."""
+    """A spec whose front has three points, with perfect factors."""
     spec = tmp_path / "small.yaml"
-    spec.write_text(edited(("depth: 64", "depth: 8")))
+    spec.write_text(edited(("depth: 64", "depth: 8")) + "mapspace: {template: uber}\n")
     return str(spec)
 
 

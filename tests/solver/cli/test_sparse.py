@@ -261,7 +261,9 @@ def test_sparse_data_have_perfect_factors(tmp_path, capsys):
     out = tmp_path / "out.json"
     command = ["map", str(SPEC), "--factors", "any", "--objective", "energy", "--json", str(out)]
     assert main(command) == EXIT_OPTIMAL
-    assert "loops over sparse data have no remainders" in capsys.readouterr().out
+    assert (
+        "loops have perfect factors: remainders are not searched for sparse data" in capsys.readouterr().out
+    )
     assert json.loads(out.read_text())["factors"] == "perfect"
 
 

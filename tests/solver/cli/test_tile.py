@@ -159,7 +159,9 @@ def test_a_wrong_backend_ends_with_two(capsys):
 
 def _onto(architecture: str) -> str:
     layer = REPOSITORY / "specs" / "layers" / "vgg16" / "10_conv4_3.yaml"
-    return f"tile --onto {REPOSITORY / 'specs' / 'architectures' / architecture}.yaml {layer}"
+    return (
+        f"tile --onto {REPOSITORY / 'specs' / 'architectures' / architecture}.yaml {layer} --factors perfect"
+    )
 
 
 def test_onto_an_architecture(tmp_path, capsys):

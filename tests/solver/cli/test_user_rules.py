@@ -105,7 +105,7 @@ def test_results_under_rules_are_not_certified(words, folder, capsys):
 def test_a_rule_that_leaves_nothing_is_blamed(folder, capsys):
     Path("spec.yaml").write_text(SPEC.replace("MULTIPLE: 4", "MULTIPLE: 3"), encoding="utf-8")
     for command in ("map", "explain"):
-        assert main([command, "spec.yaml"]) == EXIT_INFEASIBLE
+        assert main([command, "spec.yaml", "--factors", "perfect"]) == EXIT_INFEASIBLE
         printed = capsys.readouterr().out
         assert "Conflict: no mapping that satisfies all other constraints satisfies this rule" in printed
         assert "without this: tile of buffer: K % MULTIPLE == 0  (spec.yaml:25:14)" in printed
@@ -142,5 +142,6 @@ def test_several_layers_are_mapped_under_rules(folder, capsys):
     assert main(["network", *words, "--json", "network.json"]) == EXIT_OPTIMAL
     capsys.readouterr()
     layers = json.loads(Path("network.json").read_text(encoding="utf-8"))["layers"]
-    assert main(["map", "spec.yaml", "--quiet", "--objective", "energy", "--json", "-"]) == EXIT_OPTIMAL
+    words = ["map", "spec.yaml", "--factors", "perfect", "--objective", "energy", "--quiet", "--json", "-"]
+    assert main(words) == EXIT_OPTIMAL
     assert layers[0]["result"]["energy_pj"] == json.loads(capsys.readouterr().out)["energy_pj"]

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from model.extents import PERFECT
 from model.formats.timeloop import LoadOptions
 from model.formats.timeloop.loader import load_node
 from model.mapspace import Mapspace
@@ -35,7 +36,7 @@ def edited(*edits: Edit) -> str:
 
 def mapspace_of(*edits: Edit) -> Mapspace:
     top = compose(Document.of("row.yaml", edited(*edits)), Limits())
-    return load_node(top, (Path("row.yaml"),), LoadOptions(refuse_infeasible=False)).mapspace
+    return load_node(top, (Path("row.yaml"),), LoadOptions(refuse_infeasible=False, factors=PERFECT)).mapspace
 
 
 def spad(depth: object, more: str = "") -> Edit:

@@ -134,7 +134,9 @@ def test_constraints_of_one_place_are_one_clause():
 def test_an_order_of_temporal_loops_has_a_price():
     mapspace = mapspace_of(("depth: 64", "depth: 12"))
     place = SourceRef("row.yaml", 1, 1)
-    orders = (TemporalRules(inner=order, source=place) for order in permutations(mapspace.problem.dims))
+    orders = (
+        TemporalRules(inner=order, source=place) for order in [*permutations(mapspace.problem.dims)][::5]
+    )
     spaces = [replace(mapspace, temporal=(order, order, *mapspace.temporal[2:])) for order in orders]
     worst = max(spaces, key=lambda space: unaided(space, ENERGY).value)
     report = constraint_costs(worst, ENERGY, unaided)

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from model.extents import PERFECT
 from model.formats.timeloop import LoadOptions
 from model.formats.timeloop.loader import load_node
 from model.text.composer import compose
@@ -109,7 +110,9 @@ def _constraints(node: str, loops: str, lines: dict[Line, str]) -> Iterator[tupl
 def load(lines: dict[Line, str]):
     """The mapspace of a spec with these lines."""
     top = compose(Document.of("spec.yaml", spec_of(lines)[0]), Limits())
-    return load_node(top, (Path("spec.yaml"),), LoadOptions(refuse_infeasible=False)).mapspace
+    return load_node(
+        top, (Path("spec.yaml"),), LoadOptions(refuse_infeasible=False, factors=PERFECT)
+    ).mapspace
 
 
 def without(lines: dict[Line, str], dropped) -> dict[Line, str]:

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from model.extents import ANY
-from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
 from solver.cpsat import ModelError
 from solver.formulation import constraints, map_by_formulation, objective, tables, variables
@@ -20,6 +18,7 @@ from solver.result import Options, Progress, Status, Termination
 from solver.search import map_einsum
 from tests.bruteforce import count_mappings, optima
 from tests.conftest import REPOSITORY
+from tests.mapspaces import perfect_mapspace
 from tests.strategies import random_mapspaces
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("latency", "energy"), ("edp", "latency"))
@@ -67,7 +66,7 @@ def test_agrees_with_enumeration_of_remainders():
 )
 def test_agrees_with_the_search_on_shipped_layers(architecture: str, layer: str, goal: str):
     files = [SPECS / "architectures" / f"{architecture}.yaml", SPECS / "layers" / f"{layer}.yaml"]
-    mapspace = load_timeloop([Path(file) for file in files]).mapspace
+    mapspace = perfect_mapspace(*files)
     options = Options((goal,))
     assert found(mapspace, (goal,)) == (map_einsum(mapspace, options).value,)
 

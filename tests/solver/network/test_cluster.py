@@ -23,6 +23,7 @@ from solver.network.sweep import sweep
 from solver.network.tasks import Task
 from solver.result import Options, Status
 from tests.conftest import REPOSITORY
+from tests.mapspaces import PERFECT_ONLY
 
 ENERGY = Options(objectives=("energy",))
 LAYERS = ("01_conv1", "06_conv3_block1_a", "16_conv5_block1_a", "21_fc")
@@ -63,7 +64,7 @@ def busy_worker(scheduler) -> tuple[int, set[str]] | None:
 def test_a_lost_worker_loses_nothing_and_nothing_counts_twice(scheduler, tmp_path):
     specs = REPOSITORY / "specs"
     paths = [specs / "layers" / "resnet18" / f"{name}.yaml" for name in LAYERS]
-    network = load_network([*paths, specs / "architectures" / "eyeriss_like.yaml"])
+    network = load_network([*paths, specs / "architectures" / "eyeriss_like.yaml"], options=PERFECT_ONLY)
     executor = Recording(scheduler.scheduler_address)
     lost: set[str] = set()
 

@@ -21,6 +21,7 @@ from solver.network.tasks import Task
 from solver.processes import Workers
 from solver.result import Options, Result, Status, Termination
 from tests.conftest import REPOSITORY
+from tests.mapspaces import PERFECT_ONLY
 
 ENERGY = Options(objectives=("energy",))
 
@@ -110,7 +111,9 @@ def test_a_process_that_is_lost_while_it_waits_holds_nobody_up():
     layers = [
         REPOSITORY / "specs" / "layers" / name for name in ("resnet18/21_fc.yaml", "vgg16/08_conv4_1.yaml")
     ]
-    network = load_network([*layers, REPOSITORY / "specs" / "architectures" / "free_three_level.yaml"])
+    network = load_network(
+        [*layers, REPOSITORY / "specs/architectures/free_three_level.yaml"], options=PERFECT_ONLY
+    )
     killed: list[int] = []
 
     def kill_the_idle_one(progress: NetworkProgress) -> None:

@@ -7,6 +7,7 @@ import pytest
 from model.formats.cascade import load_network
 from solver.network import map_network
 from solver.result import Options, Status
+from tests.mapspaces import PERFECT_ONLY
 from tests.reference import EINSUMS, FED_FROM_OUTSIDE, workload_file
 from tests.small_network import ARCHITECTURE
 
@@ -49,7 +50,7 @@ def test_each_file_makes_a_network(name: str, architecture: Path):
 @pytest.mark.parametrize("name", FED_FROM_OUTSIDE)
 def test_a_fragment_is_mapped(name: str, architecture: Path):
     path = workload_file(f"transformers/_feedforward_types/{name}")
-    network = load_network([path, architecture], SMALL)
+    network = load_network([path, architecture], SMALL, PERFECT_ONLY)
     first = network.layers[0].mapspace
     assert (first.keep[1].keep, len(first.keep[1].bypass)) == ({"Z"}, 1)
     result = map_network(network, Options(objectives=("energy",)))

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from model.cost import evaluate
-from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapping import StorageMapping
 from model.mapspace import COUNTINGS, EXACT, TIMELOOP, Counting
 from solver.result import Status
 from tests.bruteforce import optima
 from tests.conftest import REPOSITORY
+from tests.mapspaces import perfect_mapspace
 from tests.reference import OBJECTIVES
 from tests.solver.search.holding import assert_best, solve
 from tests.solver.search.unusual import windowed_mapspaces
@@ -41,7 +41,7 @@ def test_the_optimum_rests_on_no_undercount(counting: Counting, pj: int, outermo
     neighbours are equal, so the buffer is read 15 times. Timeloop's rule says 11, and calls 170 pJ the
     optimum for what executes at 210 pJ; with S outside it is 194 pJ.
     """
-    mapspace = load_timeloop([ONE_WORD_REGISTERS], options=LoadOptions(counting=counting)).mapspace
+    mapspace = perfect_mapspace(ONE_WORD_REGISTERS, counting=counting)
     result = solve(mapspace, "energy")
     assert result.status is Status.OPTIMAL
     assert result.reported_value == pj

@@ -3,13 +3,13 @@
 import pytest
 
 from model.cost.traffic import kept_positions
-from model.formats.timeloop import load_timeloop
 from solver import Options, Status, map_einsum
 from solver.search.mapper import SharedSearch
 from solver.search.space.search_space import SearchSpace
 from solver.search.survey.survey import Survey
 from tests.bruteforce import objective_value, valid_mappings
 from tests.conftest import REPOSITORY
+from tests.mapspaces import perfect_mapspace
 from tests.strategies import random_mapspaces
 
 SAMPLES = random_mapspaces(seed=31, count=30, max_mappings=400)
@@ -69,7 +69,7 @@ def _best_per_mask(mapspace, objective):
 def test_branching_settles_what_the_lattice_leaves():
     specs = REPOSITORY / "specs"
     files = [specs / "architectures" / "simba_like.yaml", *(specs / "layers" / "resnet18").glob("01_*")]
-    result = map_einsum(load_timeloop(files).mapspace, Options(objectives=("energy",)))
+    result = map_einsum(perfect_mapspace(*files), Options(objectives=("energy",)))
     (mask,) = result.evidence[0].masks
     assert mask.by_branching > 0
     assert mask.nodes >= mask.by_branching

@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
-from model.formats.timeloop import load_timeloop
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors, prime_factors
 from model.problem import Dataspace, Problem, Term
@@ -21,7 +20,7 @@ from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import enumerate_mappings, optima, optimum
 from tests.conftest import REPOSITORY
-from tests.mapspaces import free_mapspace, matmul
+from tests.mapspaces import free_mapspace, matmul, perfect_mapspace
 from tests.reference import OBJECTIVES
 from tests.strategies import batched_gemm, random_mapspaces
 
@@ -285,7 +284,7 @@ def test_a_first_bound_far_below_the_optimum_still_leads_to_a_proof(tmp_path: Pa
     shape = "instance: {R: 1, S: 1, P: 2048, Q: 1, C: 8321, K: 8388, N: 1}"
     layer.write_text(f"problem: {{version: 0.4, shape: cnn-layer, {shape}}}\n", encoding="utf-8")
     eyeriss = REPOSITORY / "specs" / "architectures" / "eyeriss_like.yaml"
-    mapspace = load_timeloop([layer, eyeriss]).mapspace
+    mapspace = perfect_mapspace(layer, eyeriss)
     result = map_einsum(mapspace, Options(objectives=("edp",), time_limit_s=60))
     assert result.status is Status.OPTIMAL
     assert result.evaluation is not None

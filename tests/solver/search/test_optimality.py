@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
 from solver.result import Status
 from solver.search import engine, mapper
@@ -17,6 +16,7 @@ from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import Objective
 from tests.conftest import REPOSITORY
+from tests.mapspaces import perfect_mapspace
 from tests.reference import NAMES, OBJECTIVES, OPTIMA, load_reference
 from tests.solver.search.holding import compare, sharp_bounds, solve
 from tests.solver.search.unusual import (
@@ -88,7 +88,7 @@ def test_mappings_that_only_rounding_makes_better_are_not_completed(
     """Some 18,000 choices of factors cost as much as the best, and a little less by rounded prices."""
     layer = tmp_path / "attention.yaml"
     layer.write_text(ATTENTION, encoding="utf-8")
-    mapspace = load_timeloop([REPOSITORY / "specs" / "architectures" / "smv_like.yaml", layer]).mapspace
+    mapspace = perfect_mapspace(REPOSITORY / "specs" / "architectures" / "smv_like.yaml", layer)
     completed, complete = [], engine.Search._complete
     monkeypatch.setattr(
         engine.Search, "_complete", lambda *given: completed.append(given) or complete(*given)

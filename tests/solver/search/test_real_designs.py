@@ -13,7 +13,7 @@ from solver.search import map_einsum
 from tests.reference import DESIGNS, design
 from tests.rules import order_allowed
 
-FEW = ("alexnet/7.yaml", "resnet18/07.yaml", "resnet18/17.yaml", "resnet18/20.yaml", "resnet18/13.yaml")
+FEW = ("alexnet/7.yaml", "resnet18/07.yaml", "resnet18/17.yaml", "resnet18/20.yaml")
 EVERY = sorted(path.relative_to(DESIGNS / "layer_shapes") for path in DESIGNS.glob("layer_shapes/*/*.yaml"))
 LAYERS = EVERY if os.environ.get("TILEWRIGHT_ALL_DESIGNS") else FEW
 

@@ -1,5 +1,6 @@
 """The search of mappings with remainders, against complete enumeration with the plain cost model."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -10,15 +11,31 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.extents import ANY, PERFECT
 from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
-from solver.result import Options, Status
-from solver.search import engine, map_einsum
+from solver.fallback import map_or_explain
+from solver.pareto import pareto_front
+from solver.result import Options, Status, Termination
+from solver.search import engine, map_einsum, mapper, workers
+from solver.search.space import counts, search_space
 from tests import strategies
 from tests.bruteforce import count_mappings, optima, optimum
-from tests.mapspaces import copies, free_mapspace, matmul, outer_product, uneven_split
+from tests.conftest import REPOSITORY
+from tests.mapspaces import (
+    copies,
+    free_mapspace,
+    matmul,
+    outer_product,
+    perfect_mapspace,
+    uneven_split,
+)
 from tests.reference import OBJECTIVES
 from tests.solver.search.holding import compare, solve, start_below
 from tests.solver.search.unusual import fixed_mapspaces, unusual_einsum, unusual_mapspaces
-from tests.strategies import CONVOLUTIONS, convolution_2d, random_mapspaces_with_remainders
+from tests.strategies import (
+    CONVOLUTIONS,
+    convolution_2d,
+    random_mapspaces,
+    random_mapspaces_with_remainders,
+)
 
 
 def wider(mapspaces: Sequence[Mapspace], seed: int, most: int) -> list[Mapspace]:
@@ -135,7 +152,21 @@ ALONE_FARTHER_IN = replace(
 """Two rounds of P at L0 are full, but at L1 the second one has one tile for two children."""
 
 
-@pytest.mark.parametrize("mapspace", [*LONGEST, SHORT_WINDOWS, ALONE_FARTHER_IN])
+WHOLE_ONCE = replace(
+    convolution(
+        1,
+        (3, 9),
+        StorageLevel("DRAM", energy=AccessEnergy(10, 10, 0)),
+        Fanout("F0", 2),
+        StorageLevel("L0", size_words=4, energy=AccessEnergy(0, 3, 0)),
+    ),
+    keep=(KeepRules(frozenset("IWO")), KeepRules(frozenset("IW"), frozenset("O"))),
+    temporal=(TemporalRules(inner=("R", "P")), TemporalRules()),
+)
+"""The window of each child comes whole at first only, and that is no step."""
+
+
+@pytest.mark.parametrize("mapspace", [*LONGEST, SHORT_WINDOWS, ALONE_FARTHER_IN, WHOLE_ONCE])
 def test_what_stays_depends_on_more_than_the_number_of_tiles(
     mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch
 ):
@@ -143,6 +174,61 @@ def test_what_stays_depends_on_more_than_the_number_of_tiles(
     assert solve(mapspace, "energy").value == best
     start_below(monkeypatch, best + 1)
     assert solve(mapspace, "energy").value == best
+
+
+def two_children(
+    *words: int, bounds: tuple[int, int, int], keep: str, rules: Sequence[FactorRule]
+) -> Mapspace:
+    """A product of matrices with fanouts of two outside of each memory on chip; `rules` hold outermost."""
+    nodes: list[StorageLevel | Fanout] = [StorageLevel("DRAM", energy=AccessEnergy(100, 100, 0))]
+    for number, size in enumerate(words):
+        energy = AccessEnergy(1, 3, 0)
+        nodes += [Fanout(f"F{number}", 2), StorageLevel(f"L{number}", size_words=size, energy=energy)]
+    mapspace = free_mapspace(matmul(*bounds), *nodes)
+    names = frozenset(space.name for space in mapspace.problem.dataspaces)
+    kept = (names, *(frozenset(own) for own in keep.split()))
+    return replace(
+        mapspace,
+        keep=tuple(KeepRules(own, names - own) for own in kept),
+        temporal=(TemporalRules(tuple(rules)), *(TemporalRules() for _ in words)),
+        factors=ANY,
+    )
+
+
+CELLS = [
+    # Rounds of two children lie in another cell than those of the most tiles.
+    two_children(12, bounds=(3, 4, 15), keep="B", rules=(FactorRule("K", "=", 1), FactorRule("M", "=", 3))),
+    # All tiles along a dimension may lie in one cell: outputs are no larger for that.
+    two_children(8, 12, bounds=(2, 15, 1), keep="ABZ Z", rules=(FactorRule("M", "=", 1),)),
+    # One dimension only.
+    two_children(5, bounds=(1, 13, 1), keep="BZ", rules=()),
+    convolution(
+        2,
+        (15, 3),
+        StorageLevel("DRAM", energy=AccessEnergy(10, 10, 0)),
+        Fanout("F", 2),
+        StorageLevel("L0", size_words=8, energy=AccessEnergy(1, 3, 0)),
+    ),
+]
+
+
+@pytest.mark.parametrize("grains", [(1.3, 2.0), (5.0,)])
+@pytest.mark.parametrize("number", range(len(CELLS) + 2))
+def test_cells_of_similar_numbers_of_tiles(
+    number: int, grains: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+):
+    """Otherwise they are bounded first only where there are thousands of tiles."""
+    monkeypatch.setattr(workers, "MANY_TILES", 0)
+    monkeypatch.setattr(workers, "FEWER", 1)
+    monkeypatch.setattr(search_space, "GRAINS", grains)
+    monkeypatch.setattr(counts, "FEW_PAIRS", 0)
+    monkeypatch.setattr(engine, "FIRST_NODES", 0)
+    mapspaces = CELLS[number : number + 1] or random_mapspaces_with_remainders(40 + number, 2, 300)
+    for mapspace in mapspaces:
+        for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
+            with monkeypatch.context() as patch:
+                start_below(patch, 1 << 200 if best is None else best[0] + 1)
+                assert solve(mapspace, objective).value == (None if best is None else best[0])
 
 
 def test_a_tile_alone_in_its_pass_stays():
@@ -195,6 +281,37 @@ def test_padding_never_beats_it():
     assert better > 2
 
 
+def test_remainders_save_nothing_where_every_extent_divides():
+    """Of bounds of 1 and 2 all extents are divisors."""
+    for mapspace in random_mapspaces(5, 6, 200):
+        bounds = tuple(min(bound, 2) for bound in mapspace.problem.bounds)
+        even = replace(mapspace, problem=replace(mapspace.problem, bounds=bounds))
+        for objective in OBJECTIVES:
+            perfect, wide = (solve(replace(even, factors=kind), objective) for kind in (PERFECT, ANY))
+            assert (wide.status, wide.value) == (perfect.status, perfect.value)
+
+
+@pytest.mark.parametrize("layer", ["resnet18/21_fc", "mobilenet_v2/42_block14_project"])
+@pytest.mark.parametrize("architecture", ["simba_like", "output_stationary"])
+def test_shipped_layers_get_no_worse(architecture: str, layer: str):
+    """Whether or not it ends in a proof, and the proof without remainders stays what it is."""
+    files = [
+        REPOSITORY / "specs" / f"{name}.yaml" for name in (f"architectures/{architecture}", f"layers/{layer}")
+    ]
+    mapspace = perfect_mapspace(*files)
+    perfect = solve(mapspace, "edp")
+    wide = map_einsum(replace(mapspace, factors=ANY), Options(("edp",), time_limit_s=1.0))
+    assert wide.bound <= wide.value <= perfect.value == wide.perfect_factors.value
+    assert wide.perfect_factors.bound == perfect.bound
+
+
+def test_more_rows_of_an_array_take_a_last_round_that_does_not_fill_them():
+    """388 outputs on 48 lanes take 9 rounds; the largest divisor that fits is 4, which takes 97."""
+    lanes = free_mapspace(matmul(388, 1, 1), StorageLevel("DRAM"), Fanout("lane", 48))
+    found = [solve(replace(lanes, factors=kind), "latency").value for kind in (PERFECT, ANY)]
+    assert found == [97, 9]
+
+
 def test_perfect_factors_come_first():
     mapspace = replace(copies((7,), 6, 4), factors=ANY)
     result = map_einsum(mapspace, Options(("latency",)))
@@ -202,3 +319,53 @@ def test_perfect_factors_come_first():
     assert result.perfect_factors.status is Status.OPTIMAL
     assert result.perfect_factors.value == result.perfect_factors.bound == perfect.value > result.value
     assert perfect.perfect_factors is None
+
+
+def far_from_proven() -> Mapspace:
+    """Matrix product of primes on an array: without remainders hardly anything fits."""
+    nodes = (
+        StorageLevel("DRAM", energy=AccessEnergy(200, 200, 200)),
+        StorageLevel("buffer", size_words=200, energy=AccessEnergy(6, 6, 6)),
+        Fanout("PE", 4),
+        StorageLevel("register", size_words=12, energy=AccessEnergy(1, 1, 1)),
+    )
+    return replace(free_mapspace(matmul(29, 31, 37), *nodes), factors=ANY)
+
+
+def test_without_a_time_limit_the_wider_search_ends_by_default(monkeypatch: pytest.MonkeyPatch):
+    mapspace = far_from_proven()
+    best = map_einsum(mapspace, Options(("edp",), time_limit_s=math.inf))
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    found = map_einsum(mapspace, Options(("edp",)))
+    assert (found.status, found.termination) == (Status.FEASIBLE, Termination.REMAINDER_LIMIT)
+    first = found.perfect_factors
+    assert first is not None
+    assert first.status is Status.OPTIMAL
+    assert found.value == first.value == map_einsum(replace(mapspace, factors=PERFECT)).value
+    assert (found.bound or 0) <= (best.value or 0) < (found.value or 0)
+    assert best.status is Status.OPTIMAL
+    assert best.perfect_factors == first
+
+
+def test_the_default_limit_is_for_remainders_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    mapspace = replace(far_from_proven(), factors=PERFECT)
+    assert map_einsum(mapspace).status is Status.OPTIMAL
+    assert map_einsum(replace(mapspace, factors=ANY), Options(time_limit_s=600)).status is Status.OPTIMAL
+
+
+def test_the_default_limit_holds_for_all_searches_of_a_front_together(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    front = pareto_front(far_from_proven())
+    assert (front.status, front.termination) == (Status.FEASIBLE, Termination.REMAINDER_LIMIT)
+    assert front.points
+    assert front.open_ranges
+
+
+def test_what_fits_with_remainders_only_is_found_all_the_same(monkeypatch: pytest.MonkeyPatch):
+    """Seven iterations keep three units busy, by the feasibility check if the search has no time."""
+    monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
+    mapspace = replace(copies((7,), 100, 3, units=3), factors=ANY)
+    assert map_einsum(mapspace).termination is Termination.REMAINDER_LIMIT
+    assert map_or_explain(mapspace).mapping is not None
+    assert map_or_explain(replace(mapspace, factors=PERFECT)).status is Status.INFEASIBLE

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
 from solver.result import Options, Result
 from solver.search import workers
@@ -20,11 +19,12 @@ from solver.search.subproblems.energies import EnergySubproblem
 from solver.search.survey.survey import Survey
 from solver.search.workers import Bounder
 from tests.conftest import REPOSITORY
+from tests.mapspaces import perfect_mapspace
 
 SPEC = Path(__file__).parents[1] / "cli" / "data" / "row.yaml"
 PROGRAM = f"""
 import multiprocessing, os, signal, sys, time
-from model.formats.timeloop import load_timeloop
+from tests.mapspaces import perfect_mapspace
 from solver.cli.progress import interruptible
 from solver.search.goal import UNLIMITED
 from solver.search.space.search_space import SearchSpace
@@ -34,7 +34,7 @@ from solver.search import workers
 from solver.search.workers import Bounder
 
 workers.START_AFTER_S = 0
-space = SearchSpace(load_timeloop([{str(SPEC)!r}]).mapspace)
+space = SearchSpace(perfect_mapspace({str(SPEC)!r}))
 grid = Survey(space).grid
 pairs = [(mask, number) for mask in space.keep_masks for number in range(len(grid))][:40]
 subs = [EnergySubproblem(space, mask, grid.spatial(number)) for mask, number in pairs]
@@ -76,7 +76,7 @@ BOUND = workers._bound
 @cache
 def shipped() -> Mapspace:
     specs = ("architectures/eyeriss_like.yaml", "layers/mobilenet_v2/42_block14_project.yaml")
-    return load_timeloop([REPOSITORY / "specs" / spec for spec in specs]).mapspace
+    return perfect_mapspace(*(REPOSITORY / "specs" / spec for spec in specs))
 
 
 @cache
@@ -107,7 +107,7 @@ def test_what_lost_workers_were_at_is_bounded_without_them(mapspace, monkeypatch
 def test_what_is_bounded_instead_of_lost_workers_stops_when_asked(monkeypatch):
     monkeypatch.setattr(workers, "START_AFTER_S", 0)
     monkeypatch.setattr(workers, "_bound", lose)
-    space = SearchSpace(load_timeloop([SPEC]).mapspace)
+    space = SearchSpace(perfect_mapspace(SPEC))
     mask, grid = space.keep_masks[0], Survey(space).grid
     subs = [EnergySubproblem(space, mask, grid.spatial(0))] * workers.MIN_TASKS
     left = []

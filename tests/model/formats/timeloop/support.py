@@ -99,9 +99,9 @@ def marked(error: SpecError) -> str:
     return line[span.column - 1 : span.end_column - 1 if span.end_line == span.line else None]
 
 
-def assert_fails(text: str, message: str, mark: str | None) -> None:
+def assert_fails(text: str, message: str, mark: str | None, **options: object) -> None:
     """Assert that reading `text` fails with `message`, at a place, and marks `mark` if that is given."""
-    error = failure(text)
+    error = failure(text, **options)
     assert message in error.message
     assert error.span is not None
     if mark is not None:

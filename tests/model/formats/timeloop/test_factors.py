@@ -1,5 +1,6 @@
 import pytest
 
+from model.text.source import SpecError
 from tests.model.formats.timeloop.support import (
     BUFFER,
     DRAM,
@@ -96,11 +97,11 @@ def test_dimension_names_of_several_letters():
     ],
 )
 def test_mistakes_are_marked(factors, message, mark):
-    assert_fails(text_with(f"{{factors: {factors}}}"), message, mark)
+    assert_fails(text_with(f"{{factors: {factors}}}"), message, mark, factors="perfect")
 
 
 def test_the_message_names_the_place_of_the_bound():
-    assert failure(text_with("{factors: [P=5]}")).render() == (
+    assert failure(text_with("{factors: [P=5]}"), factors="perfect").render() == (
         "error: `P=5`: 5 does not divide the bound P = 16\n"
         "  --> spec.yaml:26:40\n"
         "   |\n"
@@ -111,7 +112,7 @@ def test_the_message_names_the_place_of_the_bound():
         "   |\n"
         "12 |   instance: {R: 3, P: 16, C: 4, K: 8}\n"
         "   |                       ^^\n"
-        "help: only `mapspace: {template: ruby}` allows factors that leave a remainder"
+        "help: `--factors any` allows factors that leave a remainder"
     )
 
 
@@ -155,7 +156,7 @@ def test_macros(temporal, expected):
     ],
 )
 def test_wrong_macros_are_marked(temporal, message, mark):
-    assert_fails(text_with(temporal), message, mark)
+    assert_fails(text_with(temporal), message, mark, factors="perfect")
 
 
 def test_flags_go_to_the_level():
@@ -262,4 +263,35 @@ def test_the_template_says_which_factors_there_are():
     assert load(text_with("{}") + ruby).mapspace.factors == "any"
     assert load(text_with("{}") + uber).mapspace.factors == "perfect"
     assert load(text_with("{}") + ruby, factors="perfect").mapspace.factors == "perfect"
-    assert load(text_with("{}")).mapspace.factors == "perfect"
+    assert load(text_with("{}")).mapspace.factors == "any"
+
+
+RULE = "mapspace: {rules: ['tile(buffer, C) % 2 == 0']}\n"
+SEVERAL = "remainders are not searched where memories have several places"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "reason"),
+    [
+        (text_with("{}"), {"counting": "timeloop"}, "the rule `timeloop` does not count remainders"),
+        (text_with("{}"), {"counting": "accelforge"}, "the rule `accelforge` does not count remainders"),
+        (f"{text_with('{}')}{RULE}", {}, "bounds do not know rules together with remainders"),
+        (text_with("{remainders: 1}"), {}, "`remainders: 1` leaves none"),
+        (text_with("{}"), {"uneven": True}, SEVERAL),
+        (spec(arch=architecture(DRAM, constrained(BUFFER, "{dataspace: {uneven: true}}"), MAC)), {}, SEVERAL),
+    ],
+)
+def test_what_does_not_know_remainders_has_perfect_factors_and_says_so(text, options, reason):
+    loaded = load(text, **options)
+    assert loaded.mapspace.factors == "perfect"
+    assert f"loops have perfect factors: {reason}" in [note.text for note in loaded.notes]
+    loaded = load(text, **options, factors="perfect")
+    assert not any("perfect factors" in note.text for note in loaded.notes)
+    with pytest.raises(SpecError):
+        load(text, **options, factors="any")
+
+
+def test_rules_go_with_remainders_where_all_are_known():
+    for options in ({"all_rules": True}, {"refuse_unsearchable": False}):
+        loaded = load(f"{text_with('{}')}{RULE}", **options)
+        assert (loaded.mapspace.factors, list(loaded.notes)) == ("any", [])

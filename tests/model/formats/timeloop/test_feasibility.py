@@ -55,7 +55,7 @@ def test_a_dimension_fixed_to_one_everywhere():
     ],
 )
 def test_factors_that_cannot_reach_the_bound(dram, array, spad, reason):
-    error = failure(text_with(dram, array, spad))
+    error = failure(text_with(dram, array, spad), factors="perfect")
     assert "cannot reach its bound" in error.message
     assert reason in error.message
 

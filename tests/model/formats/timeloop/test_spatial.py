@@ -160,7 +160,7 @@ def test_a_least_parallelism_is_told_where_it_belongs(key):
 
 
 def test_a_factor_that_fits_on_no_axis_leaves_no_divisor():
-    error = failure(text_with("{factors: [K=8]}"))
+    error = failure(text_with("{factors: [K=8]}"), factors="perfect")
     assert error.message == "no divisor of K = 8 is allowed at `PE`"
 
 
@@ -250,7 +250,7 @@ def test_maximize_dims(spatial, expected):
 )
 def test_maximize_dims_says_where_timeloop_may_round_up(spatial, rounds):
     """Of a bound of 17 on 16 children Timeloop makes 9, and a remainder."""
-    loaded = load(text_with(spatial).replace("P: 16", "P: 17"))
+    loaded = load(text_with(spatial).replace("P: 16", "P: 17"), factors="perfect")
     assert loaded.mapspace.problem.bound["P"] == 17
     assert any("leave a remainder" in note.text for note in loaded.notes) is rounds
 

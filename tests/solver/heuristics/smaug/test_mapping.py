@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Packing, StorageLevel
 from model.cost import evaluate
 from model.extents import ANY, FACTORS, PERFECT
-from model.formats.timeloop import load_timeloop
 from model.mapping import Mapping, SpatialLoop, StorageMapping
 from model.mapspace import KeepRules, Mapspace, ParallelGroup, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
@@ -20,6 +19,7 @@ from solver.heuristics.interface import Budget, MapperError
 from solver.heuristics.pricing import Pricing
 from solver.heuristics.smaug.mapper import SmaugTiling, find_operator, find_scratchpads
 from tests.conftest import REPOSITORY
+from tests.mapspaces import perfect_mapspace
 
 SPECS = REPOSITORY / "specs"
 NAMES = ("Inputs", "Weights", "Outputs")
@@ -78,9 +78,7 @@ def _separate(problem: Problem, words: int) -> Mapspace:
 
 
 def _shipped(architecture: str, problem: str) -> Mapspace:
-    return load_timeloop(
-        [SPECS / "architectures" / f"{architecture}.yaml", SPECS / f"{problem}.yaml"]
-    ).mapspace
+    return perfect_mapspace(SPECS / "architectures" / f"{architecture}.yaml", SPECS / f"{problem}.yaml")
 
 
 def _priced(mapspace: Mapspace, mapper: SmaugTiling) -> tuple[Mapping, int]:

@@ -6,7 +6,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from model.formats.timeloop import load_timeloop
 from model.mapspace import Mapspace
 from solver.result import Options
 from solver.search import agenda, engine, map_einsum
@@ -21,6 +20,7 @@ from solver.search.survey.survey import Survey
 from solver.search.workers import Bounder
 from tests import strategies
 from tests.conftest import REPOSITORY
+from tests.mapspaces import perfect_mapspace
 from tests.reference import OBJECTIVES
 from tests.solver.search.holding import hold_search, least_by_choice, least_energies, with_several_choices
 from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces, windows_anywhere
@@ -30,7 +30,7 @@ from tests.strategies import CONVOLUTIONS, random_mapspaces
 @pytest.fixture
 def layer() -> Mapspace:
     specs = ("architectures/simba_like.yaml", "layers/alexnet/05_conv5.yaml")
-    return load_timeloop([REPOSITORY / "specs" / spec for spec in specs]).mapspace
+    return perfect_mapspace(*(REPOSITORY / "specs" / spec for spec in specs))
 
 
 def hold_groups(mapspace: Mapspace, random: Random) -> int:

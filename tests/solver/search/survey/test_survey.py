@@ -10,7 +10,6 @@ import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate
-from model.formats.timeloop import load_timeloop
 from model.mapspace import KeepRules, Mapspace
 from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Status, Termination
@@ -22,7 +21,7 @@ from solver.search.survey import rates
 from solver.search.survey import survey as survey_module
 from solver.search.survey.survey import Survey, pareto_front
 from tests.bruteforce import enumerate_mappings
-from tests.mapspaces import free_mapspace, matmul
+from tests.mapspaces import free_mapspace, matmul, perfect_mapspace
 from tests.solver.search.holding import belongs, least_by_choice
 from tests.solver.search.unusual import unlimited_bounds, unusual_mapspaces
 from tests.strategies import random_mapspaces
@@ -213,7 +212,7 @@ def test_closer_bounds_leave_room_for_what_is_unrolled_above():
 def test_spatial_choices_are_mostly_ruled_out_at_once():
     """Nearly all of 38,592 choices are ruled out before their lattices are bounded."""
     files = [SPECS / "architectures/free_three_level.yaml", SPECS / "layers/vgg16/01_conv1_1.yaml"]
-    result = map_einsum(load_timeloop(files).mapspace, Options(objectives=("energy",)))
+    result = map_einsum(perfect_mapspace(*files), Options(objectives=("energy",)))
     assert result.status is Status.OPTIMAL
     assert result.statistics.subproblems < 100
 
