@@ -280,7 +280,7 @@ class Mapspace:
             Whether the search knows simple rules of the user's own (`Rule.is_simple`).
         by_bounds
             Whether it is the search by bounds, which knows more than others: memories with several places,
-            ports, and AccelForge's rule where no windows slide and words are paid one by one.
+            ports, and AccelForge's rule where no windows of outputs slide and words are paid one by one.
 
         Raises
         ------
@@ -304,14 +304,14 @@ class Mapspace:
         self._check_rules(simple_rules)
 
     def _check_counted_by_place(self) -> None:
-        if any(map(self._has_windows, self.problem.dataspaces)):
-            raise ValueError(f"sliding windows are not searched by the counting rule {self.counting!r}")
+        if any(space.read_write and self.has_windows(space) for space in self.problem.dataspaces):
+            raise ValueError(f"sliding windows of outputs are not searched by the rule {self.counting!r}")
         for level in self.architecture.levels:
             blocks = [level.packing_of(space.name).block_size for space in self.problem.dataspaces]
             if max(blocks) > 1:
                 raise ValueError(f"blocks of several words are not searched by the rule {self.counting!r}")
 
-    def _has_windows(self, space: Dataspace) -> bool:
+    def has_windows(self, space: Dataspace) -> bool:
         """Whether several loops move a dataspace along one rank, or one loop along several."""
         terms = [term.dim for rank in space.ranks for term in rank if self.problem.bound[term.dim] > 1]
         ranks = [sum(self.problem.bound[term.dim] > 1 for term in rank) for rank in space.ranks]

@@ -59,7 +59,7 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
     KeyError
         If there is no memory of a name.
     ValueError
-        If rules of the user's own are about more than energy or cycles.
+        If rules are about more than energy, cycles, and the factors of one fanout.
     """
     unknown = set(memories or ()) - {level.name for level in mapspace.architecture.levels}
     if unknown:
@@ -68,7 +68,7 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
     if not places:
         return mapspace
     for rule in mapspace.rules:
-        if any(part.cost_limit is None for part in rule.parts):
+        if not all(part.cost_limit or part.is_spatial for part in rule.parts):
             raise ValueError(f"the rule `{rule}` is not known where memories have several places")
     architecture = with_places(mapspace.architecture, places)
     numbers: list[list[int]] = [[] for _ in mapspace.architecture.levels]

@@ -147,7 +147,7 @@ def load(
     arch: str | Path | Mapping[str, object] | Architecture | None = None,
     einsum: str | None = None,
     variables: Mapping[str, object] | None = None,
-    counting: Counting = EXACT,
+    counting: Counting | None = None,
     factors: Factors | None = None,
     bits: int = 8,
     **bounds: int,
@@ -170,7 +170,8 @@ def load(
     variables
         Of templates.
     counting
-        How words and cycles are counted, out of `model.mapspace.COUNTINGS`.
+        How words and cycles are counted, out of `model.mapspace.PRICED_COUNTINGS`; by default as AccelForge
+        does on its architectures, and exactly on all others.
     factors
         Which factors loops may have, out of `model.extents.FACTORS`; None: what the specs say, or any, but
         perfect where remainders are not known.
@@ -195,7 +196,7 @@ def load(
     116195328
     """
     if len(specs) == 1 and isinstance(specs[0], Problem):
-        return _free_mapspace(specs[0], arch, counting, factors)
+        return _free_mapspace(specs[0], arch, counting or EXACT, factors)
     options = LoadOptions(counting=counting, factors=factors, skip_mapping=True, all_rules=True)
     text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None
     if bounds and text is None:

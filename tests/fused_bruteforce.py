@@ -279,7 +279,8 @@ def space_options(
             ]
         mapping = Mapping(tuple(entries))
         nest = build_nest(problem, architecture, mapping)
-        rule = replace(rule_of(EXACT), touched=lambda a, n, s: lambda outer, inner: 0)
+        rule = rule_of(einsum.mapspace.counting)
+        rule = replace(rule, touched=lambda a, n, s: lambda outer, inner: 0)
         delivery = _Skipping(rule, architecture, nest, space)
         object.__setattr__(delivery, "skipped", 1 if above == "held" else None)
         touched = rule_of(EXACT).touched(architecture, nest, space)
@@ -502,7 +503,7 @@ class BruteForce:
                 relevant = math.prod(n for dim, n in times.items() if dim in space.dims)
                 parts = relevant if firsts.issuperset(times.keys() - space.dims) else 0
                 added = [
-                    _Sum.of(self.architecture, space, option, visits, parts, moved, across)
+                    _Sum.of(self.architecture, einsum, space, option, visits, parts, moved, across)
                     for option in options
                 ]
                 sums = _undominated([a.beside(b) for a, b in product(sums, _undominated(added))])
@@ -569,6 +570,7 @@ class _Sum:
     def of(
         cls,
         architecture: Architecture,
+        einsum: CascadeEinsum,
         space: Dataspace,
         option: SpaceOption,
         visits: int,
@@ -583,6 +585,8 @@ class _Sum:
             if number == 0:
                 read, update = read + moved, update + (moved if space.read_write else 0)
             fill += moved if number == 1 else 0
+            drains = rule_of(einsum.mapspace.counting).drains_are_reads and space.read_write
+            read += moved if number == 1 and drains else 0
             if space.read_write:
                 served, filled = option.firsts[number]
                 read, fill = read - parts * served, fill - parts * filled
@@ -634,9 +638,9 @@ def _items(
 ) -> list[Item]:
     items: list[Item] = []
     for total in sums:
-        rule = rule_of(EXACT)
+        rule = rule_of(einsum.mapspace.counting)
         busy = max(
-            rule.cycles(level, total.steps, [("", read, write)])
+            rule.latency(level, total.steps, [("", read, write)])
             for level, read, write in zip(architecture.levels, total.reads, total.writes, strict=True)
         )
         leak = sum(
@@ -644,8 +648,9 @@ def _items(
             * leaking_instances(architecture, level, [total.across] * (number == 2))
             for number, level in enumerate(architecture.levels)
         )
-        energy = total.energy + leak * busy + einsum.problem.computes * architecture.compute.energy
-        items.append(Item(energy, busy + visits * network_latency(architecture), total.room, total.nests))
+        energy = total.energy + round(leak * busy) + einsum.problem.computes * architecture.compute.energy
+        cycles = math.ceil(busy) + visits * network_latency(architecture)
+        items.append(Item(energy, cycles, total.room, total.nests))
     return items
 
 

@@ -33,7 +33,7 @@ FusedCounting = Literal["exact", "accelforge"]
 
 
 def evaluate_fused(
-    cascade: Cascade, mapping: FusedMapping, counting: FusedCounting = "exact"
+    cascade: Cascade, mapping: FusedMapping, counting: FusedCounting | None = None
 ) -> FusedEvaluation:
     """Price a fused mapping: words, energy, cycles and room, in total over all visits.
 
@@ -45,13 +45,16 @@ def evaluate_fused(
         What is computed, and how.
     counting
         ``exact``: words as an execution moves them. ``accelforge``: every loop above a tile brings all of
-        it, and what drains from a memory is read there (docs/fusion.md, "AccelForge's counting").
+        it, what drains from a memory is read there, and latencies are not rounded (docs/fusion.md,
+        "AccelForge's counting"). None: as the cascade's mapspaces count.
 
     Raises
     ------
     FusedMappingError
         If the mapping is none of the cascade.
     """
+    first = cascade.einsums[0].mapspace
+    rule: FusedCounting = counting or (ACCELFORGE if first.counting == ACCELFORGE else "exact")
     check_fused(cascade, mapping)
     for stored in mapping.stored:
         check_spread(cascade, mapping, stored)
@@ -64,14 +67,21 @@ def evaluate_fused(
         if einsum.is_copy:
             costs.append(_copy_cost(visits, place))
             continue
-        costs.append(_EinsumCounter(visits, place, kinds[place], counting).cost())
+        costs.append(_EinsumCounter(visits, place, kinds[place], rule).cost())
         broken = (v for kind in kinds[place] for v in mesh_violations(kind.architecture, kind.mapping))
         violations += [(einsum.name, violation) for violation in dict.fromkeys(broken)]
     rooms = tuple(Rooms(visits, kinds).rooms())
     for room in rooms:
         violations += [(room.einsum, violation) for violation in _room_violations(cascade, room)]
-    units = cascade.einsums[0].mapspace.architecture.units_per_pj
-    return FusedEvaluation(tuple(costs), rooms, tuple(violations), units)
+    architecture = first.architecture
+    return FusedEvaluation(
+        tuple(costs),
+        rooms,
+        tuple(violations),
+        architecture.units_per_pj,
+        counting=rule,
+        cycle_s=architecture.cycle_s,
+    )
 
 
 def _room_violations(cascade: Cascade, room: Room) -> Iterator[Violation]:
@@ -142,7 +152,9 @@ class _EinsumCounter:
     def rule(self) -> CountingRule:
         """How words are counted within a visit; first touches are looked at over all visits instead."""
         rule = replace(rule_of(EXACT), touched=lambda architecture, nest, space: lambda outer, inner: 0)
-        return rule if self.counting == EXACT else replace(rule, changes=_every_tile)
+        if self.counting == EXACT:
+            return rule
+        return replace(rule, changes=_every_tile, copies=rule_of(ACCELFORGE).copies)
 
     def cost(self) -> EinsumCost:
         """Return energy and cycles."""
@@ -152,18 +164,18 @@ class _EinsumCounter:
                 self._count(kind, space, words)
         steps = sum(kind.count * kind.nest.steps() for kind in self.kinds)
         architecture = self.einsum.mapspace.architecture
-        busy = max(
-            rule_of(EXACT).cycles(level, steps, self._demands(level, words)) for level in architecture.levels
-        )
+        rule = rule_of(self.counting)
+        busy = max(rule.latency(level, steps, self._demands(level, words)) for level in architecture.levels)
         visits = sum(kind.count for kind in self.kinds)
         return EinsumCost(
             einsum=self.einsum.name,
             visits=visits,
             steps=steps,
-            cycles=busy + visits * network_latency(architecture),
+            cycles=math.ceil(busy) + visits * network_latency(architecture),
             compute_energy=self.einsum.problem.computes * architecture.compute.energy,
             memories=tuple(self._memory(level, words, steps, busy) for level in architecture.levels),
             n_instances=self.einsum.n_instances,
+            unrounded=busy + visits * network_latency(architecture),
         )
 
     def _count(self, kind: VisitKind, space: Dataspace, words: dict[tuple[str, str], _Words]) -> None:
@@ -275,7 +287,11 @@ class _EinsumCounter:
         return words
 
     def _memory(
-        self, level: StorageLevel, words: dict[tuple[str, str], _Words], steps: int, busy: int
+        self,
+        level: StorageLevel,
+        words: dict[tuple[str, str], _Words],
+        steps: int,
+        busy: int | Fraction,
     ) -> MemoryCost:
         architecture = self.einsum.mapspace.architecture
         positions = [(kind, positions_of(kind, level.name)[0]) for kind in self.kinds]
@@ -291,7 +307,7 @@ class _EinsumCounter:
             name=level.name,
             instances=max(kind.nest.instances(position) for kind, position in positions),
             cycles=rule_of(EXACT).cycles(level, steps, self._demands(level, words)),
-            leak_energy=level.energy.leak_per_cycle * busy * leaking,
+            leak_energy=round(level.energy.leak_per_cycle * busy * leaking),
             dataspaces=tuple(
                 _dataspace_cost(
                     level, space.name, self._tile_words(level, space), words[level.name, space.name]

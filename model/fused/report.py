@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from model.cost.report import DataspaceCost, Violation
+from model.mapspace import EXACT, Counting
 from model.objective import objective_value
 
 TileKind = Literal["own", "held", "stored", "persistent"]
@@ -66,6 +68,8 @@ class EinsumCost:
         Outermost first.
     n_instances
         How often all of it counts in the cascade.
+    unrounded
+        The cycles, not rounded up where the counting rule does not round; 0 for copies.
     """
 
     einsum: str
@@ -75,6 +79,7 @@ class EinsumCost:
     compute_energy: int
     memories: tuple[MemoryCost, ...]
     n_instances: int = 1
+    unrounded: int | Fraction = 0
 
     @property
     def energy(self) -> int:
@@ -138,12 +143,30 @@ class FusedEvaluation:
         Broken limits, each with the Einsum that runs then; the mapping is valid when there are none.
     units_per_pj
         Energy units in a picojoule.
+    counting
+        The rule by which words are counted.
+    cycle_s
+        Seconds of a cycle; None where there is no clock.
     """
 
     einsums: tuple[EinsumCost, ...]
     rooms: tuple[Room, ...]
     violations: tuple[tuple[str, Violation], ...]
     units_per_pj: int
+    counting: Counting = EXACT
+    cycle_s: Fraction | None = None
+
+    @property
+    def energy_j(self) -> float:
+        """Total energy in joules."""
+        return self.energy_pj / 1e12
+
+    @property
+    def latency_s(self) -> Fraction | None:
+        """Total latency in seconds, None where there is no clock."""
+        if self.cycle_s is None:
+            return None
+        return self.cycle_s * sum((c.unrounded or c.cycles) * c.n_instances for c in self.einsums)
 
     @property
     def valid(self) -> bool:

@@ -229,6 +229,11 @@ class Rule:
             return Locality("tile", node)
         return Locality("spatial", node) if all(q.kind in OF_FANOUTS for q in asked) else None
 
+    @property
+    def is_spatial(self) -> bool:
+        """Whether the rule is about the factors of one fanout."""
+        return self.locality is not None and self.locality.kind == "spatial"
+
     @cached_property
     def cost_limit(self) -> CostLimit | None:
         """The limit on energy or cycles that the rule is, such as ``cycles <= 1e6``; None if it is none."""

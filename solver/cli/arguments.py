@@ -103,7 +103,7 @@ def _add_repeatable(
 
 
 _RULES = "as an execution moves them (exact, the default) or as Timeloop does (timeloop)"
-_THIRD_RULE = ", or as AccelForge does (accelforge)"
+_THIRD_RULE = ", or as AccelForge does (accelforge, the default for an `arch`, where it means --uneven)"
 
 
 def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] = COUNTINGS) -> None:
@@ -125,10 +125,10 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
         help="factors of loops: any, the last pass being cut short (any, the default), or divisors only "
         "(perfect, as `mapspace: {template: uber}`)",
     )
-    _add_flag(
-        group,
+    group.add_argument(
         "--uneven",
-        "let memories hold the tiles of their dataspaces at several places of the loop nest "
+        action=argparse.BooleanOptionalAction,
+        help="let memories hold the tiles of their dataspaces at several places of the loop nest "
         "(as `constraints: {dataspace: {uneven: true}}` on all of them)",
     )
     _add_flag(
@@ -857,7 +857,12 @@ def _add_report(commands: Commands) -> argparse.ArgumentParser:
 
 
 def _add_explain(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_spec_command(commands, "explain", "say why nothing fits, or what each constraint costs")
+    parser = add_spec_command(
+        commands,
+        "explain",
+        "say why nothing fits, or what each constraint costs",
+        countings=PRICED_COUNTINGS,
+    )
     parser.description = f"""\
 If no mapping fits, say why: the constraints in conflict, the arithmetic, and what would resolve it.
 Otherwise say what each constraint costs: the optimum is searched with all constraints and without
@@ -971,7 +976,9 @@ def _add_searches(parser: argparse.ArgumentParser) -> None:
 def _add_sweep(commands: Commands) -> argparse.ArgumentParser:
     summary = "map networks on many variants of an architecture"
     files = f"{NETWORK_FILES}: files that all combinations share"
-    parser = add_spec_command(commands, "sweep", summary, specs_nargs="*", specs_help=files)
+    parser = add_spec_command(
+        commands, "sweep", summary, specs_nargs="*", specs_help=files, countings=PRICED_COUNTINGS
+    )
     parser.description = """\
 Map every combination of a workload, an architecture and attribute values, each
 Einsum to its proven optimum, and show which combinations no other one dominates.

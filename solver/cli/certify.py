@@ -294,7 +294,8 @@ def reproducing_command(result: Claims, arguments: argparse.Namespace, command: 
     words += ["--timeloop-padding"] if arguments.timeloop_padding else []
     words += ["--counting", arguments.counting] if arguments.counting else []
     words += ["--factors", arguments.factors] if arguments.factors else []
-    words += ["--uneven"] if arguments.uneven else []
+    if arguments.uneven is not None:
+        words += ["--uneven" if arguments.uneven else "--no-uneven"]
     if arguments.memory_limit != DEFAULTS.memory_limit_mib:  # it affects what is proven
         words += ["--memory-limit", str(arguments.memory_limit)]
     return [*words, "--objective", ",".join(result.objectives)]

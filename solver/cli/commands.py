@@ -86,7 +86,7 @@ SINGLE = (
 BY_BOUNDS = ("certificate", "check", "sensitivity", "price_constraints")
 """Options of `map` that need the search by bounds."""
 
-UNFUSED = ("link-transfers", "timeloop-defects", "factors", "uneven", "einsum", "costs", "no-fuse")
+UNFUSED = ("link-transfers", "timeloop-defects", "factors", "uneven", "einsum", "no-fuse")
 """Options of `evaluate` that a fused mapping refuses."""
 
 

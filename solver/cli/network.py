@@ -61,7 +61,7 @@ UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks
 FUSED_ONLY = ("fuse-into", "unfused", "max-fused-loops", "max-fused-loops-per-rank", "fused-mapping")
 UNFUSED_ONLY = (
     *("report", "certificates", "mappings", "check", "check-time-limit"),
-    *("cache", "resume", "cluster", "costs", "no-fuse"),
+    *("cache", "resume", "cluster", "no-fuse"),
 )
 
 KEEP = "cannot keep results in"
@@ -75,10 +75,16 @@ def network_command(arguments: argparse.Namespace) -> int:
     _refuse_options(arguments, FUSED_ONLY, "needs --fuse")
     check_outputs((arguments.json, arguments.report), arguments.specs)
     _check_directories(arguments)
+    from model.formats.accelforge.canonical import OpenFusionError
     from model.formats.cascade import read_network
 
-    options = replace(load_options(arguments), model_sparse=True)
-    loaded = read_network(arguments.specs, parse_assignments(arguments.variables), options)
+    values = parse_assignments(arguments.variables)
+    try:
+        loaded = read_network(arguments.specs, values, replace(load_options(arguments), model_sparse=True))
+    except OpenFusionError:
+        if any(_given(arguments, UNFUSED_ONLY)):
+            raise
+        return _fuse(arguments)
     loaded = replace(loaded, network=with_sparse_data(loaded.network))
     from solver.network import map_network
 
@@ -101,9 +107,13 @@ def network_command(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_options(arguments: argparse.Namespace, options: Iterable[str], why: str) -> None:
-    for name in options:
-        if getattr(arguments, name.replace("-", "_")) not in {None, False}:
-            raise OutputError(f"--{name} {why}")
+    for name in _given(arguments, options):
+        raise OutputError(f"--{name} {why}")
+
+
+def _given(arguments: argparse.Namespace, options: Iterable[str]) -> Iterator[str]:
+    """Yield those options that the command line has."""
+    return (name for name in options if getattr(arguments, name.replace("-", "_")) not in {None, False})
 
 
 def _fuse(arguments: argparse.Namespace) -> int:
@@ -133,7 +143,8 @@ def _fuse(arguments: argparse.Namespace) -> int:
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
             result = fuse_cascade(cascade, objectives[0], options, limits, on_progress, stop.is_set)
     except (NotSearchedError, TooLargeError) as error:
-        raise OutputError(f"{error}; `network` without --fuse maps each Einsum alone") from None
+        alone = "`network` without --fuse" if arguments.fuse else "--no-fuse"
+        raise OutputError(f"{error}; {alone} maps each Einsum alone") from None
     steps = [
         *report_steps(lambda console: print_fused_result(console, result, notes), arguments),
         *document_steps(lambda: fused_result_document(result, notes), arguments),

@@ -53,7 +53,7 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         limits=replace(DEFAULT_LIMITS, **dict(arguments.limits)),
         allow_include=tuple(arguments.include_roots),
         objectives=_objectives(arguments),
-        counting=arguments.counting or EXACT,
+        counting=arguments.counting,
         factors=arguments.factors,
         uneven=arguments.uneven,
         costs=getattr(arguments, "costs", None),

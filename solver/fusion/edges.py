@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from model.architecture import Architecture, StorageLevel
+from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.prices import access_energy
+from model.cost.rules import rule_of
 from model.extents import PERFECT
 from model.fused.cascade import CascadeEinsum
 from model.fused.mapping import PrivateNest
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
-from model.mapspace import EXACT, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import ACCELFORGE, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.places import spread
 from model.problem import Dataspace, Problem, Term
 
 VISIT = "visit"
@@ -105,7 +108,15 @@ class EdgeSpace:
         return {dim: bound // trips.get(dim, 1) for dim, bound in self.einsum.problem.bound.items()}
 
     def mapspace(self, room_words: int | None) -> Mapspace:
-        """The mapspace where own tiles may take so much room of the outermost on-chip memory."""
+        """The mapspace where own tiles may take so much room of the outermost on-chip memory.
+
+        By AccelForge's rule each memory has several places.
+        """
+        own = self.even_mapspace(room_words)
+        return with_all_places(own) if own.counting == ACCELFORGE else own
+
+    def even_mapspace(self, room_words: int | None) -> Mapspace:
+        """The same with one place for each memory."""
         own = self.einsum.mapspace
         return replace(
             own,
@@ -115,7 +126,6 @@ class EdgeSpace:
             spatial=tuple(map(self._spatial, own.spatial)),
             keep=tuple(self._keep(level, rules) for level, rules in enumerate(own.keep)),
             notes=(),
-            counting=EXACT,
             factors=PERFECT,
         )
 
@@ -168,7 +178,13 @@ class EdgeSpace:
             written = shift.moved if self.einsum.space(shift.dataspace).read_write else 0
             reads += (shift.fetched if number == 0 else 0) * scale
             writes += (written if number == 0 else shift.fetched) * scale
+            reads += self._drained(shift) * scale if number == 1 else 0
         return replace(level, other_reads=reads, other_writes=writes)
+
+    def _drained(self, shift: Shift) -> int:
+        """Words that the on-chip memory reads to hand them outside."""
+        counted = rule_of(self.einsum.mapspace.counting).drains_are_reads
+        return shift.moved if counted and self.einsum.space(shift.dataspace).read_write else 0
 
     def _roomy(self, level: StorageLevel, room_words: int | None) -> StorageLevel:
         packing = tuple(
@@ -209,25 +225,50 @@ class EdgeSpace:
         assert isinstance(outermost, StorageMapping)
         temporal = tuple(loop for loop in outermost.temporal if loop.dim != self.visit or not self._many)
         held = frozenset(shift.dataspace for shift in self.kind.shifts)
-        entries = [replace(outermost, temporal=temporal, keep=outermost.keep | held)]
-        home = self.einsum.mapspace.architecture.storage_indices[1] - 1
-        entry = inner[home]
-        assert isinstance(entry, StorageMapping)
-        inner[home] = replace(entry, keep=entry.keep - self.kind.above)
-        return PrivateNest(LoopNest((*entries, *inner)))
+        entries: list[NodeMapping] = [replace(outermost, temporal=temporal, keep=outermost.keep | held)]
+        places = Counter[str]()
+        for node, entry in zip(self._placed.nodes[1:], inner, strict=True):
+            if isinstance(node, Fanout) or isinstance(entry, FanoutMapping):
+                entries.append(entry)
+                continue
+            above = self.kind.above if node.component == self._home.name else frozenset[str]()
+            own = replace(entry, keep=entry.keep - above)
+            needed = own.keep or any(loop.bound > 1 for loop in own.temporal)
+            if needed or not places[node.component]:
+                places[node.component] += 1
+                entries.append(own)
+        several = tuple((name, count) for name, count in places.items() if count > 1)
+        return PrivateNest(LoopNest(tuple(entries)), several)
+
+    @property
+    def _home(self) -> StorageLevel:
+        """The outermost on-chip memory."""
+        return self.einsum.mapspace.architecture.levels[1]
+
+    @cached_property
+    def _placed(self) -> Architecture:
+        """The architecture with all places of memories."""
+        return self.mapspace(None).architecture
 
     def own_words(self, mapping: LoopNest) -> int:
         """Room that the nest's own tiles take of the outermost on-chip memory."""
-        position = self.einsum.mapspace.architecture.storage_indices[1]
-        entry, level = mapping.nodes[position], self.einsum.mapspace.architecture.nodes[position]
+        positions = (
+            position
+            for position, node in enumerate(self._placed.nodes)
+            if isinstance(node, StorageLevel) and node.component == self._home.name
+        )
+        return sum(self._words_at(mapping, position) for position in positions)
+
+    def _words_at(self, mapping: LoopNest, position: int) -> int:
+        """Room of the nest's own tiles at one place."""
+        entry = mapping.nodes[position]
         assert isinstance(entry, StorageMapping)
-        assert isinstance(level, StorageLevel)
         extents = dict.fromkeys(self.einsum.problem.dims, 1)
         for loop in (x for node in mapping.nodes[position:] for x in _loops(node)):
             if loop.dim in extents:
                 extents[loop.dim] *= loop.bound
         kept = (s for s in self.einsum.problem.dataspaces if s.name in entry.keep - self.kind.above)
-        return sum(box_words(s, extents) * level.packing_of(s.name).size_per_value for s in kept)
+        return sum(box_words(s, extents) * self._home.packing_of(s.name).size_per_value for s in kept)
 
     @cached_property
     def shift_energy(self) -> int:
@@ -238,8 +279,22 @@ class EdgeSpace:
             written = shift.moved if self.einsum.space(shift.dataspace).read_write else 0
             name = shift.dataspace
             total += access_energy(outside, outside.packing_of(name), shift.fetched, 0, written)
-            total += access_energy(inside, inside.packing_of(name), 0, shift.fetched, 0)
+            total += access_energy(inside, inside.packing_of(name), self._drained(shift), shift.fetched, 0)
         return total
+
+
+def with_all_places(mapspace: Mapspace) -> Mapspace:
+    """Let memories have several places; what they move besides counts once."""
+    own = spread(mapspace)
+    firsts = {places[0] for places in own.architecture.memories}
+    numbers = {position: number for number, position in enumerate(own.architecture.storage_indices)}
+    nodes = tuple(
+        replace(node, other_reads=Fraction(0), other_writes=Fraction(0))
+        if isinstance(node, StorageLevel) and numbers[position] not in firsts
+        else node
+        for position, node in enumerate(own.architecture.nodes)
+    )
+    return replace(own, architecture=replace(own.architecture, nodes=nodes))
 
 
 def _loops(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:

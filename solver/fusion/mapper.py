@@ -9,6 +9,7 @@ from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
+from model.mapspace import EXACT
 from model.objective import objective_value
 from solver.fusion.path import Counts, Label, PathSearch, Step
 from solver.fusion.pricing import EdgePricer, Point
@@ -235,7 +236,8 @@ class _Search:
         yield PERFECT_LOOPS
         if self.space.skipped_windows():
             yield NO_WINDOWS
-        yield EVEN_NESTS
+        if self.cascade.einsums[0].mapspace.counting == EXACT:
+            yield EVEN_NESTS
         if len(architecture.levels) > 2:
             yield ONE_MEMORY.format(memory=architecture.levels[1].name)
 

@@ -14,8 +14,8 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
-from model.mapspace import Mapspace, TemporalRules
-from solver.fusion.edges import EdgeKind, EdgeSpace, Shift
+from model.mapspace import ACCELFORGE, Mapspace, TemporalRules
+from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_all_places
 from solver.fusion.space import FusionSpace, Tile, Trips
 from solver.network.tasks import Renaming, by_position
 from solver.result import Clock, Options, Result, Status
@@ -358,7 +358,7 @@ class EdgePricer:
         above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
         shifts = tuple(self.shift(tile, {}) for tile in tiles if tile.space.name in exchanging)
         own = EdgeSpace(self.space.einsums[place], EdgeKind(place, (), above, shifts), self.timed)
-        mapspace = own.mapspace(None)
+        mapspace = own.even_mapspace(None)
         nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
         outside, inside = nodes[0], nodes[position]
         assert isinstance(outside, StorageLevel)
@@ -368,7 +368,8 @@ class EdgePricer:
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
         temporal = (TemporalRules(), *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
-        return replace(mapspace, architecture=architecture, temporal=temporal)
+        mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
+        return with_all_places(mapspace) if mapspace.counting == ACCELFORGE else mapspace
 
     def _survey(self, mapspace: Mapspace) -> tuple[int, int]:
         """Least energy and cycles by the survey; 0 where it takes too much, or is stopped."""

@@ -15,7 +15,7 @@ from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import accesses_of, handed_over, loop_choices
 from model.fused.mapping import SharedLoop
 from model.fused.visits import multi_term_dims
-from model.mapspace import EXACT
+from model.mapspace import ACCELFORGE, TIMELOOP
 from model.numbers import divisors
 from model.problem import Dataspace
 from solver.fusion.edges import box_words
@@ -441,8 +441,14 @@ def _check_einsum(einsum: CascadeEinsum) -> None:
         isinstance(n, Fanout) and n.size > 1 for n in architecture.nodes[: architecture.storage_indices[1]]
     ):
         raise NotSearchedError(f"`{architecture.levels[1].name}` exists several times: that is not searched")
-    if mapspace.counting != EXACT:
-        raise NotSearchedError("fused mappings are counted as an execution moves words")
+    if mapspace.counting == TIMELOOP:
+        raise NotSearchedError("Timeloop's rule does not count fused mappings")
+    by_place = mapspace.counting == ACCELFORGE
+    if by_place and any(map(mapspace.has_windows, mapspace.problem.dataspaces)):
+        raise NotSearchedError(
+            "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
+            "an execution moves"
+        )
     if architecture.levels[1].min_utilization:
         name = architecture.levels[1].name
         raise NotSearchedError(f"a least utilization of `{name}` is not searched with fusion")
@@ -451,6 +457,6 @@ def _check_einsum(einsum: CascadeEinsum) -> None:
     if mapspace.rules:
         raise NotSearchedError("rules of your own are not searched with fusion")
     try:
-        replace(mapspace, factors=PERFECT).check_searchable()
+        replace(mapspace, factors=PERFECT).check_searchable(by_bounds=by_place)
     except ValueError as error:
         raise NotSearchedError(str(error)) from None

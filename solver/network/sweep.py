@@ -178,7 +178,7 @@ def _energies(architecture: Architecture) -> Iterator[tuple[_Action, tuple[Fract
             "leak": price.leak_per_cycle,
         }
         for action, _ in price.sources:
-            yield (level.name, action), (Fraction(figures[action], units), action in price.given)
+            yield (level.component, action), (Fraction(figures[action], units), action in price.given)
     compute = architecture.compute
     yield (compute.name, "compute"), (Fraction(compute.energy, units), compute.is_given)
 

@@ -13,12 +13,13 @@ from model.fused.cascade import Cascade
 from model.fused.mapping import Body, FusedMapping, Leaf, Path
 from model.fused.report import EinsumCost, FusedEvaluation, Room
 from model.fused.visits import Visits
+from model.mapspace import EXACT
 from model.note import Note
 from model.objective import EDP, in_reported_unit
 from solver.fusion import FusedResult
 from solver.report.document import Document, picked, plain
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, seconds_text
-from solver.report.tables import ReportTable, plain_table
+from solver.report.tables import RULES, ReportTable, plain_table
 from solver.report.text import STEP, loop_nest, print_notes
 
 ARITHMETIC = "compute"
@@ -54,6 +55,11 @@ def _print_mapping(
     console.print(room_table(evaluation))
     console.print(Text.assemble("\n", ("Totals", "bold")))
     console.print(_totals(evaluation))
+    if evaluation.counting != EXACT:
+        console.print(f"Counted by {RULES[evaluation.counting]}.")
+    if evaluation.latency_s is not None:
+        energy_j, latency_s = evaluation.energy_j, float(evaluation.latency_s)
+        console.print(f"In SI units: {energy_j:.6g} J, {latency_s:.6g} s, {energy_j * latency_s:.6g} J*s.")
 
 
 def print_fused_result(console: Console, result: FusedResult, notes: Sequence[Note]) -> None:
@@ -220,18 +226,28 @@ def fused_document(
     return {
         "kind": "evaluate-fused",
         "workload": cascade.name,
-        "counting": "exact",
+        "counting": evaluation.counting,
         "valid": evaluation.valid,
         "violations": [
             {"einsum": einsum, **picked(violation, "node", "kind", "demand"), "limit": float(violation.limit)}
             for einsum, violation in evaluation.violations
         ],
         **picked(evaluation, "energy_pj", "cycles", "edp_pj_cycles"),
+        **_si_figures(evaluation),
         "tree": [_part_document(child) for child in mapping.children],
         "stored": [picked(stored, "tensor", "memory", "depth") for stored in mapping.stored],
         "einsums": [_einsum_document(cost, evaluation) for cost in evaluation.einsums],
         "notes": plain(notes),
     }
+
+
+def _si_figures(evaluation: FusedEvaluation) -> Document:
+    """Return energy and latency in joules and seconds, where there is a clock."""
+    latency_s = evaluation.latency_s
+    if latency_s is None:
+        return {}
+    energy_j, seconds = evaluation.energy_j, float(latency_s)
+    return {"energy_j": energy_j, "latency_s": seconds, "edp_j_s": energy_j * seconds}
 
 
 def fused_result_document(result: FusedResult, notes: Sequence[Note]) -> Document:

@@ -91,7 +91,7 @@ def print_sensitivity(
         heading += "; capacities before multiple buffering"  # as slack has them after it
     console.print(title("Sensitivity"), heading)
     console.print(sensitivity_table(result, effects))
-    left = len(tuple(variations(mapspace.architecture))) - len(effects)
+    left = len(tuple(variations(gathered(mapspace).architecture))) - len(effects)
     if left > 0:
         console.print(f"Interrupted: {counted(left, 'limit')} left untried.")
 

@@ -73,6 +73,9 @@ MORE_NODES = 20
 FEW_NODES = 20
 """Nodes that are branched before energy and loads are bounded together."""
 
+PLACED_NODES = 500
+"""Instead of `FIRST_NODES` and `FEW_NODES` where the order of loops decides little: nodes are cheap there."""
+
 NODES = 20
 """Nodes of branching that take as long as a round of subproblems, about."""
 
@@ -122,7 +125,7 @@ class Search:
         self.ledger = Ledger(survey)
         self.agenda = Agenda(survey, goal, quantum)
         self.orders = tuple(
-            slot_orders(rules, space.active, space.views) for rules in space.mapspace.temporal
+            slot_orders(rules, space.active, space.views, space.by_order) for rules in space.mapspace.temporal
         )
         self.resources = range(len(space.resources))
         self._queue: list[tuple[int, int, Candidate]] = []
@@ -341,7 +344,8 @@ class Search:
         None if nothing is, or if it is back in the queue as another one is more promising.
         """
         if self.goal.counts_cycles:
-            if (candidate.within is None and self._branch(candidate.bounds, FEW_NODES)) or self.stop():
+            few = FEW_NODES if self.space.by_order else PLACED_NODES
+            if (candidate.within is None and self._branch(candidate.bounds, few)) or self.stop():
                 return None
             narrowed = tightened(candidate, self.goal, False, self.stop)
             if narrowed is None:
@@ -350,7 +354,8 @@ class Search:
             if self._queue and value > self._queue[0][0]:
                 self._push(value, candidate.without_loads())
                 return None
-        return None if self._branch(candidate.bounds, FIRST_NODES, candidate.loads) else candidate
+        first = FIRST_NODES if self.space.by_order else PLACED_NODES
+        return None if self._branch(candidate.bounds, first, candidate.loads) else candidate
 
     def _branch(
         self, bounds: LatticeBounds[Searchable], budget: int | None, loads: Sequence[LoadBounds] = ()

@@ -15,7 +15,7 @@ import numpy as np
 from model.cost import evaluate_in
 from model.cost.batch.counts import most_words
 from model.extents import ANY, PERFECT, Factors
-from model.mapspace import Mapspace
+from model.mapspace import ACCELFORGE, Mapspace
 from model.places import gathered, on_places, tidied
 from model.problem import Problem
 from solver.result import (
@@ -208,6 +208,8 @@ class SharedSearch:
         mapspace = self.mapspace
         if mapspace.factors == PERFECT and not mapspace.joint:
             return None
+        if mapspace.counting == ACCELFORGE:
+            return None  # one place for all dataspaces says little where places decide what stays
         first = gathered(mapspace) if mapspace.joint else replace(mapspace, factors=PERFECT)
         limit_s = options.time_limit_s
         limited = replace(options, time_limit_s=None if limit_s is None else limit_s * NARROWER_SHARE)

@@ -24,14 +24,15 @@ from model.energy.figures import SpreadError, energy_units, to_units
 from model.formats.accelforge.architecture import ACTIONS, WrittenArchitecture, WrittenNode
 from model.formats.accelforge.costs import ComponentCost, Costing, CostTable, TableEntry
 from model.formats.accelforge.latency import Action, Seconds, read_latency
-from model.formats.accelforge.mapspace import DimensionRules, can_be_filled, keep_rules, spatial_rules
+from model.formats.accelforge.mapspace import DimensionRules, can_be_used, keep_rules, spatial_rules
 from model.formats.accelforge.numbers import number, positive, truth
 from model.formats.accelforge.scope import Kept, Scope, Subject, Variables, component_attributes
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
-from model.source_ref import SourceRef
+from model.rules import Quantity, Rule
+from model.rules.language import Constant, Operation
 from model.text.fields import Names, add_once, as_bool, as_mapping, as_scalar, given
 from model.text.source import Node as TextNode
-from model.text.source import Span, SpecError, TakeNote, source_ref
+from model.text.source import ScalarNode, Span, SpecError, TakeNote, source_ref
 from model.wording import listing
 
 _PJ_PER_JOULE = 10**12
@@ -43,6 +44,10 @@ _LEAK_DIGITS = Context(prec=15)
 
 LARGEST_FANOUT = 10**9
 MOST_WORDS = 1 << 56
+
+
+class OpenFusionError(SpecError):
+    """The architecture leaves it open whether intermediates stay on chip."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Setting:
         Those of the top level, evaluated.
     stored_outside
         Whether the outermost memory keeps every tensor, though the architecture leaves some open.
+    fused
+        Whether it may be open what the outermost memory keeps of the intermediates.
     kept
         Dataspaces that a given mapping keeps, by memory; empty without one.
     """
@@ -65,6 +72,7 @@ class Setting:
     table: CostTable | None
     variables: Names
     stored_outside: bool = False
+    fused: bool = False
     kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
@@ -110,7 +118,7 @@ class _Reading:
         )
         self._unsearchable: list[SpecError] = []
         self._costs: dict[str, ComponentCost] = {}
-        self._usage: list[tuple[int, DimensionRules]] = []  # of each fanout on the way to the compute
+        self._usage: list[tuple[str, int, DimensionRules]] = []  # of each fanout on the way to the compute
 
     def result(self) -> OnEinsum:
         """Return the mapspace."""
@@ -135,16 +143,15 @@ class _Reading:
                 nodes.append(replace(level, level=replace(level.level, gating_fanouts=_gate(gates, node))))
         self._check_gating(gates, compute)
         architecture = self._architecture(nodes, compute, cycle_s, chain)
-        parallelism, parallelism_source = self._least_parallelism()
+        self._check_usage()
         mapspace = Mapspace(
             problem=self._subject.problem,
             architecture=architecture,
             temporal=tuple(TemporalRules() for _ in keep),
             spatial=tuple(spatial),
             keep=tuple(keep),
-            min_parallelism=parallelism,
             objectives=("edp",) if cycle_s else ("energy",),
-            min_parallelism_source=parallelism_source,
+            rules=tuple(self._usage_rules()),
         )
         return OnEinsum(mapspace, compute.span, tuple(self._unsearchable))
 
@@ -188,29 +195,36 @@ class _Reading:
             name = f"{node.name}.{dimension.name}"
             size = self._size(dimension.node.require("fanout"), f"the fanout `{name}`")
             rules = spatial_rules(name, size, dimension, self._scope, self._subject)
-            self._usage.append((size, rules))
+            self._usage.append((name, size, rules))
             place_ref = source_ref(dimension.span)
             fanout = Fanout(
                 name, mesh_x=size, no_multicast=rules.no_multicast, mesh_sources=(place_ref, place_ref)
             )
             yield fanout, rules.rules, rules.is_gate
 
-    def _least_parallelism(self) -> tuple[Fraction, SourceRef | None]:
-        """Return the least number of arithmetic units: it stands for ``min_usage`` over several dimensions.
+    def _usage_rules(self) -> Iterator[Rule]:
+        """Yield what ``min_usage`` asks of several rank variables together; of one it is a least factor."""
+        for name, _, rules in self._usage:
+            least = rules.least_used
+            if least is None or len(least.rank_variables) == 1:
+                continue
+            condition = Operation(">=", (Quantity("instances", name), Constant(Fraction(least.instances))))
+            text = f"`{name}` uses at least {least.instances:,} instances"
+            yield Rule(condition, text, source=source_ref(least.written.span))
 
-        It does so exactly where all fanouts have to be full, and can be.
-        """
-        open_ones = [rules.open_usage for _, rules in self._usage if rules.open_usage is not None]
-        if not open_ones:
-            return Fraction(0), None
-        fanouts = [(size, rules.factors) for size, rules in self._usage]
-        is_full = all(rules.must_be_full for size, rules in self._usage if size > 1)
-        if is_full and can_be_filled(fanouts, self._subject.problem.bound):
-            span = open_ones[0].span
-            source = None if span is None else source_ref(span)
-            return Fraction(math.prod(size for size, _ in fanouts)), source
-        self._unsearchable.extend(open_ones)
-        return Fraction(0), None
+    def _check_usage(self) -> None:
+        """Leave it open what ``min_usage`` means where fanouts compete for loops."""
+        used = [(name, rules.least_used) for name, _, rules in self._usage if rules.least_used is not None]
+        fanouts = [
+            (size, 1 if rules.least_used is None else rules.least_used.instances, rules.factors)
+            for _, size, rules in self._usage
+        ]
+        if can_be_used(fanouts, self._subject.problem.bound):
+            return
+        for name, least in used:
+            message = f"`min_usage` of `{name}` is out of reach together with that of other dimensions"
+            hint = "which of them goes first is not modelled: leave one out, or bound loops by `loop_bounds`"
+            self._unsearchable.append(SpecError(message, least.written.span, hint=hint))
 
     def _size(self, node: TextNode, what: str) -> int:
         size = positive(node, what, self._scope, self._scope.values)
@@ -225,7 +239,7 @@ class _Reading:
         kept = self._written_kept(node, everything)
         if is_outermost and self._setting.stored_outside:
             kept = Kept(kept.possible, kept.possible)
-        elif is_outermost and self._intermediates - kept.certain:
+        elif is_outermost and self._intermediates - kept.certain and not self._setting.fused:
             self._leave_open(node, self._intermediates - kept.certain)
         chosen = self._setting.kept.get(node.name)
         self._scope.memories[node.name] = kept if chosen is None else self._chosen(chosen)
@@ -247,10 +261,10 @@ class _Reading:
         span = node.span if keep is None else keep.span
         message = (
             f"whether `{node.name}` keeps {listing(sorted(tensors))}, and so whether Einsums are fused, is "
-            "left open; fused mappings are not searched"
+            "left open; fused mappings are not searched here"
         )
-        hint = "--no-fuse keeps every tensor there, as in unfused mappings"
-        self._unsearchable.append(SpecError(message, span, hint=hint))
+        hint = "--no-fuse keeps every tensor there, as in unfused mappings; `network` searches fused ones"
+        self._unsearchable.append(OpenFusionError(message, span, hint=hint))
 
     def _written_kept(self, node: WrittenNode, everything: frozenset[str]) -> Kept:
         self._check_order(node)
@@ -267,11 +281,19 @@ class _Reading:
         if written is None:
             return None
         kept = self._scope.varying(written, f"`{key}` of `{node.name}`")
-        if kept.free:
+        if kept.free and not self._stores_the_rest(written):
             message = f"what `{node.name}` keeps depends on what the mapping keeps farther out"
             hint = "name the tensors; --no-fuse settles what the outermost memory keeps"
             self._unsearchable.append(SpecError(message, written.span, hint=hint))
         return kept
+
+    def _stores_the_rest(self, written: TextNode) -> bool:
+        """Whether a set is what the outermost memory leaves, which the next one stores in fused mappings."""
+        outside = list(self._scope.memories)
+        if not self._setting.fused or len(outside) != 1:
+            return False
+        text = written.text.replace(" ", "") if isinstance(written, ScalarNode) else ""
+        return text in (f"~{outside[0]}", f"~{outside[0]}.tensors")
 
     def _check_order(self, node: WrittenNode) -> None:
         key = "force_memory_hierarchy_order"

@@ -13,7 +13,7 @@ from model.formats.accelforge.scope import Kept, Scope, Subject
 from model.mapspace import FactorRule, KeepRules, Relation, SpatialRules
 from model.numbers import divisors
 from model.text.fields import as_name, given
-from model.text.source import MappingNode, SpecError, source_ref
+from model.text.source import MappingNode, Node, SpecError, source_ref
 from model.wording import did_you_mean, listing
 
 _PRODUCT = "product"
@@ -46,18 +46,32 @@ class DimensionRules:
         Whether instances that are not used are off.
     factors
         The factors that each of the problem's dimensions may have here.
-    must_be_full
-        Whether all instances have to be used.
-    open_usage
-        Why ``min_usage`` is none of the rules; None if it is.
+    least_used
+        The fewest instances that must be in use, as ``min_usage`` says, and where; None without.
     """
 
     rules: SpatialRules
     no_multicast: frozenset[str]
     is_gate: bool
     factors: Mapping[str, Sequence[int]]
-    must_be_full: bool = False
-    open_usage: SpecError | None = None
+    least_used: LeastUse | None = None
+
+
+@dataclass(frozen=True)
+class LeastUse:
+    """The fewest instances of a dimension of a fanout that must be in use.
+
+    Parameters
+    ----------
+    instances
+        The share that ``min_usage`` asks for, rounded up, or the most that loops can use.
+    rank_variables
+        Those that the loops may be over.
+    """
+
+    instances: int
+    rank_variables: tuple[str, ...]
+    written: Node
 
 
 def spatial_rules(
@@ -78,14 +92,16 @@ def spatial_rules(
     ]
     gate = dimension.get("power_gateable")
     allowed = _allowed_factors(size, factors, subject)
-    least, must_be_full, open_usage = _least_used(name, size, dimension, allowed, scope, subject)
+    least = _least_used(name, size, dimension, allowed, scope, subject)
+    if least is not None and len(least.rank_variables) == 1:
+        (dim,) = least.rank_variables
+        factors.append(FactorRule(dim, ">=", least.instances, source_ref(least.written.span)))
     return DimensionRules(
-        rules=SpatialRules(factors=(*factors, *least)),
+        rules=SpatialRules(factors=tuple(factors)),
         no_multicast=subject.spaces(everything - shared),
         is_gate=gate is not None and truth(gate, f"`power_gateable` of `{name}`", scope, scope.values),
         factors=allowed,
-        must_be_full=must_be_full,
-        open_usage=open_usage,
+        least_used=least,
     )
 
 
@@ -157,67 +173,55 @@ def _least_used(
     factors: Mapping[str, Sequence[int]],
     scope: Scope,
     subject: Subject,
-) -> tuple[list[FactorRule], bool, SpecError | None]:
-    """Return the rule that ``min_usage`` comes to, whether all is to be used, and why it can be no rule.
-
-    It asks for a share of the fanout, or for the largest share that can be reached. Over one dimension
-    that is a least factor: the share rounded up, or the largest divisor that fits.
-    """
+) -> LeastUse | None:
+    """Return what ``min_usage`` comes to: the share, or the largest one that loops can reach."""
     written = dimension.get("min_usage")
     if written is None:
-        return [], False, None
+        return None
     share = finite(written, f"`min_usage` of `{name}`", scope, scope.values)
     if share > 1:
         raise SpecError(
             f"`min_usage` of `{name}` is a share from 0 to 1, but is {float(share):g}", written.span
         )
-    open_dims = [dim for dim, values in factors.items() if max(values, default=1) > 1]
+    open_dims = tuple(dim for dim, values in factors.items() if max(values, default=1) > 1)
     if subject.einsum.is_copy_operation or not share or not open_dims:
-        return [], False, None
-    if len(open_dims) > 1:
-        message = f"`min_usage` of `{name}`, whose loops may be over {listing(open_dims)}, is not searched"
-        hint = "it is a least product of several factors; leave it out, or bound loops by `loop_bounds`"
-        return [], math.ceil(share * size) == size, SpecError(message, written.span, hint=hint)
-    (dim,) = open_dims
-    enough = [value for value in factors[dim] if value >= share * size]
-    least = min(enough) if enough else max(factors[dim])
-    return [FactorRule(dim, ">=", least, source_ref(written.span))], least == size, None
+        return None
+    products = {1}
+    for dim in open_dims:
+        products = {known * factor for known in products for factor in factors[dim] if known * factor <= size}
+    return LeastUse(min(math.ceil(share * size), max(products)), open_dims, written)
 
 
 MOST_FILLINGS = 100_000
 """Steps in which it is found out whether fanouts can be filled."""
 
 
-def can_be_filled(
-    fanouts: Sequence[tuple[int, Mapping[str, Sequence[int]]]], bounds: Mapping[str, int]
+def can_be_used(
+    fanouts: Sequence[tuple[int, int, Mapping[str, Sequence[int]]]], bounds: Mapping[str, int]
 ) -> bool:
-    """Whether all instances of all fanouts can be used at once, as far as that is found out.
+    """Whether so many instances of all fanouts can be used at once, as far as that is found out.
 
     Parameters
     ----------
     fanouts
-        The size of each, and the factors that each dimension may have there.
+        The size of each, the fewest instances in use, and the factors that each dimension may have there.
     bounds
         Of the dimensions, over all fanouts together.
     """
     steps = 0
 
-    def fill(place: int, size: int, dims: tuple[str, ...], left: dict[str, int]) -> bool:
+    def use(place: int, used: int, dims: tuple[str, ...], left: dict[str, int]) -> bool:
         nonlocal steps
         steps += 1
         if steps > MOST_FILLINGS:
             return False
+        size, least, factors = fanouts[place]
         if not dims:
-            if size > 1:
+            if used < least:
                 return False
-            if place + 1 == len(fanouts):
-                return True
-            return fill(place + 1, fanouts[place + 1][0], tuple(bounds), left)
+            return place + 1 == len(fanouts) or use(place + 1, 1, tuple(bounds), left)
         dim, *others = dims
-        fitting = (f for f in fanouts[place][1][dim] if size % f == 0 and left[dim] % f == 0)
-        return any(
-            fill(place, size // factor, tuple(others), {**left, dim: left[dim] // factor})
-            for factor in fitting
-        )
+        fitting = (f for f in reversed(factors[dim]) if used * f <= size and left[dim] % f == 0)
+        return any(use(place, used * f, tuple(others), {**left, dim: left[dim] // f}) for f in fitting)
 
-    return not fanouts or fill(0, fanouts[0][0], tuple(bounds), dict(bounds))
+    return not fanouts or use(0, 1, tuple(bounds), dict(bounds))

@@ -230,16 +230,29 @@ def network_of(workload: Workload, top: MappingNode, files: Sequence[Path], opti
 def network_on_arch(loaded: LoadedWorkload, setting: Setting, options: LoadOptions) -> Network:
     """Return the layers of a workload on an architecture of AccelForge."""
     notes: list[Note] = []
+    read = _each_on_arch(loaded, setting, options, notes)
+    if not options.uneven and any(map(_holds_several, read)):
+        notes.append(Note(ONE_PLACE))
+    return _network(loaded.workload, read, notes)
+
+
+def mapspaces_on_arch(
+    loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
+) -> list[Mapspace]:
+    """Return the mapspace of each Einsum alone, with one place for each memory."""
+    return [read.mapspace for read in _each_on_arch(loaded, setting, options, notes)]
+
+
+def _each_on_arch(
+    loaded: LoadedWorkload, setting: Setting, options: LoadOptions, notes: list[Note]
+) -> list[_Read]:
     _check_count(loaded.workload)
     pairs = zip(loaded.workload.einsums, loaded.names, strict=True)
     readers = (
         Reader(einsum.name, partial(_read_on_arch, einsum, names, setting, options, notes), place_of(einsum))
         for einsum, names in pairs
     )
-    read = read_each(readers, "Einsum")
-    if not options.uneven and any(map(_holds_several, read)):
-        notes.append(Note(ONE_PLACE))
-    return _network(loaded.workload, read, notes)
+    return list(read_each(readers, "Einsum"))
 
 
 ONE_PLACE = (
@@ -381,14 +394,14 @@ def _read_on_arch(
         found = on_einsum(setting, Subject(einsum, problem, names, dataspaces), notes.append)
         if is_meant and not einsum.is_copy_operation:
             _check_searchable(found, options)
-            options.check_searched(replace(found.mapspace, counting=options.counting))
+            options.check_searched(replace(found.mapspace, counting=options.rule))
     if is_meant:
         notes += [Note("{}", (error.message,)) for error in found.unsearchable]
     factors = options.factors or options.free_factors(PERFECT_ON_ARCH, notes.append)
     mapspace = replace(
         found.mapspace,
         objectives=options.objectives or found.mapspace.objectives,
-        counting=options.counting,
+        counting=options.rule,
         factors=options.check_factors(factors),
     )
     levels = mapspace.architecture.levels

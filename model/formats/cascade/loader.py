@@ -22,7 +22,7 @@ from model.formats.accelforge.architecture import (
 )
 from model.formats.accelforge.canonical import Setting
 from model.formats.accelforge.costs import load_costs
-from model.formats.accelforge.loader import LEVELS_ABOVE, read_workload, read_workload_text
+from model.formats.accelforge.loader import LEVELS_ABOVE, LoadedWorkload, read_workload, read_workload_text
 from model.formats.cascade.layers import PERFECT_ON_ARCH, Reader, network_of, network_on_arch, read_each
 from model.formats.cascade.mapping import mapping_section, read_targets
 from model.formats.onnx import SUFFIX as ONNX_SUFFIX
@@ -40,12 +40,14 @@ from model.formats.timeloop.document import (
 )
 from model.formats.timeloop.loader import LoadedSpec, LoadOptions, load_node
 from model.formats.timeloop.overrides import AttributeSetting
+from model.formats.timeloop.places import names_places
 from model.formats.timeloop.problem import SPARSE_KEYS
 from model.formats.timeloop.tree import read_variables
 from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
 from model.mapspace import Mapspace
 from model.note import Note
+from model.places import spread
 from model.sweep import Variant
 from model.text.fields import as_mapping, is_blank
 from model.text.files import SPEC_SUFFIXES, display_name, files_of, is_directory
@@ -164,6 +166,8 @@ def load_einsum(
             message = "a given mapping of one Einsum is read for an `arch` of AccelForge only"
             raise SpecError(message, hint="write the Einsum as a `problem`, beside its architecture")
         section = _given_mapping(options, variables)
+        if not mapspace.joint and names_places([section], spread(mapspace)):
+            options, mapspace = replace(options, uneven=True), spread(mapspace)
         kept = _kept_by(mapspace, read_targets(section, mapspace))
         loaded = read_network(files, variables, replace(options, kept=kept))
         mapspace = _mapspace_of(loaded.network, einsum)
@@ -197,10 +201,12 @@ def _given_mapping(options: LoadOptions, variables: Mapping[str, object] | None)
 
 
 def _kept_by(mapspace: Mapspace, mapping: LoopNest) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return what a mapping keeps at each level; what levels farther in keep may follow from it."""
+    """Return what a mapping keeps in each memory; what memories farther in keep may follow from it."""
     entries = (entry for entry in mapping.nodes if isinstance(entry, StorageMapping))
-    levels = (level.name for level in mapspace.architecture.levels)
-    return tuple((name, entry.keep) for name, entry in zip(levels, entries, strict=True))
+    kept: dict[str, frozenset[str]] = {}
+    for level, entry in zip(mapspace.architecture.levels, entries, strict=True):
+        kept[level.component] = kept.get(level.component, frozenset()) | entry.keep
+    return tuple(kept.items())
 
 
 def _with_neighbours(options: LoadOptions, paths: Iterable[Path]) -> LoadOptions:
@@ -283,15 +289,39 @@ def _cascade(given: _Given, variables: Mapping[str, object], options: LoadOption
 
 def _on_arch(given: _Given, variables: Mapping[str, object], options: LoadOptions) -> LoadedNetwork:
     """Read a workload and an architecture, both of AccelForge."""
-    if not given.workloads:
+    options = options.on_arch()
+    read = read_on_arch(given.workloads, given.arches, given.architectures, variables, options)
+    network = network_on_arch(read.workload, read.setting, options)
+    notes = [*read.notes, *network.notes]
+    return LoadedNetwork(Network(read.name, network.layers, tuple(dict.fromkeys(notes))), (read.top,))
+
+
+@dataclass(frozen=True)
+class OnArch:
+    """A workload and an architecture, both of AccelForge, read and not yet evaluated for any Einsum."""
+
+    name: str
+    workload: LoadedWorkload
+    setting: Setting
+    top: MappingNode
+    notes: tuple[Note, ...]
+
+
+def read_on_arch(
+    workloads: Sequence[Path],
+    arches: Sequence[Path],
+    architectures: Sequence[Path],
+    variables: Mapping[str, object],
+    options: LoadOptions,
+) -> OnArch:
+    """Read files with workloads and those with an `arch`; other `architectures` beside them are refused."""
+    if not workloads:
         hint = "give a workload in AccelForge's form as well: a file with `workload:`"
-        raise SpecError(
-            f"{display_name(given.arches[0])} has an `arch` of AccelForge, but no workload", hint=hint
-        )
-    if given.architectures:
-        named = display_name(given.architectures[0])
-        raise SpecError(f"two architectures: `arch` of {display_name(given.arches[0])}, and {named}")
-    files = tuple(dict.fromkeys((*given.workloads, *given.arches)))
+        raise SpecError(f"{display_name(arches[0])} has an `arch` of AccelForge, but no workload", hint=hint)
+    if architectures:
+        named = display_name(architectures[0])
+        raise SpecError(f"two architectures: `arch` of {display_name(arches[0])}, and {named}")
+    files = tuple(dict.fromkeys((*workloads, *arches)))
     text = read_workload_text(files, variables, options.limits, options.allow_include)
     top, notes = text.top, list[Note]()
     loaded = read_workload(text, options.ignore_sparse)
@@ -300,16 +330,14 @@ def _on_arch(given: _Given, variables: Mapping[str, object], options: LoadOption
     section = with_arch_settings(top.require(ARCH_SECTION), options.settings)
     written = top.get("variables")
     setting = Setting(
-        arch=read_architecture(section, _stem(given.arches[0]), notes.append),
+        arch=read_architecture(section, _stem(arches[0]), notes.append),
         table=None if options.costs is None else load_costs(options.costs, options.limits),
         variables={}
         if written is None or is_blank(written)
         else read_variables(as_mapping(written, "`variables`")),
         stored_outside=options.stored_outside,
     )
-    network = network_on_arch(loaded, setting, options)
-    notes = [*loaded.notes, *notes, *network.notes]
-    return LoadedNetwork(Network(text.name, network.layers, tuple(dict.fromkeys(notes))), (top,))
+    return OnArch(text.name, loaded, setting, top, (*loaded.notes, *notes))
 
 
 def _stem(path: Path) -> str:

@@ -9,9 +9,11 @@ from model.architecture import Fanout, StorageLevel
 from model.cost.nest import build_nest
 from model.formats.timeloop.constraints import factor_texts, split_factor
 from model.formats.timeloop.mapping import check_parallelism
+from model.formats.timeloop.places import check_joint, names_places
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import FactorRule, KeepRules, Mapspace
+from model.places import gathered, on_places, tidied
 from model.text.expressions import evaluate
 from model.text.fields import (
     add_once,
@@ -37,7 +39,8 @@ def read_targets(section: Node, mapspace: Mapspace) -> LoopNest:
     """Read a mapping, as ``map --mapping`` writes it.
 
     A factor that neither the mapping nor a constraint gives is 1; a level that does not mention a
-    dataspace keeps it unless it must bypass it.
+    dataspace keeps it unless it must bypass it. Of memories that may have several places, the mapping names
+    the memory alone, or each of its places.
 
     Parameters
     ----------
@@ -51,6 +54,8 @@ def read_targets(section: Node, mapspace: Mapspace) -> LoopNest:
     SpecError
         If it is no mapping of the Einsum, or breaks a constraint.
     """
+    if mapspace.joint and not names_places([section], mapspace):
+        return tidied(mapspace, on_places(mapspace, read_targets(section, gathered(mapspace))))
     targets = dict(_targets(section, mapspace))
     architecture, nodes = mapspace.architecture, list[NodeMapping]()
     keeps = iter(mapspace.keep)
@@ -72,6 +77,8 @@ def read_targets(section: Node, mapspace: Mapspace) -> LoopNest:
         raise SpecError(f"the factors of {listing(missing)} multiply to less than the bound", section.span)
     _check_backed(nodes, mapspace, section.span)
     mapping = LoopNest(tuple(nodes))
+    for joint in mapspace.joint:
+        check_joint(joint, mapping, mapspace, section.span)
     units = build_nest(mapspace.problem, mapspace.architecture, mapping).instances(len(nodes))
     check_parallelism(units, mapspace.min_parallelism, None, section.span)
     return mapping

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from model.architecture import Architecture
 from model.extents import PERFECT
 from model.formats.accelforge.architecture import ARCH_SECTION
 from model.formats.accelforge.loader import read_workload, read_workload_text
@@ -15,18 +16,19 @@ from model.formats.cascade.constraints import Naming, dataspace_names, place_of
 from model.formats.cascade.layers import (
     Reader,
     in_values,
+    mapspaces_on_arch,
     read_each,
     value_bits,
     written_einsum,
 )
-from model.formats.cascade.loader import without_mapping
+from model.formats.cascade.loader import read_on_arch, without_mapping
 from model.formats.fused.tree import SECTION, read_tree
 from model.formats.timeloop.document import NETWORK_SECTIONS, without
 from model.formats.timeloop.loader import LoadOptions
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import FusedMapping
-from model.mapspace import EXACT
+from model.mapspace import TIMELOOP
 from model.note import Note
 from model.text.fields import as_mapping, check_keys
 from model.text.merging import join_specs
@@ -100,7 +102,8 @@ def load_fused(
     mapping_file
         Has the key ``fused_mapping`` (docs/fusion.md), and no other.
     """
-    options, values, used = options or LoadOptions(), dict(variables or {}), set[str]()
+    options = replace(options or LoadOptions(), refuse_unsearchable=False)
+    values, used = dict(variables or {}), set[str]()
     cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
     top = read_files([mapping_file], values, options.limits, options.allow_include, names=used)
     check_keys(top, (SECTION,), "a file with a fused mapping", required=(SECTION,))
@@ -112,20 +115,20 @@ def _cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
     options = replace(options, refuse_infeasible=False, factors=options.factors or PERFECT)
-    if options.counting != EXACT:
-        raise SpecError("fused mappings are counted as an execution moves words", hint="use --counting exact")
     tops = {
         path: as_mapping(
             read_files([path], variables, options.limits, options.allow_include, 2, names), "a file"
         )
         for path in paths
     }
-    for top in tops.values():
-        if ARCH_SECTION in top:
-            message = "fused mappings are not read on an `arch` of AccelForge"
-            raise SpecError(
-                message, top.key(ARCH_SECTION).span, hint="write an `architecture` in Timeloop's form"
-            )
+    if any(ARCH_SECTION in top for top in tops.values()):
+        return _on_arch(tops, variables, options.on_arch())
+    if options.rule == TIMELOOP:
+        raise SpecError(
+            "Timeloop's rule does not count fused mappings", hint="use --counting exact or accelforge"
+        )
+    if options.costs is not None:
+        raise SpecError("--costs prices the components of an `arch` of AccelForge, and there is none")
     workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
     others = [path for path in paths if path not in workloads]
     if not workloads or not others:
@@ -140,6 +143,51 @@ def _cascade(
     if any(map(_constrained, einsums)):
         notes.append(note_at(None, CONSTRAINTS_NOTE))
     return _named(loaded.workload, text.name, einsums), tuple(dict.fromkeys(notes))
+
+
+def _on_arch(
+    tops: Mapping[Path, MappingNode], variables: Mapping[str, object], options: LoadOptions
+) -> tuple[Cascade, tuple[Note, ...]]:
+    """Read a workload and an architecture, both of AccelForge."""
+    if options.rule == TIMELOOP:
+        raise SpecError("Timeloop's rule does not count fused mappings", hint="leave out --counting timeloop")
+    workloads = [path for path, top in tops.items() if any(key in top for key in NETWORK_SECTIONS)]
+    arches = [path for path, top in tops.items() if ARCH_SECTION in top]
+    others = [path for path in tops if path not in (*workloads, *arches)]
+    read = read_on_arch(workloads, arches, others, variables, options)
+    notes = [*read.notes, Note(CONSTRAINTS_NOTE)]
+    workload, ranks = read.workload.workload, _ranks(read.workload.workload)
+    setting = replace(read.setting, fused=True)
+    mapspaces = mapspaces_on_arch(read.workload, setting, options, notes)
+    einsums = tuple(
+        CascadeEinsum(
+            einsum.name,
+            mapspace,
+            tuple(_accesses(einsum, ranks)),
+            einsum.is_copy_operation,
+            einsum.n_instances,
+            einsum.source,
+        )
+        for einsum, mapspace in zip(workload.einsums, mapspaces, strict=True)
+    )
+    for einsum, own in zip(workload.einsums, einsums, strict=True):
+        _check_alike(einsum, own.mapspace.architecture, einsums[0].mapspace.architecture)
+    return _named(workload, read.name, einsums), tuple(dict.fromkeys(notes))
+
+
+def _check_alike(einsum: Einsum, own: Architecture, first: Architecture) -> None:
+    """Refuse an Einsum that counts in other words, memories, seconds or energies than the first one."""
+    parts = (
+        ("memories", [level.name for level in own.levels], [level.name for level in first.levels]),
+        ("sizes of values", [v.word_bits for v in own.levels], [v.word_bits for v in first.levels]),
+        ("clocks", own.cycle_s, first.cycle_s),
+        ("units of energy", own.units_per_pj, first.units_per_pj),
+    )
+    for what, mine, others in parts:
+        if mine != others:
+            message = f"Einsum `{einsum.name}` has other {what} here than the first one"
+            hint = "that is not modelled in fused mappings; --no-fuse maps the Einsums one by one"
+            raise SpecError(message, place_of(einsum), hint=hint)
 
 
 def _constrained(einsum: CascadeEinsum) -> bool:

@@ -158,7 +158,10 @@ ASSIGNED_HINT = "the command `assign` reads a `network` of layers and methods"
 ANCHOR_MARK = "ignore"
 LEFT_OUT = "ignore_left_out_for_the_mapping"
 """What a file with a mapping in it lists here: the constraints that the mapping meets, which it lacks."""
-_WORKLOADS = "the command `network` maps workloads; `--einsum NAME` chooses one of their Einsums"
+_WORKLOADS = (
+    "the command `network` maps workloads; `--einsum NAME` chooses one of their Einsums for map, evaluate, "
+    "check and explain"
+)
 _HINTS = {
     **dict.fromkeys((*NETWORK_SECTIONS, "arch"), _WORKLOADS),
     ASSIGNED: ASSIGNED_HINT,

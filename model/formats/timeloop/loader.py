@@ -95,9 +95,12 @@ class LoadOptions:
     mapping_file: Path | None = None  # its ``mapping`` takes the place of any that the others give
     # For latency alone energies may be unknown; None: the spec's own
     objectives: tuple[str, ...] | None = None
-    counting: Counting = EXACT
+    # By which rule words are counted; None: by AccelForge's on its architectures, or else exactly
+    counting: Counting | None = None
     factors: Factors | None = None  # which factors loops may have; None: as the spec says, see `free_factors`
-    uneven: bool = False  # whether all memories may have several places; otherwise those that say so
+    # Whether all memories may have several places, otherwise those that say so; None: by AccelForge's rule on
+    # its architectures
+    uneven: bool | None = None
     # Of AccelForge's architectures: a table of costs; whether the outermost memory keeps all that it may;
     # and whether what no search knows is refused
     costs: Path | None = None
@@ -107,6 +110,17 @@ class LoadOptions:
     # Of a workload, the Einsum that matters, and what a mapping of it keeps, by level
     einsum: str | None = None
     kept: tuple[tuple[str, frozenset[str]], ...] = ()
+
+    @property
+    def rule(self) -> Counting:
+        """The rule by which words are counted."""
+        return self.counting or EXACT
+
+    def on_arch(self) -> LoadOptions:
+        """Return the options on an architecture of AccelForge: by default words are counted as it does."""
+        counting = self.counting or ACCELFORGE
+        uneven = counting == ACCELFORGE if self.uneven is None else self.uneven
+        return replace(self, counting=counting, uneven=uneven)
 
     @property
     def reads_sparse(self) -> bool:
@@ -135,9 +149,9 @@ class LoadOptions:
 
     def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:
         """Return the kind of factors; `SpecError` for remainders that a search would count wrong."""
-        if kind == ANY and self.counting != EXACT and self.refuse_unsearchable:
+        if kind == ANY and self.rule != EXACT and self.refuse_unsearchable:
             hint = "--counting exact, or --factors perfect"
-            raise SpecError(f"the rule `{self.counting}` does not count remainders", span, hint=hint)
+            raise SpecError(f"the rule `{self.rule}` does not count remainders", span, hint=hint)
         return kind
 
 
@@ -360,7 +374,7 @@ def _context(
         variables=variables,
         note=notes.append,
         timeloop_padding=options.timeloop_padding,
-        counting=options.counting,
+        counting=options.rule,
         limits=options.limits,
         idle_levels=problem is not None,
         optimizes_sparse=options.reads_sparse and has_optimizations(top, tree.leaves),
@@ -386,8 +400,8 @@ def _factors(top: MappingNode, options: LoadOptions, has_rules: bool, note: Take
 
 def _obstacle(top: MappingNode, options: LoadOptions, has_rules: bool) -> str | None:
     """Return what excludes remainders, if anything does."""
-    if options.counting != EXACT:
-        return f"the rule `{options.counting}` does not count remainders"
+    if options.rule != EXACT:
+        return f"the rule `{options.rule}` does not count remainders"
     if has_rules and options.refuse_unsearchable and not options.all_rules:
         return "bounds do not know rules together with remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]

@@ -64,7 +64,7 @@ def read_placed(
     check_coalescing(parted.storages, mapped.storages)
     mapping = read_mapping(targets, mapped, span, context)
     for rules in mapspace.joint:
-        _check_joint(rules, mapping, mapspace, span)
+        check_joint(rules, mapping, mapspace, span)
     return mapping
 
 
@@ -125,7 +125,7 @@ def _kept(asked: Keeping, leaf: Leaf, targets: Sequence[Clause], context: Contex
     return keeping
 
 
-def _check_joint(rules: JointRules, mapping: LoopNest, mapspace: Mapspace, span: Span) -> None:
+def check_joint(rules: JointRules, mapping: LoopNest, mapspace: Mapspace, span: Span) -> None:
     """Raise a SpecError where the places of a memory break its constraints together."""
     architecture = mapspace.architecture
     name = architecture.levels[rules.levels[0]].component

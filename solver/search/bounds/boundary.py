@@ -378,6 +378,8 @@ class Boundary:
     def sliding(self) -> bool:
         """Whether the words delivered depend on which loop is the innermost one that moves the tile."""
         space = self.sub.space
+        if space.overlaps(self.place, self.level):
+            return True
         moves = bool(space.views[self.place].window_dims) or space.uneven
         return moves and space.reuses(self.place, self.level)
 

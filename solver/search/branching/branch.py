@@ -197,6 +197,8 @@ class Branching:
         # Nodes that only the cost model's cycles ruled out, and so all that deliver the same words.
         self._refuted_alike: set[tuple[NodeState, Delivered]] = set()
         self._joint = JointPlaces(self.space, self.sub.mask)
+        # Words of leaves that led to skeletons, where words tell all costs.
+        self._led_to_skeletons: set[Delivered] = set()
         # Leaves that only these ruled out: other words may take as many cycles.
         self._ties = 0
         # Nodes that only what is handed out ruled out: no state tells of it.
@@ -341,12 +343,24 @@ class Branching:
             if self._tied(node):
                 self._ties += 1
                 return
-            yield from self._leaves(node)
+            yield from self._first_leaves(node)
             return
         for child in best_first(list(self._families(node)), self._limit):
             if self.exhausted_budget or self.stop():
                 return
             yield from self._visit(child)
+
+    def _first_leaves(self, node: Node) -> Iterator[Skeleton]:
+        """The skeletons of a leaf, unless others are known that cost the same."""
+        alike = not self.space.by_order and not self.space.window_dims
+        if alike and node.delivered in self._led_to_skeletons:
+            self._ties += 1
+            return
+        for skeleton in self._leaves(node):
+            self._led_to_skeletons.add(node.delivered)
+            yield skeleton
+            if alike:
+                return
 
     def _leaves(self, node: Node) -> Iterator[Skeleton]:
         lattice, slot = self.space.lattice, self.space.slots[-1]
@@ -488,8 +502,10 @@ class Branching:
     def _ordered(self, node: Node, candidates: InnerTiles, order: OrderClass) -> Iterator[Family]:
         """Children of `node` whose loops are in an order of this class."""
         yield from self._priced(Walk(self.space, node, candidates, order))
+        if not self.space.window_dims or not self.space.by_order:
+            return
         apart = Walk(self.space, node, candidates, order, together=False)
-        if self.space.window_dims and apart.splits.any():
+        if apart.splits.any():
             chosen = candidates.only(apart.splits)
             yield from self._priced(Walk(self.space, node, chosen, order, together=False))
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from model.cost.prices import leaking_instances, paying_instances
 from model.cost.rules import rule_of
 from model.cost.traffic import distinct_children
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import EXACT, Counting, TemporalRules
+from model.mapspace import ACCELFORGE, EXACT, Counting, TemporalRules
 from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, Goal
 from solver.search.space.dataspaces import DataspaceView
@@ -112,22 +112,39 @@ class Ordered:
 
 
 def distinct_orders(
-    rules: TemporalRules, factors: dict[str, int], active: Sequence[str], views: Sequence[DataspaceView]
+    rules: TemporalRules,
+    factors: dict[str, int],
+    active: Sequence[str],
+    views: Sequence[DataspaceView],
+    by_order: bool = True,
 ) -> tuple[Ordered, ...]:
-    """One order of each kind that dataspaces can tell apart, of all that the rules allow."""
+    """One order of each kind that dataspaces can tell apart, of all that the rules allow.
+
+    If nothing stays in place `by_order`, they tell innermost loops along their windows apart.
+    """
+    imprint_of = _imprint if by_order else _lead_imprint
+    slides = any(view.window_dims for view in views)
     number = {dim: place for place, dim in enumerate(active)}
     every = frozenset(map(number.__getitem__, factors))
     loops = {number[dim]: factor for dim, factor in factors.items()}
 
     def settled(first: Sequence[str]) -> bool:
+        if not by_order:
+            return bool(first) or not slides
         done = frozenset(map(number.__getitem__, first))
         return all(_ended(view, done) or view.relevant.isdisjoint(every - done) for view in views)
 
     kinds: dict[tuple[Imprint, ...], Order] = {}
     for order in allowed_orders(rules, list(factors), settled):
         places = [number[dim] for dim in order]
-        kinds.setdefault(tuple(_imprint(view, places, loops) for view in views), order)
+        kinds.setdefault(tuple(imprint_of(view, places, loops) for view in views), order)
     return tuple(Ordered(order, imprints) for imprints, order in kinds.items())
+
+
+def _lead_imprint(view: DataspaceView, order: Sequence[int], loops: dict[int, int]) -> Imprint:
+    """What an order leaves where only the innermost loop may keep anything."""
+    del loops
+    return tuple(d for d in order[:1] if d in view.window_dims)
 
 
 def _ended(view: DataspaceView, done: frozenset[int]) -> bool:
@@ -199,6 +216,8 @@ class Arrivals:
         """The same in 64 bits: step by step outwards, for all orders together."""
         count, whole = len(self.orders), math.prod(self.tile)
         extents = np.array(self.tile, dtype=np.int64)
+        if self.counting == ACCELFORGE:
+            return self._placed(repeats, extents)
         total: IntArray = np.full(count, whole, dtype=np.int64)
         position = np.zeros((count, len(self.tile)), dtype=np.int64)
         lead = np.zeros_like(position)
@@ -214,6 +233,14 @@ class Arrivals:
                 position = position + move
             total += (repeats - repeats // bound) * (whole - kept)
             repeats = repeats // bound
+        return total
+
+    def _placed(self, repeats: int | IntArray, extents: IntArray) -> IntArray:
+        """The same by AccelForge's rule: the innermost loop alone keeps what overlaps."""
+        total = np.full(len(self.orders), int(extents.prod()) * repeats, dtype=np.int64)
+        for bound, move in islice(self._steps(), 1):
+            kept = np.maximum(extents - np.abs(move), 0).prod(axis=-1) * move.any(axis=-1)
+            total -= (repeats - repeats // bound) * kept
         return total
 
     def _steps(self) -> Iterator[_Step]:
@@ -276,10 +303,12 @@ class Completion:
     def _actions(self, place: int) -> Iterator[Action]:
         architecture, nest = self.space.architecture, self._nest
         space = self.space.problem.dataspaces[place]
-        touched = rule_of(self.space.mapspace.counting).touched(architecture, nest, space)
+        rule = rule_of(self.space.mapspace.counting)
+        touched = rule.touched(architecture, nest, space)
         positions = (*architecture.storage_indices, len(architecture.nodes))
         groups = [
-            distinct_children(architecture, nest, space, position) for position in architecture.fanout_indices
+            distinct_children(architecture, nest, space, position, rule.copies)
+            for position in architecture.fanout_indices
         ]
         distinct = [math.prod(groups[number] for number in below) for below in self.space.fanouts_below]
         spread = Spread(tuple(distinct), (0,) * len(self.space.levels))
@@ -333,7 +362,7 @@ class Completion:
         space = self.space.problem.dataspaces[place]
         position = self.space.architecture.storage_indices[level]
         options = self._distinct_orders[slot]
-        if not self.space.reuses(place, level):
+        if not self.space.reuses(place, level) and not self.space.overlaps(place, level):
             return [tile_words(space, nest.bounds[position]) * nest.steps(position)] * len(options)
         inside = [(number, self._distinct_orders[number][0].order) for number in range(slot + 1, level)]
         outside = list(enumerate(above))
@@ -481,7 +510,7 @@ class Completion:
         for level, factors in enumerate(self.skeleton.temporal[:-1]):
             live = {dim: factor for dim, factor in zip(space.active, factors, strict=True) if factor > 1}
             rules = space.mapspace.temporal[level]
-            by_level.append(distinct_orders(rules, live, space.active, space.views))
+            by_level.append(distinct_orders(rules, live, space.active, space.views, space.by_order))
         return tuple(by_level)
 
     @cached_property

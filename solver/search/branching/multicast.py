@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from model.cost.counting import displacement, distinct_offsets
+from model.cost.counting import displacement
+from model.cost.rules import rule_of
 from solver.search.arrays import FloatArray
 from solver.search.branching.walk import Node
 from solver.search.space.prices import BoundaryPrice
@@ -89,7 +90,8 @@ class WindowMulticast:
         if dataspace.name in space.architecture.fanouts[number].no_multicast:
             return math.prod(choice.factors)
         loops = zip(space.active, choice.factors, inside, strict=True)
-        return distinct_offsets((factor, displacement(dataspace, dim, n)) for dim, factor, n in loops)
+        copies = rule_of(space.mapspace.counting).copies
+        return copies((factor, displacement(dataspace, dim, n)) for dim, factor, n in loops)
 
     def _priced(self, place: int, distinct: tuple[int, ...]) -> dict[int, BoundaryPrice]:
         key = place, distinct

@@ -242,8 +242,11 @@ class Walk:
         for number, group in enumerate(order.groups):
             moving = self._product(group.dims) > 1
             self.first[(self.first < 0) & moving] = number
-            for view in space.views:
+            for view in space.views if space.by_order else ():
                 self._step(view, group)
+        if not space.by_order:
+            self.alive = [self.first < 0 for _ in space.views]
+            return
         for place, (run, alive) in enumerate(zip(self.runs, self.alive, strict=True)):
             run[alive] *= node.in_place[place]
             if not together:
@@ -269,7 +272,12 @@ class Walk:
 
         In an order that the class stands for, a dataspace that the innermost group moves is moved by the
         innermost loop; that is one of the group, or one that moves everything. Other orders are not known.
+        By AccelForge's rule it is the innermost loop or none.
         """
+        if not self.space.by_order:
+            groups = [n for n, group in enumerate(self.order.groups) if dim in group.dims]
+            innermost: BoolArray = np.isin(self.first, groups) & (self.candidates.loops[:, dim] > 1)
+            return innermost
         lead = ~self.alive[view.place] & (self.candidates.loops[:, dim] > 1)
         if not self.space.left_in_place(dim):
             return lead
@@ -288,6 +296,8 @@ class Walk:
         """
         place, tiles, tables = boundary.place, self.candidates.tiles, self.space.tables[boundary.place]
         irrelevant, instances = tables.irrelevant_tiles[tiles], boundary.sub.above[boundary.level]
+        if self.space.overlaps(place, boundary.level):
+            return ceil_div(self._words(place, tiles).repeated * irrelevant, instances)
         if not self.space.reuses(place, boundary.level):
             return ceil_div(tables.plain_words[tiles] * irrelevant, instances)
         runs = self.runs[place]
@@ -464,13 +474,14 @@ class Walk:
         if not view.window_dims:
             return self.node.moved[view.place]
         first = self.node.moved[view.place].first
+        repeats = int(self._within(view)[candidate]) if self.space.by_order else 0
         if not self.alive[view.place][candidate]:
             first = frozenset(d for _, d in view.windows if self.may_lead(view, d)[candidate])
         parts = tuple(
             (int(every[candidate]), tuple(lead.at(candidate) for lead in leads if lead.live[candidate]))
             for every, leads in self._parts(view)
         )
-        return Moved(first, parts, int(self._within(view)[candidate]))
+        return Moved(first, parts, repeats)
 
     def _moves(self, component: Component, dim: int) -> IntArray:
         """How far the component moves per iteration of this slot's loop over `dim`."""
@@ -593,4 +604,4 @@ class Walk:
 
     def signature(self, candidate: int) -> frozenset[int] | None:
         """Dataspaces that the innermost loop outside of a candidate's tile leaves in place."""
-        return self._signature(int(self.first[candidate]))
+        return self._signature(int(self.first[candidate])) if self.space.by_order else None

@@ -40,12 +40,15 @@ class SlotOrders:
     classes: tuple[OrderClass, ...]
 
 
-def slot_orders(rules: TemporalRules, active: Sequence[str], views: Sequence[DataspaceView]) -> SlotOrders:
+def slot_orders(
+    rules: TemporalRules, active: Sequence[str], views: Sequence[DataspaceView], by_order: bool = True
+) -> SlotOrders:
     """Classes of loop orders, groups innermost first, that cover every useful order.
 
     Loops that leave the same dataspaces in place belong together: moving one inwards to the other
     keeps them in place for longer. A group matters only while some dataspace is in place; the loops
-    outside of that form one last group.
+    outside of that form one last group. If nothing stays in place `by_order`, the innermost group matters to
+    windows alone.
     """
     number = {dim: i for i, dim in enumerate(active)}
 
@@ -64,9 +67,19 @@ def slot_orders(rules: TemporalRules, active: Sequence[str], views: Sequence[Dat
             by_signature.setdefault(signature(dim), []).append(dim)
     groups = [Group(tuple(dims), sig) for sig, dims in by_signature.items()]
     everything = frozenset(v.place for v in views)
-    classes = tuple(OrderClass((*inner, *chain, *outer)) for chain in _chains(groups, everything))
-    useful = tuple(dim for group in groups if group.signature for dim in group.dims)
-    return SlotOrders(len(inner), useful, classes)
+    chains = _chains(groups, everything) if by_order else _leads(groups, views)
+    classes = tuple(OrderClass((*inner, *chain, *outer)) for chain in chains)
+    useful = tuple(dim for group in groups if group.signature or not by_order for dim in group.dims)
+    return SlotOrders(len(inner), useful if len(classes) > 1 else (), classes)
+
+
+def _leads(groups: Sequence[Group], views: Sequence[DataspaceView]) -> Iterator[tuple[Group, ...]]:
+    """Yield each group as the innermost one, if any window can tell, and all others as one."""
+    if len(groups) < 2 or not any(view.window_dims for view in views):
+        yield _rest(groups)
+        return
+    for group in groups:
+        yield (group, *_rest([other for other in groups if other is not group]))
 
 
 def _chains(groups: Sequence[Group], in_place: Signature) -> Iterator[tuple[Group, ...]]:

@@ -231,8 +231,10 @@ class SearchSpace:
 
         The innermost temporal loop above a boundary decides which dataspaces are reused there: those that it
         does not index. Of sets within others only those count that loops along windows leave: such a loop may
-        cost less than one that leaves more in place.
+        cost less than one that leaves more in place. By AccelForge's rule only windows tell loops apart.
         """
+        if not self.by_order and not self.window_dims:
+            return (frozenset(),)
         signatures = {self.left_in_place(d) for d in range(len(self.active))}
         maximal = {s for s in signatures if not any(s < other for other in signatures)}
         sliding = {self.left_in_place(d) for d in self.window_dims}
@@ -269,6 +271,8 @@ class SearchSpace:
 
         They leave `members` in place and nothing else, or less where no other class has just that.
         """
+        if not self.by_order and not self.window_dims:
+            return tuple(range(len(self.active)))
         signatures = [self.left_in_place(d) for d in range(len(self.active))]
         classes = self.reuse_classes
         return tuple(
@@ -394,7 +398,14 @@ class SearchSpace:
 
     def reuses(self, place: int, level: int) -> bool:
         """Whether dataspace `place` has temporal reuse at the boundary of `level` at all."""
-        return self.by_order and self.views[place].name not in self.levels[level].no_temporal_reuse
+        return self.by_order and self._keeps(place, level)
+
+    def overlaps(self, place: int, level: int) -> bool:
+        """Whether, by AccelForge's rule, the loop right outside of a tile may keep a part of it."""
+        return not self.by_order and bool(self.views[place].window_dims) and self._keeps(place, level)
+
+    def _keeps(self, place: int, level: int) -> bool:
+        return self.views[place].name not in self.levels[level].no_temporal_reuse
 
     @property
     def by_order(self) -> bool:
@@ -424,7 +435,8 @@ class SearchSpace:
         that dimension.
         """
         view, table = self.views[place], self.tables[place]
-        if not self.reuses(place, level) or not (view.window_dims or self.uneven):
+        overlaps = self.overlaps(place, level)
+        if not overlaps and (not self.reuses(place, level) or not (view.window_dims or self.uneven)):
             return Words(table.plain_words, table.plain_words)
         leading = view.relevant if self.uneven else view.window_dims
         if led is not None:

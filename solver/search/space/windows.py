@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from model.mapspace import EXACT, Counting
+from model.mapspace import ACCELFORGE, EXACT, TIMELOOP, Counting
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.dataspaces import Component, DataspaceView, Tables
 from solver.search.space.lattice import Lattice
@@ -101,6 +101,17 @@ def by_timeloop(component: Component, lead: Lead) -> Lead:
     it seems to go back; where dimensions move the tile both ways, it may seem to go on.
     """
     return lead._replace(along=0, back=0 if component.turns else NOWHERE)
+
+
+def by_place(lead: Lead, iterations: IntArray | int) -> Lead:
+    """The same by AccelForge's rule, by which only the innermost loop of all keeps what overlaps.
+
+    Parameters
+    ----------
+    iterations
+        The most that the loop may have.
+    """
+    return lead._replace(bound=iterations, along=NOWHERE, back=NOWHERE)
 
 
 def begun_anew(part: Along, where: BoolArray) -> Along:
@@ -227,8 +238,10 @@ def along_component(
         moves[d] = extent * (step * unrolling.directly[d])
         spans[d] = np.where(positions[d] > 1, (lattice.bounds[d] - extent) * step, 0)
     leads = tuple(_any_lead(component, lattice, d, positions, moves, spans) for d in component.dims)
-    if counting != EXACT:
+    if counting == TIMELOOP:
         leads = tuple(by_timeloop(component, lead) for lead in leads)
+    if counting == ACCELFORGE:
+        leads = tuple(by_place(lead, np.maximum(positions[lead.dim], 1)) for lead in leads)
     return Along(box, math.prod(positions.values()), leads)
 
 
@@ -298,6 +311,9 @@ def least_jumps(
         Arrays like those given: the least move of the other loops over these dimensions, that of all loops
         over others, and how far these loops are from their first iteration when all are at their last.
     """
+    if counting == ACCELFORGE:
+        far: IntArray = np.full(len(loops[lead]), NOWHERE)
+        return far, far, np.zeros(len(far), dtype=np.int64)
     most = NOWHERE if counting == EXACT else 1
     last: dict[int, IntArray] = {d: np.minimum(own - 1, most) for d, own in loops.items()}
     spans = {d: last[d] * move for d, move in moves.items()}
@@ -317,8 +333,12 @@ def least_jumps_outside(
     """The same of loops in slots farther out, each given as moves and iterations, in no order.
 
     Those inside are `past` their first iteration by so many words when all are at their last, and the lead
-    moves the tile by `move`. By Timeloop's rule the second iteration stands for the last.
+    moves the tile by `move`. By Timeloop's rule the second iteration stands for the last, and by
+    AccelForge's these loops keep nothing.
     """
+    if counting == ACCELFORGE:
+        far: IntArray = np.full(len(past), NOWHERE)
+        return far, far
     back, along = _least_words(-move, [past], counting), np.full(len(past), NOWHERE)
     for slot in slots:
         spans = [own * (count - 1 if counting == EXACT else min(count - 1, 1)) for own, count in slot]

@@ -390,7 +390,7 @@ class _Surveyor:
 
     def _unreused_words(self, place: int, level: int) -> IntArray:
         irrelevant = self.space.tables[place].irrelevant_tiles
-        key = "unreused", place, self.space.reuses(place, level)
+        key = "unreused", place, self.space.reuses(place, level), self.space.overlaps(place, level)
         return self.space.memo(key, lambda: self._relevant(place, level) * irrelevant)
 
     def _front(self, kept: Kept, places: frozenset[int]) -> FloatArray:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from model.formats.fused import load_cascade
+from model.formats.timeloop import LoadOptions
 from model.fused.cascade import Cascade
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -100,40 +99,11 @@ def tilewright_tree(cascade: Cascade, tree: dict[str, Any]) -> FusedMapping:
 
 
 def accelforge_cascade(record: dict[str, Any], folder: Path) -> Cascade:
-    """The workload and the architecture of a line of cases.jsonl; values have 8 bits."""
-    nodes = yaml.safe_load(re.sub(r"!(\w+)", r"", record["arch"]))["arch"]["nodes"]
-    (folder / "workload.yaml").write_text(record["workload"])
-    lines = ["architecture:", "  nodes:"]
-    for node in nodes:
-        tag = "!Container" if "spatial" in node else "!Component"
-        lines.append(
-            f"  - {tag} {yaml.safe_dump(_component(node), default_flow_style=True, width=1000).strip()}"
-        )
-    (folder / "arch.yaml").write_text("\n".join(lines) + "\n")
-    return load_cascade([folder / "workload.yaml", folder / "arch.yaml"])[0]
-
-
-def _component(node: dict[str, Any]) -> dict[str, Any]:
-    if "spatial" in node:
-        (axis,) = node["spatial"]
-        return {"name": node["name"], "spatial": {"meshX": axis["fanout"]}}
-    if node["name"] == "MAC":
-        return {"name": "MAC", "class": "intmac", "energy": {"compute": node["actions"][0]["energy"]}}
-    prices = {action["name"]: action["energy"] * 8 for action in node["actions"]}
-    attributes: dict[str, Any] = {"datawidth": 8, "width": 8}
-    if node["size"] not in ("inf", float("inf")):
-        attributes["depth"] = int(float(node["size"])) // 8
-    throughput = float(node["actions"][0]["throughput"])
-    if throughput != float("inf"):
-        attributes["shared_bandwidth"] = throughput / 8
-    energy = {"read": prices["read"], "write": prices["write"], "update": prices["write"], "leak": 0}
-    dram = "depth" not in attributes
-    return {
-        "name": node["name"],
-        "class": "DRAM" if dram else "SRAM",
-        "attributes": attributes,
-        "energy": energy,
-    }
+    """The workload and the architecture of a line of cases.jsonl, as they stand."""
+    files = folder / "workload.yaml", folder / "arch.yaml"
+    for path, key in zip(files, ("workload", "arch"), strict=True):
+        path.write_text(record[key], encoding="utf-8")
+    return load_cascade(files, {}, LoadOptions(refuse_unsearchable=False))[0]
 
 
 def accelforge_tree(cascade: Cascade, nodes: list[dict[str, Any]]) -> FusedMapping:

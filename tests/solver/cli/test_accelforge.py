@@ -29,31 +29,52 @@ def document(*words: str) -> dict:
 
 
 def test_map_and_evaluate_one_einsum(capsys: pytest.CaptureFixture[str]):
-    found = document("map", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml")
+    found = document("map", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml", "--counting", "exact")
     assert found["status"] == "OPTIMAL"
     assert found["counting"] == "exact"
     assert found["energy_j"] == pytest.approx(found["energy_pj"] / 1e12)
     assert found["latency_s"] == pytest.approx(found["cycles"] / 1e9)
     assert found["edp_j_s"] == pytest.approx(found["energy_j"] * found["latency_s"])
     again = ["evaluate", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml"]
-    assert document(*again)["energy_pj"] == found["energy_pj"]
-    priced = document(*again, "--counting", "accelforge")
+    assert document(*again, "--counting", "exact")["energy_pj"] == found["energy_pj"]
+    priced = document(*again)
     assert priced["counting"] == "accelforge"
     assert priced["energy_pj"] > found["energy_pj"]
     assert "an execution of this mapping takes" in " ".join(priced["notes"])
-    assert main([*again, "--counting", "accelforge"]) == 0
+    assert main(again) == 0
     assert "AccelForge's rule" in capsys.readouterr().out
 
 
-def test_searches_that_count_as_accelforge_does(capsys: pytest.CaptureFixture[str]):
-    by_place = ["--counting", "accelforge", "--factors", "perfect"]
-    assert main(["map", "--einsum", "T", "w.yaml", "a.yaml", *by_place, "--uneven"]) == 0
-    assert "AccelForge's rule" in capsys.readouterr().out
-    assert main(["map", "--einsum", "T", "w.yaml", "a.yaml", *by_place, "--check"]) == 2
-    assert "the checker does not know the counting rule 'accelforge'" in capsys.readouterr().err
+def test_words_are_counted_as_accelforge_does_by_default(capsys: pytest.CaptureFixture[str]):
+    one = ["--einsum", "T", "w.yaml", "a.yaml"]
+    found = document("map", *one, "--mapping", "m.yaml")
+    explicit = document("map", *one, "--counting", "accelforge", "--uneven")
+    assert found["counting"] == explicit["counting"] == "accelforge"
+    assert found["edp_j_s"] == explicit["edp_j_s"]
+    assert found["edp_j_s"] <= document("map", *one, "--no-uneven")["edp_j_s"]
+    # A mapping whose memories have several places is priced by any rule, and names them.
+    for rule in ("accelforge", "exact"):
+        assert document("evaluate", *one, "--mapping", "m.yaml", "--counting", rule)["counting"] == rule
+    for words in (["network"], ["sweep", "--set-attribute", "Buffer.size=512"]):
+        document(*words, "w.yaml", "a.yaml", "--no-cache")
+    assert main(["explain", *one]) == 0
+    assert "`Buffer` keeps W" in capsys.readouterr().out
+
+
+def test_what_does_not_know_accelforges_rule_says_so(capsys: pytest.CaptureFixture[str]):
+    one = ["map", "--einsum", "T", "w.yaml", "a.yaml"]
+    for words, message in (
+        (["--check"], "the checker does not know the counting rule 'accelforge'"),
+        (["--engine", "cp-sat"], "not by the rule 'accelforge'"),
+        (["--factors", "any"], "the rule `accelforge` does not count remainders"),
+    ):
+        assert main([*one, *words]) == 2
+        assert message in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
-        main(["compare", "w.yaml", "a.yaml", *by_place])
+        main(["compare", "w.yaml", "a.yaml", "--counting", "accelforge"])
     assert ended.value.code == 2
+    assert main(["compare", "w.yaml", "a.yaml"]) == 2
+    assert "for map, evaluate, check and explain" in capsys.readouterr().err
 
 
 def test_network_and_sweep():
@@ -67,7 +88,6 @@ def test_network_and_sweep():
 @pytest.mark.parametrize(
     "words",
     [
-        ["network", "--no-cache"],
         ["map", "--einsum", "T"],
         ["explain", "--einsum", "T"],
         ["sweep", "--no-cache"],
@@ -81,6 +101,23 @@ def test_fusion_is_not_searched(words: list[str], capsys: pytest.CaptureFixture[
     assert "help: --no-fuse keeps every tensor there" in errors
     if words[0] != "explain":
         assert main([*words, "w.yaml", "f.yaml", "--no-fuse", "--quiet"]) == 0
+
+
+def test_networks_are_fused_where_that_is_left_open(capsys: pytest.CaptureFixture[str]):
+    network = ["network", "w.yaml", "f.yaml"]
+    # Buffers below an array are not fused into.
+    assert main([*network, "--no-cache"]) == 2
+    assert "`Buffer` exists several times: that is not searched; --no-fuse maps" in capsys.readouterr().err
+    assert main([*network, "--cache", "kept"]) == 2
+    assert "is left open" in capsys.readouterr().err
+    array = "  - !Container\n    name: Array\n    spatial: [{name: X, fanout: 4}]\n"
+    assert array in FUSED
+    Path("f.yaml").write_text(FUSED.replace(array, ""), encoding="utf-8")
+    assert main([*network, "--objective", "latency", "--time-limit", "2", "--quiet", "--json", "o.json"]) in (
+        0,
+        3,
+    )
+    assert json.loads(Path("o.json").read_text(encoding="utf-8"))["kind"] == "network-fused"
 
 
 def test_check_shows_what_is_not_searched(capsys: pytest.CaptureFixture[str]):

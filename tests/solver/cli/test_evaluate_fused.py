@@ -62,11 +62,56 @@ def test_options_about_other_mappings_are_refused(words: tuple[str, ...], capsys
     assert f"{words[0]} does not go with a fused mapping" in capsys.readouterr().err
 
 
-def test_an_arch_of_accelforge_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+ARCH = """
+arch:
+  nodes:
+  - !Memory
+    name: Main
+    size: inf
+    leak_power: 0
+    tensors: {keep: ~Intermediates, may_keep: All}
+    actions: [{name: read, energy: 16, throughput: inf}, {name: write, energy: 16, throughput: inf}]
+  - !Memory
+    name: GLB
+    size: 512
+    leak_power: 0
+    tensors: {keep: All}
+    actions: [{name: read, energy: 0.5, throughput: inf}, {name: write, energy: 0.5, throughput: inf}]
+  - !Compute
+    name: MAC
+    leak_power: 0
+    actions: [{name: compute, energy: 1, throughput: 2}]
+"""
+
+
+def test_on_an_arch_of_accelforge(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    arch, out = tmp_path / "arch.yaml", tmp_path / "out.json"
+    arch.write_text(ARCH, encoding="utf-8")
+    assert evaluate("attention", "--json", str(out), arch=arch) == EXIT_OPTIMAL
+    assert "Counted by AccelForge's rule" in capsys.readouterr().out
+    document = json.loads(out.read_text())
+    # AccelForge's own answer for this tree.
+    assert (document["counting"], document["energy_j"], document["latency_s"]) == ("accelforge", 34240, 288)
+    assert evaluate("attention", "--json", str(out), "--counting", "exact", arch=arch) == EXIT_OPTIMAL
+    assert json.loads(out.read_text())["energy_j"] < 34240
+    assert evaluate("attention", "--counting", "timeloop", arch=arch) == EXIT_INVALID
+    assert "Timeloop's rule does not count fused mappings" in capsys.readouterr().err
+    workload = str(DATA / "attention.workload.yaml")
+    assert main(["network", workload, str(arch), "--fuse", "--json", str(out)]) == EXIT_OPTIMAL
+    found = json.loads(out.read_text())
+    assert (found["counting"], found["energy_j"], found["status"]) == ("accelforge", 34240, "OPTIMAL")
+
+
+def test_what_is_alike_in_fused_mappings(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     arch = tmp_path / "arch.yaml"
-    arch.write_text("arch: {nodes: []}\n")
+    nodes = "  - !Compute\n    name: Other\n    enabled: len(All) == 2\n    leak_power: 0\n"
+    nodes += "    actions: [{name: compute, energy: 1, throughput: 1}]\n"
+    two = ARCH.replace("name: MAC\n", "name: MAC\n    enabled: len(All) == 3\n") + nodes
+    arch.write_text(two, encoding="utf-8")
     assert evaluate("attention", arch=arch) == EXIT_INVALID
-    assert "fused mappings are not read on an `arch` of AccelForge" in capsys.readouterr().err
+    assert "Einsum `SM` has other clocks here than the first one" in capsys.readouterr().err
+    assert evaluate("attention", "--costs", str(arch)) == EXIT_INVALID
+    assert "--costs prices the components of an `arch`" in capsys.readouterr().err
 
 
 def test_errors_point_at_the_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

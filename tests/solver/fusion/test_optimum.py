@@ -1,5 +1,6 @@
 """The search for fused mappings against complete enumeration, and what it is never worse than."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
+from model.mapspace import ACCELFORGE
 from solver.fusion import FusionLimits, NotSearchedError, fuse_cascade
 from solver.result import Options, Status, Termination
 from tests.fused_bruteforce import BruteForce
@@ -72,6 +74,38 @@ def test_the_search_finds_the_optimum(name: str, seed: int):
         assert evaluate_fused(cascade, result.mapping).value(objective) == result.value
         assert result.unfused is not None
         assert result.unfused.value(objective) >= result.value
+
+
+@pytest.mark.parametrize("name, seed", [("products", 100), ("attention", 101), ("three", 100)])
+def test_the_optimum_by_accelforges_rule(name: str, seed: int):
+    """Each memory has several places then, as in the enumeration."""
+    cascade = by_place(drawn(Random(f"{name} {seed}"), name))
+    optima = BruteForce(cascade).optima()
+    for objective in OBJECTIVES:
+        result = fuse_cascade(cascade, objective)
+        assert result.status is Status.OPTIMAL
+        assert result.value == result.bound == optima[objective].value
+
+
+def by_place(cascade: Cascade) -> Cascade:
+    """The same cascade counted by AccelForge's rule, without latencies of networks."""
+    einsums = []
+    for einsum in cascade.einsums:
+        architecture = einsum.mapspace.architecture
+        nodes = tuple(
+            replace(node, network_fill_latency=0) if isinstance(node, StorageLevel) else node
+            for node in architecture.nodes
+        )
+        mapspace = replace(
+            einsum.mapspace, architecture=replace(architecture, nodes=nodes), counting=ACCELFORGE
+        )
+        einsums.append(replace(einsum, mapspace=mapspace))
+    return replace(cascade, einsums=tuple(einsums))
+
+
+def test_windows_by_accelforges_rule_are_refused():
+    with pytest.raises(NotSearchedError, match="sliding windows are not searched with fusion"):
+        fuse_cascade(by_place(small(Random("residual"), "residual")), "energy")
 
 
 def test_windows_are_left_out_and_said_to_be():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from model.cascade import Network
@@ -43,10 +44,10 @@ arch:
 
 
 def load(arch: str = ARCH, workload: str = WORKLOAD, options: LoadOptions | None = None) -> Network:
-    """Read both from files in the working directory."""
+    """Read both from files in the working directory, each memory with one place."""
     Path("w.yaml").write_text(workload, encoding="utf-8")
     Path("a.yaml").write_text(arch, encoding="utf-8")
-    return load_network(["w.yaml", "a.yaml"], {}, options)
+    return load_network(["w.yaml", "a.yaml"], {}, replace(options or LoadOptions(), uneven=False))
 
 
 def with_node(before: str, after: str, arch: str = ARCH) -> str:

@@ -286,38 +286,39 @@ def test_sets_that_depend_on_what_a_buffer_keeps_are_not_searched():
         load(with_node("  - !Compute\n", f"{bank}  - !Compute\n"))
 
 
-def test_least_use_over_several_dimensions_is_not_searched():
-    arch = with_node(FANOUT, "[{name: X, fanout: 10, min_usage: 1}]")
-    with pytest.raises(
-        SpecError, match=r"`min_usage` of `Array\.X`, whose loops may be over `m`, `k` and `n`"
-    ):
-        load(arch)
-    assert mapspaces(load(arch, options=LoadOptions(refuse_unsearchable=False)))
-
-
 @pytest.mark.parametrize(
     ("dimensions", "least"),
     [
-        ("[{name: X, fanout: 12, min_usage: 1}]", 12),
-        ("[{name: X, fanout: 12, min_usage: 0.95}]", 12),
-        ("[{name: X, fanout: 8, reuse: weight, min_usage: 1}, {name: Y, fanout: 24, min_usage: 1}]", 192),
-        ("[{name: X, fanout: 12, min_usage: 0.9}]", None),
-        ("[{name: X, fanout: 48, min_usage: 1}, {name: Y, fanout: 16, min_usage: 1}]", None),
-        ("[{name: X, fanout: 12, min_usage: 1}, {name: Y, fanout: 2}]", None),
+        ("[{name: X, fanout: 12, min_usage: 1}]", {"Array.X": 12}),
+        ("[{name: X, fanout: 12, min_usage: 0.7}]", {"Array.X": 9}),
+        # No product of divisors of 8, 4 and 6 is 10 or 11: the largest within the fanout counts.
+        ("[{name: X, fanout: 11, min_usage: 1}]", {"Array.X": 8}),
+        ("[{name: X, fanout: 12, min_usage: 1}, {name: Y, fanout: 2}]", {"Array.X": 12}),
+        (
+            "[{name: X, fanout: 8, reuse: weight, min_usage: 1}, {name: Y, fanout: 24, min_usage: 1}]",
+            {"Array.Y": 24},
+        ),
     ],
 )
-def test_fanouts_that_have_to_be_full_and_can_be(dimensions: str, least: int | None):
-    options = LoadOptions(refuse_unsearchable=least is not None, einsum="T")
-    network = load(with_node(FANOUT, dimensions), options=options)
-    assert mapspaces(network)[0].min_parallelism == (least or 0)
-    assert any("is not searched" in note.text for note in network.notes) == (least is None)
+def test_least_use_over_several_rank_variables(dimensions: str, least: dict[str, int]):
+    mapspace = mapspaces(load(with_node(FANOUT, dimensions), options=LoadOptions(einsum="T")))[0]
+    asked = [next(iter(rule.quantities)) for rule in mapspace.rules]
+    assert [(own.kind, own.node) for own in asked] == [("instances", name) for name in least]
+    assert [
+        f"uses at least {number} instances" in str(rule)
+        for rule, number in zip(mapspace.rules, least.values(), strict=True)
+    ] == [True] * len(least)
 
 
-def test_only_the_einsum_that_is_searched_has_to_be_searchable():
-    arch = with_node(FANOUT, "[{name: X, fanout: 10, min_usage: 1 if weight else 0}]")
-    assert load(arch, options=LoadOptions(einsum="Z"))
-    with pytest.raises(SpecError, match="min_usage"):
+def test_least_uses_that_compete_are_not_searched():
+    arch = with_node(FANOUT, "[{name: X, fanout: 48, min_usage: 1}, {name: Y, fanout: 16, min_usage: 1}]")
+    with pytest.raises(SpecError, match=r"`min_usage` of `Array\.X` is out of reach together with"):
         load(arch, options=LoadOptions(einsum="T"))
+    network = load(arch, options=LoadOptions(refuse_unsearchable=False, einsum="T"))
+    assert any("out of reach together" in note.text for note in network.notes)
+    # Only the Einsum that is searched has to be searchable.
+    only = "[{name: X, fanout: 48, min_usage: 1 if weight else 0}, {name: Y, fanout: 16, min_usage: 1}]"
+    assert load(with_node(FANOUT, only), options=LoadOptions(einsum="Z"))
 
 
 def test_a_table_of_costs():

@@ -25,7 +25,9 @@ ARCHES = {"plain": ARCH, "fused": ARCH.replace("{keep: All}", "{keep: ~Intermedi
 def load(text: str = MAPPING, arch: str = ARCH, einsum: str = "T") -> Mapping:
     for name, content in (("w.yaml", WORKLOAD), ("a.yaml", arch), ("m.yaml", text)):
         Path(name).write_text(content, encoding="utf-8")
-    options = LoadOptions(require_mapping=True, mapping_file=Path("m.yaml"), refuse_unsearchable=False)
+    options = LoadOptions(
+        require_mapping=True, mapping_file=Path("m.yaml"), refuse_unsearchable=False, uneven=False
+    )
     mapping = load_einsum(["w.yaml", "a.yaml"], einsum, {}, options).mapping
     assert mapping is not None
     return mapping
