@@ -54,6 +54,7 @@ from remainder_bounds import refute as refute_uneven
 from remainders import Uneven
 
 MOST_BYTES = 1 << 26  # of a file
+sys.modules.setdefault("prove", sys.modules[__name__])  # whose classes others build on
 
 
 @cache
@@ -380,6 +381,8 @@ RULES = {"exact": Executed, "timeloop": Timeloop}
 
 class Space(Problem):
     """A mapspace of perfect factors: its choices of spatial factors, exact costs, and floors under them."""
+
+    is_sparse = False
 
     def __init__(self, doc):
         need(doc["counting"] in [*RULES], "words are counted by a known rule")
@@ -895,7 +898,7 @@ def decide(query, low, high, measures, space, mask, i, pinned=()):
 
 
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (6, 7, 8))
-FUSED = "tilewright certificate fused 1"
+FUSED, SPARSE = (f"tilewright certificate {kind} 1" for kind in ("fused", "sparse"))
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
@@ -905,6 +908,11 @@ ENERGY_UNITS = (10**12, "J"), (10**9, "mJ"), (10**6, "uJ"), (10**3, "nJ")
 def mapspace(problem):
     """The mapspace of a canonical problem: its loops have perfect factors, or any."""
     need(problem["factors"] in ("perfect", "any"), "loops have factors of a known kind")
+    if "sparse" in problem:
+        from sparse import Sparse  # noqa: PLC0415 (it is built on this module)
+
+        need(problem["factors"] == "perfect", "loops over sparse data have perfect factors")
+        return Sparse(problem)
     return Space(problem) if problem["factors"] == "perfect" else Uneven(problem)
 
 
@@ -913,6 +921,10 @@ def refute(space, query):
     query = space.rules.limited(query, space.rules.parts)
     if isinstance(space, Uneven):
         return refute_uneven(space, query)
+    if space.is_sparse:
+        from sparse_bounds import refute as refute_sparse  # noqa: PLC0415 (it is built on this module)
+
+        return refute_sparse(space, query)
     choices = floored(space, query)
     costs = (decide(query, *cycles, measures, space, *choice) for cycles, measures, choice in choices)
     return next(filter(None, costs), None)
@@ -985,17 +997,20 @@ def check(doc):
         )
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
+    known = SPARSE if "sparse" in doc["problem"] else known
     keys = KEYS | {"rules"} if ruled else KEYS
     need(doc.keys() == keys and doc["format"] == known, f"it has the keys of a {known!r}")
     need(doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}), "the digest is right")
     need(doc["problem_sha256"] == sha256(doc["problem"]), "the hash matches the problem")
     space, units = mapspace(doc["problem"]), doc["problem"]["units_per_pj"]
     need(type(units) is int and units > 0, "energies have a unit")
+    units = units * doc["problem"]["sparse"]["unit"] if known == SPARSE else units
     status, names, bounds = doc["status"], doc["objectives"], doc["bounds"]
     need(names in [[*x] for n in (1, 2, 3) for x in permutations(Query._fields, n)], "objectives are known")
     need(type(bounds) is list and natural(bounds), "bounds are non-negative integers")
     need(doc["spatial_choices"] == len(space.spatial), "all choices are covered")
-    covered(space, doc, status, names)
+    if known != SPARSE:
+        covered(space, doc, status, names)
     space.rules.written(doc.get("rules", []))
     if status == "INFEASIBLE":
         need(doc["mapping"] is doc["cost"] is None and not bounds, "nothing is claimed")

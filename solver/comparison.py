@@ -24,6 +24,7 @@ from solver.result import (
     within_loop_limit,
 )
 from solver.search import map_einsum
+from solver.sparse_search import map_totals
 
 MILESTONES_PERCENT = (10, 1, 0)
 """Distances from the optimum whose times are reported."""
@@ -105,7 +106,8 @@ def compare(
 ) -> Comparison:
     """Prove the optimum, then run one mapper after the other within `budget`, until stopped.
 
-    Mappers know one place per memory: where there may be several, they look for the best even tiles.
+    Mappers know one place per memory: where there may be several, they look for the best even tiles. Of
+    sparse data they are told expected costs.
 
     `ContradictionError` if a mapper finds a mapping that is better than the proven optimum: a defect of this
     program.
@@ -144,7 +146,10 @@ def _prove(
         if on_progress is not None:
             on_progress(progress)
 
-    result = within_loop_limit(mapspace, map_einsum(mapspace, options, listen, should_stop))
+    if mapspace.sparsity is not None:
+        result = map_totals(mapspace, options, on_progress, should_stop)  # it reports whole energy units
+    else:
+        result = within_loop_limit(mapspace, map_einsum(mapspace, options, listen, should_stop))
     if result.value is not None and (not trace or result.value < trace[-1].value):
         trace.append(Point(result.statistics.seconds, result.value))
     return result, tuple(trace)

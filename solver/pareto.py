@@ -29,6 +29,7 @@ from solver.search.branching.completion import Priced
 from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import SharedSearch
 from solver.search.trivial import trivial_bound
+from solver.sparse_search import FrontSearch
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class OpenRange:
 
     least_cycles: int
     most_cycles: int | None  # None: any number
-    least_energy: int  # in the architecture's energy units
+    least_energy: int  # in the front's energy units
 
 
 @final
@@ -74,6 +75,8 @@ def pareto_front(
 
     When stopped, it has the points that were proven so far, other mappings that were found, and open ranges.
     """
+    if mapspace.sparsity is not None:
+        return _Walk(FrontSearch(mapspace, options, on_progress, should_stop)).run(known)
     with SharedSearch(mapspace, options, on_progress, should_stop) as search:
         return _Walk(search).run(known)
 
@@ -81,7 +84,7 @@ def pareto_front(
 class _Walk:
     """The walk from the slow end of the front to the fast one."""
 
-    def __init__(self, search: SharedSearch) -> None:
+    def __init__(self, search: SharedSearch | FrontSearch) -> None:
         self._search = search
         self._points: list[FrontPoint] = []
         self._found: list[FrontPoint] = []
@@ -121,8 +124,10 @@ class _Walk:
         Where the least energy is proven, a mapping that takes longer than the one found is dominated.
         """
         mapspace = self._search.mapspace
-        least_cycles = max(least_cycles, trivial_bound(mapspace, "latency"))
-        least_energy = max(least_energy, trivial_bound(mapspace, "energy"), bounded.bound or 0)
+        if mapspace.sparsity is None:
+            least_cycles = max(least_cycles, trivial_bound(mapspace, "latency"))
+            least_energy = max(least_energy, trivial_bound(mapspace, "energy"))
+        least_energy = max(least_energy, bounded.bound or 0)
         if bounded.evaluation is not None and bounded.bound == bounded.value:
             faster = bounded.evaluation.cycles - 1
             most_cycles = faster if most_cycles is None else min(most_cycles, faster)

@@ -9,10 +9,11 @@ from fractions import Fraction
 from itertools import product
 
 from model.architecture import Architecture, StorageLevel
-from model.cost import Evaluation, evaluate_in
+from model.cost import Evaluation
 from model.cost.slack import CAPACITY, RESOURCES, Resource
 from model.mapspace import Mapspace
 from model.places import gathered, spread_like
+from model.sparse import evaluate_totals
 from solver.result import Options, ProgressCallback, Result, Search, Status, StopCallback
 from solver.search.branching.completion import Priced
 
@@ -118,17 +119,18 @@ def _known(changed: Mapspace, base: Result) -> Priced | None:
     """Return the best mapping of the unvaried mapspace if it still fits, with its costs now."""
     if base.mapping is None:
         return None
-    evaluation = evaluate_in(changed, base.mapping)
-    return Priced(base.mapping, evaluation) if evaluation.valid else None
+    evaluation = evaluate_totals(changed, base.mapping)
+    return Priced(base.mapping, evaluation) if evaluation is not None and evaluation.valid else None
 
 
 def _kept(changed: Mapspace, base: Result, known: Priced, variation: Variation) -> Result | None:
     """Return the result if the best mapping is known to stay the best one, None if that takes a search.
 
     A tighter limit allows no further mapping and makes none cheaper, so a proven optimum that still fits at
-    the same values stays optimal. A least utilization is the exception: half a capacity is easier to fill.
+    the same values stays optimal. Exceptions: half a capacity is easier to fill to a least share, and where
+    tiles may overflow, room decides on costs.
     """
-    if base.status is not Status.OPTIMAL or variation.factor > 1:
+    if base.status is not Status.OPTIMAL or variation.factor > 1 or overflows(changed):
         return None
     level = _level(changed, variation)
     if variation.resource == CAPACITY and level.min_utilization:
@@ -137,6 +139,12 @@ def _kept(changed: Mapspace, base: Result, known: Priced, variation: Variation) 
     if _values(known.evaluation, base) != _values(base.evaluation, base):
         return None
     return replace(base, evaluation=known.evaluation)
+
+
+def overflows(mapspace: Mapspace) -> bool:
+    """Whether tiles of sparse data may exceed capacities at times."""
+    levels = () if mapspace.sparsity is None else mapspace.sparsity.levels
+    return any(level.allow_overbooking for level in levels)
 
 
 def _values(evaluation: Evaluation, base: Result) -> tuple[int, ...]:

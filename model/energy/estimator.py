@@ -308,6 +308,16 @@ def _wire_length(attributes: Attributes) -> float:
     return 1 + _PORT_LENGTH_SHARE * (_ports(attributes) - 1)
 
 
+def _unless_absent(model: Callable[[Attributes], Estimate]) -> Callable[[Attributes], Estimate]:
+    """Return a model of storages by which one of no rows and no bits, a part that is left out, is free."""
+
+    def estimate(attributes: Attributes) -> Estimate:
+        absent = all(_to_number(attributes.lookup(name)) == 0 for name in ("width", "depth"))
+        return Estimate(0.0, 0.0, 0.0) if absent else model(attributes)
+
+    return estimate
+
+
 def _sram_model(attributes: Attributes) -> Estimate:
     bits, banks = _width(attributes), attributes.number("n_banks", default=1, least=1)
     capacity, length = bits * _depth(attributes), _wire_length(attributes)
@@ -445,10 +455,10 @@ class Primitive:
 
 _PRIMITIVES = (
     Primitive("DRAM", _dram_model, _STORAGE_ACTIONS, scales=False),
-    Primitive("SRAM", _sram_model, _STORAGE_ACTIONS),
-    Primitive("smartbuffer_SRAM", _smartbuffer_sram_model, _STORAGE_ACTIONS),
-    Primitive("smartbuffer_RF", _smartbuffer_rf_model, _STORAGE_ACTIONS),
-    Primitive("regfile", _register_file_model, _STORAGE_ACTIONS),
+    Primitive("SRAM", _unless_absent(_sram_model), _STORAGE_ACTIONS),
+    Primitive("smartbuffer_SRAM", _unless_absent(_smartbuffer_sram_model), _STORAGE_ACTIONS),
+    Primitive("smartbuffer_RF", _unless_absent(_smartbuffer_rf_model), _STORAGE_ACTIONS),
+    Primitive("regfile", _unless_absent(_register_file_model), _STORAGE_ACTIONS),
     Primitive("register", _register_model, _STORAGE_ACTIONS),
     Primitive("intadder", _int_adder_model, _OPERATIONS | {"add"}),
     Primitive("intmultiplier", _int_multiplier_model, _OPERATIONS | {"multiply"}),

@@ -59,7 +59,7 @@ def represented(dense: Accesses, share: float, read_write: bool) -> Accesses:
     """Return the accesses to a tile that has metadata: to its nonzeros, `share` of its words, alone."""
 
     def nonzero(words: int) -> int:
-        return words - math.floor(words * (1 - share))
+        return words - math.floor(words * (1 - min(1.0, share)))  # doubles may be a hair above 1
 
     reads, fills, updates = dense
     return Accesses(nonzero(reads), nonzero(fills), nonzero(updates) if read_write else updates)

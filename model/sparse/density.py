@@ -260,7 +260,7 @@ class Banded:
 
     def most(self, tile: Extents, confidence: float = 1.0) -> int:
         """See `Distribution`."""
-        counted = self._counted(tile)[::-1]
+        counted = self.chances(tile)[::-1]
         place, left = 0, 1.0
         while left > confidence and place + 1 < len(counted):
             place += 1

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.limits import mesh_violations
-from model.cost.plain import evaluate
+from model.cost.plain import evaluate, evaluate_in
 from model.cost.prices import network_latency
 from model.cost.report import Evaluation, Violation, ViolationKind
 from model.cost.rules import rule_of
@@ -89,6 +89,22 @@ def evaluate_sparse_in(mapspace: Mapspace, mapping: LoopMapping) -> SparseEvalua
         raise ValueError("the data are dense")
     parts = mapspace.problem, mapspace.architecture, mapspace.sparsity
     return evaluate_sparse(*parts, mapping, mapspace.counting)
+
+
+def evaluate_totals(mapspace: Mapspace, mapping: LoopMapping) -> Evaluation | None:
+    """Price a mapping of dense or sparse data as searches compare it.
+
+    Returns
+    -------
+    Evaluation or None
+        Of sparse data `SparseEvaluation.totals`; None if formats cannot hold the mapping.
+    """
+    if mapspace.sparsity is None:
+        return evaluate_in(mapspace, mapping)
+    try:
+        return evaluate_sparse_in(mapspace, mapping).totals
+    except MappingError:
+        return None
 
 
 class LackOfPacking(NamedTuple):

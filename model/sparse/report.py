@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from model.cost.report import Violation
+from model.cost.report import Evaluation, LevelCost, Violation
 from model.objective import objective_value
 from model.sparse.arithmetic import Computes
 from model.sparse.counting import Accesses, Moved, RankWords
@@ -172,6 +173,23 @@ class SparseEvaluation:
             There is no such objective.
         """
         return objective_value(objective, self.fixed_energy, self.cycles)
+
+    @property
+    def totals(self) -> Evaluation:
+        """Energy, in parts of a unit (`FIXED_POINT`), and cycles; levels have cycles alone."""
+        return Evaluation(
+            violations=self.violations,
+            levels=tuple(
+                LevelCost(level.name, level.instances, level.cycles, 0, ()) for level in self.levels
+            ),
+            computes=self.computes.actual,
+            compute_cycles=self.compute_cycles,
+            compute_instances=math.ceil(self.compute_instances),
+            cycles=self.cycles,
+            compute_energy=self.fixed_energy,
+            utilization=self.utilization,
+            units_per_pj=self.units_per_pj * FIXED_POINT,
+        )
 
     @property
     def energy_pj(self) -> float:

@@ -19,6 +19,8 @@ from model.extents import PERFECT
 from model.mapping import Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, JointRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem
+from model.sparse import FIXED_POINT
+from model.sparsity import Density, Optimization, Representation, SparseLevel
 
 Json = dict[str, object]
 MOST_FREE = 16
@@ -56,7 +58,9 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
     nodes: list[Json] = []
     for position, node in enumerate(architecture.nodes):
         if isinstance(node, Fanout):
-            nodes.append(_spatial(mapspace, node, next(spatial), lists_sides))
+            rules = next(spatial)
+            order = _side_order(problem, rules) if has_sparse_data(mapspace) else {}
+            nodes.append({**_spatial(mapspace, node, rules, lists_sides), **order})
             continue
         nodes.append(_storage(problem, architecture, position, places))
         nodes += [_temporal(node, stage) for stage in _stages(mapspace, next(temporal))]
@@ -72,8 +76,97 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
         "network_latency": network_latency(architecture),
         "least_units": math.ceil(mapspace.min_parallelism),
         **({"memories": [_memory(mapspace, rules) for rules in mapspace.joint]} if mapspace.joint else {}),
+        **({"sparse": _sparse(mapspace)} if has_sparse_data(mapspace) else {}),
         **({"rules": sorted({str(rule.condition) for rule in mapspace.rules})} if mapspace.rules else {}),
     }
+
+
+def has_sparse_data(mapspace: Mapspace) -> bool:
+    """Whether densities change any count."""
+    return mapspace.sparsity is not None and mapspace.sparsity.optimized
+
+
+def _side_order(problem: Problem, rules: SpatialRules) -> Json:
+    """Return the dimensions whose loops are innermost and outermost along each axis, in this order."""
+    return {
+        "inner": [problem.dims.index(dim) for dim in rules.inner],
+        "outer": [problem.dims.index(dim) for dim in rules.outer],
+    }
+
+
+def _sparse(mapspace: Mapspace) -> Json:
+    """Return densities, formats and units, and what expected costs need besides the rest of the problem."""
+    problem, architecture, sparsity = mapspace.problem, mapspace.architecture, mapspace.sparsity
+    assert sparsity is not None
+    compute = sparsity.compute
+    return {
+        "unit": FIXED_POINT,
+        "densities": [_density(sparsity.density(space.name)) for space in problem.dataspaces],
+        "levels": [
+            _sparse_level(problem, level, own)
+            for level, own in zip(architecture.levels, sparsity.levels, strict=True)
+        ],
+        "compute": {
+            "gates_zeros": compute.gates_zeros,
+            "skips_unaligned": compute.skips_unaligned,
+            "energy": dict(sorted(compute.energy.items())),
+        },
+        "most_loops": mapspace.max_temporal_loops,
+    }
+
+
+def _density(density: Density) -> Json:
+    return {
+        "kind": density.distribution,
+        "share": _fraction(density.share),
+        "band_width": density.band_width,
+    }
+
+
+def _sparse_level(problem: Problem, level: StorageLevel, own: SparseLevel) -> Json:
+    """Return what a level has for sparse data."""
+    names = [space.name for space in problem.dataspaces]
+    return {
+        "layouts": [_layout(problem, own.representations.get(name)) for name in names],
+        "units": [_unit(names, unit) for unit in own.optimizations],
+        "metadata_word_bits": own.metadata_word_bits,
+        "metadata_width_bits": own.metadata_width_bits,
+        "metadata_size_bits": own.metadata_size_bits,
+        "decompresses": own.decompresses,
+        "compresses": own.compresses,
+        "allow_overbooking": own.allow_overbooking,
+        "max_overbooked": _fraction(own.max_overbooked),
+        "energy": dict(sorted(own.energy.items())),
+        "read_energy": level.energy.read,
+        "rows": [level.packing_of(name).accesses_per_block for name in names],
+        "word_bits": int(level.word_bits),
+        "buffering": _fraction(Fraction(level.multiple_buffering)),
+        "limited": level.usable_words is not None,
+        "leaks_in_use": level.gating_fanouts is None,
+    }
+
+
+def _layout(problem: Problem, representation: Representation | None) -> Json | None:
+    if representation is None:
+        return None
+    fibers = [
+        {
+            "kind": rank.format,
+            "metadata_bits": rank.metadata_bits,
+            "payload_bits": rank.payload_bits,
+            "flattened": [_numbers(problem, group) for group in rank.flattened],
+        }
+        for rank in representation.ranks
+    ]
+    return {"fibers": fibers, "inner_to_outer": representation.inner_to_outer}
+
+
+def _unit(names: Sequence[str], unit: Optimization) -> Json:
+    options = [
+        {"target": names.index(option.target), "conditions": [names.index(own) for own in option.conditions]}
+        for option in unit.options
+    ]
+    return {"kind": unit.kind, "options": options}
 
 
 def _memory(mapspace: Mapspace, rules: JointRules) -> Json:
@@ -107,7 +200,7 @@ def canonical_mapping(mapspace: Mapspace, mapping: Mapping) -> Json:
     loops: list[list[list[int]]] = []
     for entry in mapping.nodes:
         if not isinstance(entry, StorageMapping):
-            loops.append(_loops(problem, entry.spatial))
+            loops.append(_spatial_loops(mapspace, entry.spatial))
             continue
         node_loops = _loops(problem, entry.temporal)
         stages = _stages(mapspace, next(temporal))
@@ -122,6 +215,15 @@ def node_places(mapspace: Mapspace) -> list[int]:
     nodes = mapspace.architecture.nodes
     sizes = (1 if isinstance(node, Fanout) else 1 + len(_stages(mapspace, next(temporal))) for node in nodes)
     return list(accumulate(sizes, initial=0))[:-1]
+
+
+def _spatial_loops(mapspace: Mapspace, loops: Sequence[SpatialLoop]) -> list[list[int]]:
+    """Return the loops of a fanout; formats and units see their axes, too, 0 for X and 1 for Y."""
+    plain = _loops(mapspace.problem, loops)
+    if not has_sparse_data(mapspace):
+        return plain
+    axes = [("x", "y").index(loop.axis) for loop in loops if loop.bound > 1]
+    return [[*loop, axis] for loop, axis in zip(plain, axes, strict=True)]
 
 
 def _loops(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[list[int]]:

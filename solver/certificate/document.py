@@ -7,38 +7,88 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from itertools import product, takewhile
 from operator import ge
+from typing import Protocol
 
 from model.architecture import Fanout
 from model.choices import SideOrder, allowed_factors
 from model.cost import Evaluation
-from model.extents import ANY, tiles_of
+from model.extents import ANY, PERFECT, tiles_of
 from model.extents import Factors as FactorKind
+from model.mapping import Mapping
 from model.mapspace import COUNTINGS, Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from model.rules import Rule
+from model.sparse import SparseEvaluation
 from solver.certificate.canonical import (
     CertificateError,
     Json,
     canonical,
     canonical_mapping,
     canonical_sha256,
+    has_sparse_data,
     node_places,
 )
-from solver.result import CP_SAT, Evidence, Result, Status
+from solver.result import CP_SAT, Evidence, Statistics, Status
 
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (6, 7, 8))
 """Those where memories have several places, and under rules of the user's own: older checkers see neither."""
+SPARSE = "tilewright certificate sparse 1"
+"""Where densities change counts; energies are in parts of a unit (`model.sparse.FIXED_POINT`)."""
 
 Factors = tuple[int, ...]
 """A factor per dimension, in the problem's order."""
 
 
-def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed: int = 0) -> Json:
+class Claims(Protocol):
+    """What a certificate takes from a result, of dense or of sparse data."""
+
+    @property
+    def status(self) -> Status:
+        """How the search ended."""
+        ...
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """What was minimised, one after the other."""
+        ...
+
+    @property
+    def bound(self) -> int | None:
+        """What no mapping is below."""
+        ...
+
+    @property
+    def later_bounds(self) -> tuple[int, ...]:
+        """Those of the objectives after the first."""
+        ...
+
+    @property
+    def mapping(self) -> Mapping | None:
+        """The best mapping."""
+        ...
+
+    @property
+    def evaluation(self) -> Evaluation | SparseEvaluation | None:
+        """Its cost."""
+        ...
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the bounds rest on."""
+        ...
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the search did, and who settled it."""
+        ...
+
+
+def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed: int = 0) -> Json:
     """Return the certificate of a search's result; docs/certificates.md lists its keys.
 
     An OPTIMAL result claims its values. A FEASIBLE one claims its bound on the first objective and no
@@ -66,7 +116,7 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     problem = canonical(mapspace)
     document: Json = {
-        "format": WITH_RULES if mapspace.rules else WITH_PLACES if mapspace.joint else FORMAT,
+        "format": _format(mapspace),
         "problem": problem,
         "problem_sha256": canonical_sha256(problem),
         "status": result.status.value,
@@ -89,6 +139,12 @@ def certificate(mapspace: Mapspace, result: Result, command: Sequence[str], seed
     return {**document, "digest": canonical_sha256(document)}
 
 
+def _format(mapspace: Mapspace) -> str:
+    if has_sparse_data(mapspace):
+        return SPARSE
+    return WITH_RULES if mapspace.rules else WITH_PLACES if mapspace.joint else FORMAT
+
+
 def check_certifiable(mapspace: Mapspace) -> None:
     """Raise a `CertificateError` for a mapspace with what the checker does not know."""
     if mapspace.counting not in COUNTINGS:
@@ -97,6 +153,8 @@ def check_certifiable(mapspace: Mapspace) -> None:
         raise CertificateError("the checker does not know ports whose reads and writes take different times")
     if mapspace.joint and any(level.no_coalesce for level in mapspace.architecture.levels):
         raise CertificateError("the checker does not know no_coalesce where memories have several places")
+    if has_sparse_data(mapspace) and mapspace.factors != PERFECT:
+        raise CertificateError("the checker knows no remainders of loops over sparse data")
 
 
 def certificate_text(document: Json) -> str:
@@ -105,14 +163,14 @@ def certificate_text(document: Json) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _bounds(result: Result) -> list[int]:
+def _bounds(result: Claims) -> list[int]:
     """Bounds that are claimed: each counts among the mappings that reach the ones before."""
     if result.bound is None:
         return []
     return [result.bound, *result.later_bounds] if result.status is Status.OPTIMAL else [result.bound]
 
 
-def _cost(evaluation: Evaluation) -> Json:
+def _cost(evaluation: Evaluation | SparseEvaluation) -> Json:
     return {name: evaluation.value(name) for name in OBJECTIVES}
 
 
@@ -126,7 +184,7 @@ def _written(rule: Rule) -> Json:
     }
 
 
-def _all_evidence(mapspace: Mapspace, result: Result) -> list[Json]:
+def _all_evidence(mapspace: Mapspace, result: Claims) -> list[Json]:
     """What the bounds rest on, by objective; of CP-SAT there is nothing but its name."""
     told = {own.objective: _evidence(mapspace, own) for own in result.evidence}
     pairs = zip(result.objectives, result.statistics.settled_by, strict=False)
@@ -153,14 +211,23 @@ def count_spatial_choices(mapspace: Mapspace) -> int:
 
     Arrangements along X and Y that differ are one choice; none uses fewer units than the mapspace asks for.
     """
-    bounds = mapspace.problem.bounds
+    bounds, most = mapspace.problem.bounds, mapspace.problem.computes
     # Choices that leave the same bounds to the fanouts outside of them, and use as many units, go on alike.
     count: Counter[tuple[Factors, int]] = Counter({(bounds, 1): 1})
-    pairs = list(zip(mapspace.architecture.fanouts, mapspace.spatial, strict=True))
+    fanouts = mapspace.architecture.fanouts
+    if _skips_instances(mapspace):  # those that are skipped need no hardware
+        fanouts = tuple(replace(own, mesh_x=most, mesh_y=most) for own in fanouts)
+    pairs = list(zip(fanouts, mapspace.spatial, strict=True))
     for fanout, rules in reversed(pairs):
         fitting = _fitting(mapspace, fanout, rules)
         count = _left(mapspace.factors, count, fitting)
     return sum(number for (_, units), number in count.items() if units >= mapspace.min_parallelism)
+
+
+def _skips_instances(mapspace: Mapspace) -> bool:
+    """Whether any unit saves instances."""
+    levels = () if mapspace.sparsity is None else mapspace.sparsity.levels
+    return any(unit.kind == "skipping_spatial" for level in levels for unit in level.optimizations)
 
 
 def _left(

@@ -11,7 +11,9 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from model.mapspace import Mapspace
 from model.text.files import is_file
@@ -21,8 +23,14 @@ from solver.cli.arguments import CP_SAT, DEFAULTS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.progress import interruptible
 from solver.cli.running import EXIT_OF_STATUS, check_certified, load_unmapped, search, search_formulated
-from solver.exit_codes import EXIT_UNCHECKED
+from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.result import Result, Status, Termination
+
+if TYPE_CHECKING:
+    from model.formats.timeloop import LoadedSpec
+    from solver.certificate import Claims
+    from solver.cli.output import Step
+    from solver.sparse_search import SparseResult
 
 POLL_S = 0.1
 """Seconds between two looks of the checker's parent at whether to stop."""
@@ -57,21 +65,18 @@ def prove_command(arguments: argparse.Namespace) -> int:
         raise OutputError("--certificate must name a file, which the checker reads")
     if any(map(is_certificate, arguments.specs)):
         return _check_again(arguments)
-    loaded = load_unmapped(arguments, refuse_infeasible=False, all_rules=True)
-    mapspace = loaded.mapspace
-    check_certified(loaded)
+    loaded = load_unmapped(arguments, refuse_infeasible=False, sparse=True, all_rules=True)
+    mapspace, result = _searched(loaded, arguments)
     by_bounds = mapspace.has_simple_rules
-    result = search(mapspace, arguments, by_all=not by_bounds)
     from solver.report.figures import seconds_text
     from solver.report.reasons import reason_lines
-    from solver.report.text import outcome_text
 
     for line in reason_lines(result.reasons, places_of(loaded.document)):
         write_stdout(f"{line}\n")
     seconds = seconds_text(result.statistics.seconds)
     solver = "the optimizer" if by_bounds else "CP-SAT alone"
-    write_stdout(f"{result.status.value} by {solver} in {seconds}: {outcome_text(result)}\n")
-    if arguments.engine == CP_SAT and by_bounds:
+    write_stdout(f"{result.status.value} by {solver} in {seconds}: {_outcome(result)}\n")
+    if arguments.engine == CP_SAT and by_bounds and isinstance(result, Result):
         _compare_with_formulation(mapspace, result, arguments)
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"
@@ -85,6 +90,30 @@ def prove_command(arguments: argparse.Namespace) -> int:
     named = f"{printable(str(path))}: " if arguments.certificate else ""
     write_stdout(verdict.replace(f"{path}: ", named))
     return code or EXIT_OF_STATUS[result.status]
+
+
+def _outcome(result: Result | SparseResult) -> str:
+    """Return value, bound and gap."""
+    from solver.report.sparse import sparse_outcome_text
+    from solver.report.text import outcome_text
+
+    return outcome_text(result) if isinstance(result, Result) else sparse_outcome_text(result)
+
+
+def _searched(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[Mapspace, Result | SparseResult]:
+    """Search for the best mapping, by bounds alone where they know all rules; return the mapspace, too."""
+    sparsity = loaded.mapspace.sparsity
+    if sparsity is None or not sparsity.optimized:
+        mapspace = replace(loaded.mapspace, sparsity=None)  # densities change no count
+        check_certified(replace(loaded, mapspace=mapspace))
+        return mapspace, search(mapspace, arguments, by_all=not mapspace.has_simple_rules)
+    from solver.cli.sparse import as_searched, search_sparse
+
+    if arguments.engine == CP_SAT:
+        raise OutputError(f"--engine {CP_SAT} knows dense data only; --ignore-sparse takes the data as dense")
+    loaded = as_searched(loaded)
+    check_certified(loaded)
+    return loaded.mapspace, search_sparse(loaded.mapspace, arguments)
 
 
 def _compare_with_formulation(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> None:
@@ -206,8 +235,37 @@ def _printed(process: subprocess.Popen[str], stop: threading.Event) -> str:
     raise KeyboardInterrupt
 
 
+def checked_result(
+    mapspace: Mapspace, result: Result | SparseResult, arguments: argparse.Namespace
+) -> tuple[int, str | None]:
+    """With ``--check``, write the certificate and have it checked; return exit code and verdict."""
+    if not arguments.check:
+        return EXIT_OPTIMAL, None
+    with tempfile.TemporaryDirectory() as folder:
+        path = arguments.certificate or Path(folder) / "certificate.json"
+        if not write_certificate(path, mapspace, result, arguments):
+            return EXIT_UNCHECKED, None
+        if result.termination is Termination.INTERRUPTED:
+            write_stderr("note: interrupted: the certificate is not checked\n")
+            return EXIT_UNCHECKED, None
+        code, verdict = checked([path], None)
+    return code, " ".join(verdict.replace(f"{path}: ", "").split())
+
+
+def certificate_steps(
+    mapspace: Mapspace, result: Result | SparseResult, arguments: argparse.Namespace
+) -> Iterator[Step]:
+    """Yield the step that writes a certificate, unless it was written to be checked, or none is asked for."""
+    if arguments.certificate is not None and not arguments.check:
+        yield lambda: write_certificate(arguments.certificate, mapspace, result, arguments)
+
+
 def write_certificate(
-    path: Path, mapspace: Mapspace, result: Result, arguments: argparse.Namespace, command: str = "map"
+    path: Path,
+    mapspace: Mapspace,
+    result: Result | SparseResult,
+    arguments: argparse.Namespace,
+    command: str = "map",
 ) -> bool:
     """Write the certificate of a result; return False, with a note, if there is nothing to certify."""
     if result.status is Status.UNKNOWN:
@@ -225,7 +283,7 @@ def write_certificate(
     return True
 
 
-def reproducing_command(result: Result, arguments: argparse.Namespace, command: str = "map") -> list[str]:
+def reproducing_command(result: Claims, arguments: argparse.Namespace, command: str = "map") -> list[str]:
     """Return the words of a command line that gives the same result."""
     words = ["python", "-m", "solver", command, *map(str, arguments.specs)]
     for variable in arguments.variables:

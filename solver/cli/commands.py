@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, places_of
-from solver.cli.arguments import AUTO, BOUNDS, CP_SAT, EXPLAIN_TIME_LIMIT_S, OPERATORS
+from solver.cli.arguments import AUTO, BOUNDS, CP_SAT, OPERATORS
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -32,6 +31,7 @@ from solver.cli.running import (
     EXIT_OF_STATUS,
     check_certified,
     counting_notes,
+    explain_options,
     export_formulation,
     link_transfer_notes,
     load_checked,
@@ -50,9 +50,9 @@ from solver.cli.running import (
     sensitivities,
     without_remainders,
 )
-from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNCHECKED, EXIT_UNKNOWN
+from solver.exit_codes import EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.pictures import PAINTED, check_plot, draw_convergence, draw_front
-from solver.result import Phase, Progress, Reason, Result, Status, Termination
+from solver.result import Phase, Progress, Reason, Result, Status
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from solver.heuristics.registry import Mapper, OptionValue
     from solver.report.document import Document
     from solver.report.tiling import TilingReport
-    from solver.result import Options, ProgressCallback, Search, StopCallback
+    from solver.result import ProgressCallback, Search, StopCallback
     from solver.sensitivity import Effect
 
 SINGLE = (
@@ -138,7 +138,9 @@ def map_command(arguments: argparse.Namespace) -> int:
     varied, effects = (
         sensitivities(mapspace, result, arguments) if arguments.sensitivity else (mapspace, None)
     )
-    code, check = _checked(mapspace, result, arguments) if arguments.check else (EXIT_OPTIMAL, None)
+    from solver.cli.certify import checked_result
+
+    code, check = checked_result(mapspace, result, arguments)
     is_priced = arguments.price_constraints and result.mapping is not None
     priced, costs = _constraint_costs(mapspace, arguments) if is_priced else (mapspace, None)
     loaded = loaded.noted(note for own in (varied, priced) for note in own.notes if note not in loaded.notes)
@@ -186,19 +188,12 @@ def _priced(
     """
     from solver.explain import constraint_costs
 
-    options = _explain_options(arguments)
+    options = explain_options(arguments)
     baseline = find(mapspace, options, on_progress, should_stop, None)
     narrower = without_remainders("constraints are priced", mapspace, baseline, arguments)
     if narrower is not None and not should_stop():
         return narrower, constraint_costs(narrower, options, find, on_progress, should_stop)
     return mapspace, constraint_costs(mapspace, options, find, on_progress, should_stop, baseline)
-
-
-def _explain_options(arguments: argparse.Namespace) -> Options:
-    """Return options of searches without constraints, which have a time limit."""
-    options = search_options(arguments)
-    has_limit = options.time_limit_s is not None
-    return options if has_limit else replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
 
 
 def _map_steps(
@@ -239,25 +234,9 @@ def _map_steps(
         lambda: draw_mapping(as_value(result_document(mapspace, result)), arguments.plot),
         lack,
     )
-    if arguments.certificate is not None and not arguments.check:
-        from solver.cli.certify import write_certificate
+    from solver.cli.certify import certificate_steps
 
-        yield lambda: write_certificate(arguments.certificate, mapspace, result, arguments)
-
-
-def _checked(mapspace: Mapspace, result: Result, arguments: argparse.Namespace) -> tuple[int, str | None]:
-    """Write the certificate, have it checked without the solver, and return exit code and verdict."""
-    from solver.cli.certify import checked, write_certificate
-
-    with TemporaryDirectory() as folder:
-        path = arguments.certificate or Path(folder) / "certificate.json"
-        if not write_certificate(path, mapspace, result, arguments):
-            return EXIT_UNCHECKED, None
-        if result.termination is Termination.INTERRUPTED:
-            write_stderr("note: interrupted: the certificate is not checked\n")
-            return EXIT_UNCHECKED, None
-        code, verdict = checked([path], None)
-    return code, " ".join(verdict.replace(f"{path}: ", "").split())
+    yield from certificate_steps(mapspace, result, arguments)
 
 
 def _refused_map(arguments: argparse.Namespace) -> Document:
@@ -275,16 +254,20 @@ def _pareto(arguments: argparse.Namespace) -> int:
             raise OutputError(f"--{name} is about one best mapping; --pareto finds a front of mappings")
     check_outputs((arguments.json, arguments.plot, arguments.report), arguments.specs)
     check_plot(arguments.plot)
+    from solver.cli.sparse import as_searched
+
     try:
-        loaded = load_unmapped(arguments)
+        loaded = as_searched(load_unmapped(arguments, sparse=True))
     except ConflictError as conflict:
         document = document_steps(lambda: _refused_front(arguments), arguments)
         return refuse(conflict, [*document, *plot_steps(arguments.plot, lambda: None, "point")])
     mapspace = loaded.mapspace
     from solver.fallback import front_or_explain
+    from solver.pareto import pareto_front
 
+    find = front_or_explain if mapspace.sparsity is None else pareto_front
     with watched(mapspace, arguments.quiet) as callbacks:
-        front = front_or_explain(mapspace, search_options(arguments), *callbacks)
+        front = find(mapspace, search_options(arguments), *callbacks)
     from solver.report.front import front_document, print_front
 
     places = places_of(loaded.document) if front.reasons else {}
@@ -430,8 +413,11 @@ def check_command(arguments: argparse.Namespace) -> int:
 def explain_command(arguments: argparse.Namespace) -> int:
     """Diagnose a spec; price its constraints if it allows mappings."""
     check_outputs((arguments.json, arguments.report), arguments.specs)
-    loaded = load_unmapped(arguments, refuse_infeasible=False, all_rules=True)
-    mapspace, reasons, costs = _explain(loaded.mapspace, arguments)
+    from solver.cli.sparse import as_searched, explain_sparse_data
+
+    loaded = as_searched(load_unmapped(arguments, refuse_infeasible=False, all_rules=True, sparse=True))
+    explain = _explain if loaded.mapspace.sparsity is None else explain_sparse_data
+    mapspace, reasons, costs = explain(loaded.mapspace, arguments)
     from solver.report.reasons import explanation_document, print_explanation
 
     places = places_of(loaded.document)
@@ -487,8 +473,10 @@ def compare_command(arguments: argparse.Namespace) -> int:
     outputs = (arguments.json, arguments.csv, arguments.plot, arguments.report)
     check_outputs(outputs, arguments.specs)
     check_plot(arguments.plot)
+    from solver.cli.sparse import as_searched
+
     try:
-        mapspace = load_unmapped(arguments).mapspace
+        mapspace = as_searched(load_unmapped(arguments, sparse=True)).mapspace
     except ConflictError as conflict:
         if not any(outputs):
             return refuse(conflict, ())
@@ -505,7 +493,8 @@ def compare_command(arguments: argparse.Namespace) -> int:
     options, budget = search_options(arguments), _budget(arguments)
     with watched(mapspace) as callbacks:
         comparison = compare(mapspace, mappers, options, budget, *callbacks, _case(arguments))
-    if comparison.result.status is Status.INFEASIBLE and (arguments.json or arguments.report):
+    explained = mapspace.sparsity is None and (arguments.json or arguments.report)
+    if comparison.result.status is Status.INFEASIBLE and explained:
         reasons = refused_reasons(mapspace, arguments.time_limit)
         comparison = replace(comparison, result=replace(comparison.result, reasons=reasons))
     for outcome in comparison.outcomes:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -38,6 +39,7 @@ from solver.cli.output import (
 )
 from solver.cli.progress import fusion_text, interruptible, logged, status_text
 from solver.cli.running import EXIT_OF_STATUS, LONG_NAMES, load_options, search_options
+from solver.cli.sparse import with_sparse_data
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status, Termination, TooLargeError
@@ -92,11 +94,12 @@ def network_command(arguments: argparse.Namespace) -> int:
 
     values = parse_assignments(arguments.variables)
     try:
-        loaded = read_network(arguments.specs, values, load_options(arguments))
+        loaded = read_network(arguments.specs, values, replace(load_options(arguments), model_sparse=True))
     except OpenFusionError:
         if any(_given(arguments, UNFUSED_ONLY)):
             raise
         return _fuse(arguments)
+    loaded = replace(loaded, network=with_sparse_data(loaded.network))
     from solver.network import map_network
 
     result, interrupted = run_searches(arguments, partial(map_network, loaded.network))

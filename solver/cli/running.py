@@ -17,12 +17,12 @@ from model.objective import EDP, ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, SpecError, places_of
-from solver.cli.arguments import CP_SAT
+from solver.cli.arguments import CP_SAT, EXPLAIN_TIME_LIMIT_S
 from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.figures import objective_text
-from solver.result import Options, Reason, Result, Status, Termination, TooLargeError
+from solver.result import Options, Reason, Result, Search, Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
     from model.cost.report import Evaluation
@@ -246,6 +246,13 @@ def export_formulation(mapspace: Mapspace, arguments: argparse.Namespace) -> Non
         raise OutputError(f"cannot write {arguments.export_model}: {error.strerror}") from error
 
 
+def explain_options(arguments: argparse.Namespace) -> Options:
+    """Return options of searches without constraints, which have a time limit."""
+    options = search_options(arguments)
+    has_limit = options.time_limit_s is not None
+    return options if has_limit else replace(options, time_limit_s=EXPLAIN_TIME_LIMIT_S)
+
+
 def sensitivities(
     mapspace: Mapspace, result: Result, arguments: argparse.Namespace
 ) -> tuple[Mapspace, tuple[Effect, ...]]:
@@ -258,7 +265,12 @@ def sensitivities(
 
     if result.mapping is None:
         return mapspace, ()
-    search, options = partial(map_or_explain, reasons=False), search_options(arguments)
+    search: Search = partial(map_or_explain, reasons=False)
+    if mapspace.sparsity is not None:
+        from solver.sparse_search import map_totals
+
+        search = map_totals
+    options = search_options(arguments)
     narrower = without_remainders("limits are varied", mapspace, result, arguments)
     with watched(mapspace, arguments.quiet) as callbacks:
         if narrower is not None:

@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from model.extents import PERFECT
 from model.note import Note
+from model.text.source import places_of
 from solver.cli.arguments import CP_SAT
+from solver.cli.certify import certificate_steps, checked_result
 from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
-from solver.cli.progress import watched
+from solver.cli.progress import interruptible, watched
 from solver.cli.running import (
     EXIT_OF_STATUS,
+    check_certified,
+    explain_options,
     load_unmapped,
     mapped_spec_text,
     mapping_steps,
     search_options,
+    sensitivities,
 )
 from solver.report.pictures import check_plot
 from solver.result import Status
 
 if TYPE_CHECKING:
-    from model.formats.timeloop import LoadedSpec
-    from solver.result import Reason
+    from rich.console import Console
 
-DENSE_ONLY = {
-    "certificate": "certificates of sparse mappings are not written yet: the checker does not know them",
-    "check": "certificates of sparse mappings are not written yet: the checker does not know them",
-    "sensitivity": "limits are varied for dense data only",
-    "price_constraints": "constraints are priced for dense data only",
-    "export_model": "the formulation knows dense data only",
-}
-"""Options of `map` that need what the search for sparse data does not have."""
+    from model.cascade import Network
+    from model.formats.timeloop import LoadedSpec
+    from model.mapspace import Mapspace
+    from solver.explain import CostReport
+    from solver.result import Reason
+    from solver.sparse_search import SparseResult
+
+PERFECT_NOTE = Note("loops have perfect factors: remainders are not searched for sparse data")
+
+OVERFLOWING = (
+    "constraints are not priced where tiles may overflow (allow_overbooking): there the room of a level "
+    "decides what accesses cost"
+)
 
 
 def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
@@ -42,41 +50,141 @@ def map_sparse_data(loaded: LoadedSpec, arguments: argparse.Namespace) -> int:
     _refuse_options(arguments)
     from solver.report.mapping_picture import draw_mapping
     from solver.report.reading import as_value
+    from solver.report.reasons import costs_document, print_costs, reason_lines
     from solver.report.sparse import print_sparse_result, sparse_result_document
-    from solver.sparse_search import map_sparse
+    from solver.report.text import title
 
-    loaded = _without_remainders(loaded)
+    loaded = as_searched(loaded)
     mapspace = loaded.mapspace
+    if arguments.certificate is not None or arguments.check:
+        check_certified(loaded)
     spec_text = mapped_spec_text(loaded, arguments)
-    with watched(mapspace, arguments.quiet) as callbacks:
-        result = map_sparse(mapspace, search_options(arguments), *callbacks)
-    reasons: Sequence[Reason] = ()
+    result = search_sparse(mapspace, arguments)
+    code, check = checked_result(mapspace, result, arguments)
+    reasons = _reasons(mapspace, arguments) if result.status is Status.INFEASIBLE else ()
+    effects = sensitivities(mapspace, result.totals, arguments)[1] if arguments.sensitivity else None
+    costs = None
+    if arguments.price_constraints and result.best is not None:
+        costs = _constraint_costs(mapspace, arguments)
     mapping = None if result.best is None else result.best.mapping
-    outputs = (arguments.mapping, arguments.mapped_spec)
-    report = report_steps(lambda console: print_sparse_result(console, mapspace, result), arguments, *outputs)
-    document = document_steps(lambda: sparse_result_document(mapspace, result, reasons), arguments)
+    outputs = (arguments.mapping, arguments.mapped_spec, arguments.certificate)
+
+    def show(console: Console) -> None:
+        print_sparse_result(console, mapspace, result, effects or ())
+        for line in reason_lines(reasons, places_of(loaded.document)):
+            console.print(line)
+        if costs is not None:
+            console.print(title("Constraints"))
+            print_costs(console, costs)
+        if check is not None:
+            console.print(check)
+
+    report = report_steps(show, arguments, *outputs)
+    priced = None if costs is None else costs_document(costs)
+    document = document_steps(
+        lambda: sparse_result_document(mapspace, result, reasons, effects, check, priced), arguments
+    )
     plot = plot_steps(
         arguments.plot,
         lambda: draw_mapping(as_value(sparse_result_document(mapspace, result, reasons)), arguments.plot),
         "" if mapping is not None else "mapping",
     )
-    deliver([*report, *document, *mapping_steps(arguments, loaded, mapping, spec_text), *plot])
-    return EXIT_OF_STATUS[result.status]
+    files = (*mapping_steps(arguments, loaded, mapping, spec_text), *plot)
+    deliver([*report, *document, *files, *certificate_steps(mapspace, result, arguments)])
+    return code or EXIT_OF_STATUS[result.status]
+
+
+def _reasons(mapspace: Mapspace, arguments: argparse.Namespace) -> tuple[Reason, ...]:
+    """Return why there is no mapping; an interrupt ends the analysis with what is known."""
+    from solver.explain import explain_sparse, reasons_time_s
+
+    with interruptible() as stop:
+        return explain_sparse(mapspace, stop.is_set, reasons_time_s(arguments.time_limit))
+
+
+def _constraint_costs(mapspace: Mapspace, arguments: argparse.Namespace) -> CostReport:
+    """Search without each constraint."""
+    from solver.explain import constraint_costs
+    from solver.sensitivity import overflows
+    from solver.sparse_search import map_totals
+
+    if overflows(mapspace):
+        raise OutputError(OVERFLOWING)
+    with watched(mapspace, getattr(arguments, "quiet", False)) as callbacks:
+        return constraint_costs(mapspace, explain_options(arguments), map_totals, *callbacks)
+
+
+def explain_sparse_data(
+    mapspace: Mapspace, arguments: argparse.Namespace
+) -> tuple[Mapspace, tuple[Reason, ...], CostReport | None]:
+    """Return the mapspace, and why sparse data have no mapping or what constraints cost."""
+    from solver.explain import reasons_time_s
+    from solver.result import Clock
+    from solver.sparse_search import first_mapping
+
+    with interruptible() as stop:
+        status = first_mapping(mapspace, Clock(reasons_time_s(arguments.time_limit), stop.is_set))
+    if status is Status.INFEASIBLE:
+        return mapspace, _reasons(mapspace, arguments), None
+    return mapspace, (), _constraint_costs(mapspace, arguments)
+
+
+def search_sparse(mapspace: Mapspace, arguments: argparse.Namespace) -> SparseResult:
+    """Map an Einsum on sparse data with live progress; an interrupt ends the search early."""
+    from solver.sparse_search import map_sparse
+
+    with watched(mapspace, arguments.quiet) as callbacks:
+        return map_sparse(mapspace, search_options(arguments), *callbacks)
+
+
+def as_searched(loaded: LoadedSpec) -> LoadedSpec:
+    """Return a spec as searches take it: densities that change no count are left out, and remainders."""
+    sparsity = loaded.mapspace.sparsity
+    if sparsity is None:
+        return loaded
+    if not sparsity.optimized:
+        return replace(loaded, mapspace=replace(loaded.mapspace, sparsity=None))
+    _refuse_unsearched(loaded.mapspace)
+    return _without_remainders(loaded)
+
+
+def with_sparse_data(network: Network) -> Network:
+    """Return a network as searches take it, see `as_searched`."""
+    layers = []
+    notes = []
+    for layer in network.layers:
+        mapspace = layer.mapspace
+        optimized = mapspace.sparsity is not None and mapspace.sparsity.optimized
+        if not optimized:
+            layers.append(replace(layer, mapspace=replace(mapspace, sparsity=None)))
+            continue
+        _refuse_unsearched(mapspace)
+        notes += [PERFECT_NOTE] if mapspace.factors != PERFECT else []
+        layers.append(replace(layer, mapspace=replace(mapspace, factors=PERFECT)))
+    return replace(network, layers=tuple(layers)).noted(dict.fromkeys(notes))
+
+
+def _refuse_unsearched(mapspace: Mapspace) -> None:
+    """Refuse what the search for sparse data does not know."""
+    if mapspace.joint:
+        raise OutputError(
+            "memories with several places (--uneven) are searched for dense data only; "
+            "--ignore-sparse takes the data as dense"
+        )
 
 
 def _without_remainders(loaded: LoadedSpec) -> LoadedSpec:
     """Return a spec with perfect factors, and a note if it asks for others."""
     if loaded.mapspace.factors == PERFECT:
         return loaded
-    noted = loaded.noted([Note("loops have perfect factors: remainders are not searched for sparse data")])
+    noted = loaded.noted([PERFECT_NOTE])
     return replace(noted, mapspace=replace(noted.mapspace, factors=PERFECT))
 
 
 def _refuse_options(arguments: argparse.Namespace) -> None:
     hint = "; --ignore-sparse takes the data as dense"
-    for name, reason in DENSE_ONLY.items():
-        if getattr(arguments, name):
-            raise OutputError(f"--{name.replace('_', '-')}: {reason}{hint}")
+    if arguments.export_model:
+        raise OutputError(f"--export-model: the formulation knows dense data only{hint}")
     if arguments.engine == CP_SAT:
         raise OutputError(f"--engine {CP_SAT} knows dense data only{hint}")
 
@@ -88,9 +196,9 @@ def sweep_densities(arguments: argparse.Namespace) -> int:
             raise OutputError(f"--density sweeps one layer: it does not go with {name}")
     check_outputs((arguments.json, arguments.plot), arguments.specs)
     check_plot(arguments.plot)
-    loaded = _without_remainders(load_unmapped(arguments, sparse=True))
+    loaded = as_searched(load_unmapped(arguments, sparse=True))
     mapspace = loaded.mapspace
-    if mapspace.sparsity is None or not mapspace.sparsity.optimized:
+    if mapspace.sparsity is None:
         raise OutputError(
             "--density: the specs have no sparse optimizations, without which densities do nothing"
         )

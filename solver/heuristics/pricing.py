@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from model.cost import Evaluation, evaluate_in
+from model.cost import Evaluation
 from model.cost.batch import BatchEvaluation, BatchEvaluator, MappingBatch, encode
 from model.cost.batch.evaluator import CHUNK
 from model.cost.batch.judge import rules_hold
@@ -18,6 +18,7 @@ from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import objective_value
+from model.sparse import evaluate_totals
 from solver.heuristics.interface import Budget, BudgetSpent
 from solver.heuristics.rules import Rules
 from solver.result import ContradictionError
@@ -89,7 +90,7 @@ class Pricing:
         seed: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        replace(mapspace, rules=()).check_searchable()
+        replace(mapspace, rules=(), sparsity=None).check_searchable()
         self.mapspace = mapspace
         self.objectives = tuple(objectives)
         self.budget = budget
@@ -102,7 +103,7 @@ class Pricing:
         self._should_stop = should_stop
         self._evaluator = _evaluator(mapspace)
         self._least_estimate = np.inf
-        if self._evaluator is None:
+        if self._evaluator is None and mapspace.sparsity is None:
             self.note("counts exceed 64 bits, so mappings are priced one by one")
         self._start = time.perf_counter()
 
@@ -182,7 +183,9 @@ class Pricing:
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
         self._chunk(batch)
-        found = evaluate_in(self.mapspace, self.rules.mapping(batch, 0))
+        found = self._exact(self.rules.mapping(batch, 0))
+        if found is None:
+            return "what formats can hold"
         if found.violations:
             return f"the {found.violations[0].kind} of {found.violations[0].node}"
         return f"the rule {found.broken_rules[0].rule}" if found.broken_rules else None
@@ -271,7 +274,10 @@ class Pricing:
 
     def _costs_one_by_one(self, batch: MappingBatch) -> tuple[Doubles, Doubles]:
         evaluations = [self._exact(self.rules.mapping(batch, row)) for row in range(len(batch))]
-        costs = [(each.energy, each.cycles) if each.valid else (np.inf, np.inf) for each in evaluations]
+        costs = [
+            (each.energy, each.cycles) if each is not None and each.valid else (np.inf, np.inf)
+            for each in evaluations
+        ]
         energy, cycles = np.array(costs, dtype=np.float64).reshape(len(costs), 2).T
         return energy, cycles
 
@@ -289,18 +295,20 @@ class Pricing:
         row = int(near[first[ranked.index(min(ranked))]])
         mapping = self.rules.mapping(batch, row)
         evaluation = self._exact(mapping)
-        if not evaluation.valid:
+        if evaluation is None or not evaluation.valid:
             raise ContradictionError("the batched and the plain cost model disagree on what is valid")
         exact = tuple(map(evaluation.value, self.objectives))
         if self.best is None or exact < self.best.values:
             self.trace.append(Incumbent(self.seconds, self.evaluations, exact, mapping, evaluation))
 
-    def _exact(self, mapping: Mapping) -> Evaluation:
-        return evaluate_in(self.mapspace, mapping)
+    def _exact(self, mapping: Mapping) -> Evaluation | None:
+        return evaluate_totals(self.mapspace, mapping)
 
 
 def _evaluator(mapspace: Mapspace) -> BatchEvaluator | None:
-    """The batched cost model, None if the problem is too large for its 64-bit counts."""
+    """The batched cost model, None if it does not know the data or its 64-bit counts are too small."""
+    if mapspace.sparsity is not None:
+        return None
     try:
         return BatchEvaluator(mapspace.problem, mapspace.architecture, mapspace.counting)
     except OverflowError:

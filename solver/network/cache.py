@@ -18,10 +18,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from model.cost import evaluate_in
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
+from model.sparse import evaluate_totals
 from solver.certificate.canonical import canonical, canonical_sha256, canonical_text
 from solver.result import Evidence, MaskEvidence, Result, Statistics, Status, Termination
 from solver.saving import SUFFIX, replacing
@@ -208,13 +208,16 @@ def _result(document: dict[str, Any], mapspace: Mapspace) -> Result:
     if document["status"] == Status.INFEASIBLE.value:
         return proven
     mapping = LoopNest(tuple(map(_node_mapping, document["mapping"])))
-    evaluation = evaluate_in(mapspace, mapping)
+    evaluation = evaluate_totals(mapspace, mapping)
+    if evaluation is None:
+        raise ValueError("formats cannot hold the mapping")
     value, *later = (evaluation.value(name) for name in objectives)
     if not evaluation.valid or document["values"] != [value, *later]:
         raise ValueError("the mapping does not have the value that is kept with it")
     return replace(
         proven,
         status=Status.OPTIMAL,
+        units_per_pj=evaluation.units_per_pj,
         value=value,
         bound=value,
         later_bounds=tuple(later),

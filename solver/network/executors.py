@@ -30,6 +30,7 @@ from solver.result import (
     Termination,
     TooLargeError,
 )
+from solver.sparse_search import map_totals
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -59,6 +60,8 @@ def search_task(
 
     Reasons are left out: they would use the task's names, which no user has seen.
     """
+    if mapspace.sparsity is not None:
+        return map_totals(mapspace, options, on_progress, should_stop)
     try:
         return map_or_explain(mapspace, options, on_progress, should_stop, reasons=False)
     except TooLargeError:

@@ -11,9 +11,10 @@ from typing import Literal
 
 from model.architecture import AccessEnergy, Compute, Node, StorageLevel
 from model.cascade import Layer, Network, Overfull
-from model.cost import evaluate_in
 from model.mapspace import Mapspace
-from solver.explain import explain_infeasible, reasons_time_s
+from model.sparse import evaluate_totals
+from solver.certificate import canonical, canonical_sha256
+from solver.explain import explain_infeasible, explain_sparse, reasons_time_s
 from solver.explain.explanation import NOT_FOUND
 from solver.formulation.requirements import constraints_of
 from solver.network.cache import ResultCache
@@ -59,8 +60,14 @@ class LayerResult:
         return self.same_as or self.layer.name
 
     @property
+    def units_per_pj(self) -> int:
+        """Parts of a picojoule that `energy` is a whole number of."""
+        own = self.layer.mapspace.architecture.units_per_pj
+        return own if self.result is None else self.result.units_per_pj
+
+    @property
     def energy(self) -> int | None:
-        """Energy of all instances in the architecture's unit, None without a mapping."""
+        """Energy of all instances in parts of a picojoule, None without a mapping."""
         return self._times("energy")
 
     @property
@@ -95,13 +102,13 @@ class NetworkResult:
     @property
     def units_per_pj(self) -> int:
         """A common energy unit of all layers' architectures, as parts of a picojoule."""
-        return math.lcm(*(answer.layer.mapspace.architecture.units_per_pj for answer in self.layers), 1)
+        return math.lcm(*(answer.units_per_pj for answer in self.layers), 1)
 
     @property
     def energy(self) -> int | None:
         """Energy of the network in `units_per_pj`, None if a layer has no mapping."""
         unit = self.units_per_pj
-        factors = (unit // answer.layer.mapspace.architecture.units_per_pj for answer in self.layers)
+        factors = (unit // answer.units_per_pj for answer in self.layers)
         energies = (answer.energy for answer in self.layers)
         pairs = zip(energies, factors, strict=True)
         return self._total([None if energy is None else energy * factor for energy, factor in pairs])
@@ -300,7 +307,7 @@ def _renamed(result: Result, layer: Layer) -> Result:
     if result.mapping is None:
         return result
     mapping = by_position(layer.mapspace.problem).inverse.mapping(result.mapping)
-    return replace(result, mapping=mapping, evaluation=evaluate_in(layer.mapspace, mapping))
+    return replace(result, mapping=mapping, evaluation=evaluate_totals(layer.mapspace, mapping))
 
 
 MOST_SECONDS = 60.0
@@ -360,7 +367,8 @@ class _Explainer:
             left = self._end - time.monotonic()
             if left <= 0 or self._should_stop():
                 return (NOT_FOUND,)
-            self._known[question] = explain_infeasible(mapspace, self._should_stop, min(left, time_s))
+            explain = explain_infeasible if mapspace.sparsity is None else explain_sparse
+            self._known[question] = explain(mapspace, self._should_stop, min(left, time_s))
         return self._known[question]
 
 
@@ -374,6 +382,8 @@ def _question(mapspace: Mapspace) -> Hashable:
         units_per_pj=1,
     )
     written = tuple((constraint, constraint.sources) for constraint in constraints_of(mapspace))
+    if mapspace.sparsity is not None:  # it has tables, by which none can be found
+        return canonical_sha256(canonical(mapspace, lists_sides=False)), written
     return replace(mapspace, architecture=unpriced, notes=()), written
 
 

@@ -11,6 +11,7 @@ from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, Storage
 from model.mapping import Mapping as LoopNest
 from model.mapspace import FactorRule, JointRules, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
+from model.sparsity import Conditional, Optimization, Representation, Sparsity
 from solver.network.cache import cache_key
 from solver.result import Options
 
@@ -45,9 +46,39 @@ class Renaming:
             parallel=tuple(replace(group, always=self._spaces(group.always)) for group in mapspace.parallel),
             joint=tuple(self._joint(rules) for rules in mapspace.joint),
             rules=tuple(rule.renamed(self.dims, self.dataspaces) for rule in mapspace.rules),
+            sparsity=None if mapspace.sparsity is None else self._sparsity(mapspace.sparsity),
             notes=(),
             min_parallelism_source=None,
         )
+
+    def _sparsity(self, sparsity: Sparsity) -> Sparsity:
+        densities = {self.dataspaces[name]: own for name, own in sparsity.densities.items()}
+        levels = tuple(
+            replace(
+                level,
+                representations={
+                    self.dataspaces[name]: self._representation(own)
+                    for name, own in level.representations.items()
+                },
+                optimizations=tuple(self._optimization(unit) for unit in level.optimizations),
+            )
+            for level in sparsity.levels
+        )
+        return replace(sparsity, densities=densities, levels=levels)
+
+    def _representation(self, representation: Representation) -> Representation:
+        ranks = (
+            replace(rank, flattened=tuple(self._dims(group) for group in rank.flattened))
+            for rank in representation.ranks
+        )
+        return replace(representation, ranks=tuple(ranks))
+
+    def _optimization(self, unit: Optimization) -> Optimization:
+        options = (
+            Conditional(self.dataspaces[own.target], tuple(self.dataspaces[name] for name in own.conditions))
+            for own in unit.options
+        )
+        return replace(unit, options=tuple(options))
 
     def _dims(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(self.dims[name] for name in names)
@@ -167,8 +198,16 @@ def _key(layer: Layer, options: Options, tasks: dict[str, Task], known: dict[Map
     if layer.is_copy or layer.overfull:
         return None
     mapspace = replace(layer.mapspace, problem=replace(layer.mapspace.problem, name=""), notes=())
+    if mapspace.sparsity is not None:  # it has tables, by which none can be found
+        return _added(mapspace, layer, options, tasks)
     if mapspace not in known:
-        renamed = by_position(mapspace.problem).mapspace(mapspace)
-        key = known[mapspace] = cache_key(renamed, options.objectives or renamed.objectives)
-        tasks.setdefault(key, Task(key, renamed, layer))
+        known[mapspace] = _added(mapspace, layer, options, tasks)
     return known[mapspace]
+
+
+def _added(mapspace: Mapspace, layer: Layer, options: Options, tasks: dict[str, Task]) -> str:
+    """Add the task of a layer if it is new; return its key."""
+    renamed = by_position(mapspace.problem).mapspace(mapspace)
+    key = cache_key(renamed, options.objectives or renamed.objectives)
+    tasks.setdefault(key, Task(key, renamed, layer))
+    return key

@@ -477,6 +477,7 @@ def sparse_page(document: Value) -> Page:
     """Return the report of ``map`` or ``evaluate`` on sparse data: what is made, gated and skipped."""
     status, verdict = _verdict(document)
     found = list(_sparse_sections(document)) if document.get("mapping") else []
+    priced = document.get("constraints")
     return Page(
         document["problem"].text() or "Einsum",
         status,
@@ -486,6 +487,8 @@ def sparse_page(document: Value) -> Page:
             *reason_sections(document["reasons"].entries()),
             *(violation_sections(document) if document.get("violations") else ()),
             *found,
+            *sensitivity_sections(document),
+            *(cost_sections(priced, document["objective"].text()) if priced else ()),
             notes_section(document),
             sources_section(document),
             work_section(document),
@@ -505,6 +508,8 @@ def _sparse_facts(document: Value) -> Iterator[tuple[str, str]]:
         dense = document["dense"]
         costs = f"{energy_text(dense['energy_pj'].number())}, {count_text(dense['cycles'].count())} cycles"
         yield "The mapping without zeros", costs
+    if document.get("check"):
+        yield "Checked without the solver", document["check"].text()
 
 
 def _sparse_sections(document: Value) -> Iterator[Section]:

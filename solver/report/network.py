@@ -14,6 +14,7 @@ from rich.text import Text
 
 from model.cost.report import Evaluation, Violation
 from model.mapping import FanoutMapping
+from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import EDP, LATENCY, UNITS
 from model.problem import Problem
@@ -44,6 +45,7 @@ from solver.report.figures import (
     significant,
 )
 from solver.report.reasons import INDENT, reason_lines
+from solver.report.sparse import totals_document
 from solver.report.tables import ReportTable, plain_grid, plain_table, seconds_rows
 from solver.report.text import ENDINGS, brief_notes, print_notes, status_line, violation_text
 from solver.result import Reason, Result, Status, Termination
@@ -353,6 +355,11 @@ def network_document(result: NetworkResult) -> Document:
     }
 
 
+def _result_document(mapspace: Mapspace, result: Result) -> Document:
+    """Return the document of a search, as `map` writes it."""
+    return (result_document if mapspace.sparsity is None else totals_document)(mapspace, result)
+
+
 def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> Document:
     """Return what is known of a layer; one that repeats another, names included, refers to it."""
     result, transfer = outcome.result, outcome.layer.transfer
@@ -360,7 +367,7 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         limited = None if transfer is None else transfer.limited_by
     else:
         limited = None if result.evaluation is None else bottleneck(result.evaluation)
-    units = outcome.layer.mapspace.architecture.units_per_pj
+    units = outcome.units_per_pj
     repeats = outcome.same_as in first and _names(outcome) == _names(first[outcome.same_as])
     return {
         "name": outcome.layer.name,
@@ -372,7 +379,7 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         "energy_pj": None if outcome.energy is None else outcome.energy / units,
         "cycles": outcome.cycles,
         "limited_by": limited,
-        "result": None if result is None or repeats else result_document(outcome.layer.mapspace, result),
+        "result": None if result is None or repeats else _result_document(outcome.layer.mapspace, result),
         "transfer": None if result is not None else _transfer_document(outcome),
     }
 

@@ -18,11 +18,19 @@ from model.mapping import Mapping as LoopMapping
 from model.mapping import NodeMapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import EDP, UNITS, in_reported_unit
-from model.sparse import FIXED_POINT
+from model.sparse import FIXED_POINT, evaluate_sparse_in
 from model.sparse.counting import MetadataAccesses, RankWords
 from model.sparse.report import SparseDataspaceCost, SparseEvaluation, SparseLevelCost
 from model.sparsity import Density, Sparsity
-from solver.report.document import FIGURES, Document, background, picked, tile_shapes, violation_document
+from solver.report.document import (
+    FIGURES,
+    Document,
+    background,
+    effect_document,
+    picked,
+    tile_shapes,
+    violation_document,
+)
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, significant
 from solver.report.pictures import blank_figure, save_figure, verbatim
 from solver.report.tables import RULES, ReportTable, plain_grid, plain_table
@@ -31,14 +39,16 @@ from solver.report.text import (
     heading,
     loop_nest,
     print_notes,
+    print_sensitivity,
     print_verdict,
     status_line,
     title,
     work_text,
 )
 from solver.report.timeloop_mapping import mapping_targets
-from solver.result import Reason, Status
-from solver.sparse_search import DensityPoint, SparseResult
+from solver.result import Reason, Result, Status
+from solver.sensitivity import Effect
+from solver.sparse_search import DensityPoint, Priced, SparseResult
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -52,26 +62,36 @@ def print_sparse_evaluation(
     print_notes(console, mapspace.notes)
 
 
-def print_sparse_result(console: Console, mapspace: Mapspace, result: SparseResult) -> None:
+def print_sparse_result(
+    console: Console, mapspace: Mapspace, result: SparseResult, effects: Sequence[Effect] = ()
+) -> None:
     """Print the result of a search on sparse data, and what the best mapping of dense data is worth."""
     console.print(status_line(result.status, _status_parts(result)))
     if result.best is not None:
         _print_figures(console, mapspace, result.best.mapping, result.best.evaluation)
         console.print(title("The best mapping of dense data"))
         console.print(_dense_table(result))
+    if effects:
+        print_sensitivity(console, mapspace, result.totals, effects)
     print_notes(console, mapspace.notes)
 
 
 def _status_parts(result: SparseResult) -> tuple[str, ...]:
+    ending = ENDINGS[result.termination], work_text(result.statistics)
+    return ending if result.value is None else (sparse_outcome_text(result), *ending)
+
+
+def sparse_outcome_text(result: SparseResult) -> str:
+    """Return the value of a result, with bound and gap unless it is proven."""
     if result.value is None:
-        return ENDINGS[result.termination], work_text(result.statistics)
+        no_mapping = "no mapping satisfies all constraints"
+        return no_mapping if result.status is Status.INFEASIBLE else "no mapping was found"
     value, bound = (
         objective_text(result.objective, quantity, result.units_per_pj)
         for quantity in (result.value, result.bound)
     )
-    gap = "" if result.gap is None or not result.gap else f"gap {percent(result.gap)}"
-    outcome = f"{result.objective} {value}" + (f", bound {bound}, {gap}" if gap else "")
-    return outcome, ENDINGS[result.termination], work_text(result.statistics)
+    gap = f", bound {bound}, gap {percent(result.gap)}" if result.gap else ""
+    return f"{result.objective} {value}{gap}"
 
 
 def _dense_table(result: SparseResult) -> ReportTable:
@@ -243,8 +263,21 @@ def sparse_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: Sparse
     }
 
 
-def sparse_result_document(mapspace: Mapspace, result: SparseResult, reasons: Sequence[Reason]) -> Document:
-    """Return the document of a search on sparse data; without a mapping its figures are None."""
+def sparse_result_document(
+    mapspace: Mapspace,
+    result: SparseResult,
+    reasons: Sequence[Reason],
+    effects: Sequence[Effect] | None = None,
+    check: str | None = None,
+    costs: Document | None = None,
+) -> Document:
+    """Return the document of a search on sparse data; without a mapping its figures are None.
+
+    Parameters
+    ----------
+    effects, check, costs
+        As of `solver.report.document.result_document`.
+    """
     best = result.best
     if best is None:
         cost = dict.fromkeys((*FIGURES, "levels", "mapping"))
@@ -269,9 +302,29 @@ def sparse_result_document(mapspace: Mapspace, result: SparseResult, reasons: Se
         "densities": _densities(mapspace),
         **cost,
         "dense_optimum": _dense_optimum(mapspace, result),
+        "sensitivity": None if effects is None else list(map(effect_document, effects)),
+        "check": check,
+        "constraints": costs,
         "statistics": asdict(result.statistics),
         **background(mapspace, reasons),
     }
+
+
+def totals_document(mapspace: Mapspace, result: Result) -> Document:
+    """Return the document of a search on sparse data that returned totals alone."""
+    mapping = result.mapping
+    own = SparseResult(
+        result.status,
+        result.termination,
+        result.objectives,
+        result.units_per_pj,
+        value=result.value,
+        bound=result.bound,
+        later_bounds=result.later_bounds,
+        best=None if mapping is None else Priced(mapping, evaluate_sparse_in(mapspace, mapping)),
+        statistics=result.statistics,
+    )
+    return sparse_result_document(mapspace, own, result.reasons)
 
 
 def _reported(result: SparseResult, objective: str, quantity: int | None) -> float | int | None:

@@ -75,15 +75,16 @@ def print_result(
     if result.mapping is not None and result.evaluation is not None:
         _print_cost(console, mapspace, result.mapping, result.evaluation, verbose, verbose)
     if effects:
-        _print_sensitivity(console, mapspace, result, effects)
+        print_sensitivity(console, mapspace, result, effects)
     print_notes(console, mapspace.notes)
     for line in reason_lines(result.reasons, places or {}):
         console.print(line)
 
 
-def _print_sensitivity(
+def print_sensitivity(
     console: Console, mapspace: Mapspace, result: Result, effects: Sequence[Effect]
 ) -> None:
+    """Print how the optimum moves with one limit at a time."""
     heading = (
         f"of {', then '.join(result.objectives)} to one limit at a time, with unchanged energies per access"
     )

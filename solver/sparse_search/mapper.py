@@ -5,19 +5,23 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 
 from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
+from model.objective import ENERGY
 from model.sparse import FIXED_POINT, MappingError, SparseEvaluation, evaluate_sparse_in
 from solver.result import (
     Clock,
+    Evidence,
     Options,
     Phase,
     Progress,
     ProgressCallback,
+    Reason,
     Result,
     Statistics,
     Status,
@@ -25,6 +29,8 @@ from solver.result import (
     Termination,
     relative_gap,
 )
+from solver.search.branching.completion import Priced as IncumbentMapping
+from solver.search.goal import NO_CAPS, Caps
 from solver.search.mapper import map_einsum
 from solver.sparse_search.bounds import Space, Subproblem
 from solver.sparse_search.branching import Branching
@@ -38,6 +44,15 @@ DENSE_SHARE = 0.25
 
 DENSE_S = 5.0
 """Seconds that this may take."""
+
+DIVE_CHECKS = 8
+"""Looks at the clock until a search for any first mapping leaves its subproblem."""
+
+DIVES = 8
+"""Subproblems that are searched so once there is a mapping."""
+
+DIVE_MAPPINGS = 64
+"""Mappings that it prices at most."""
 
 PROGRESS_PERIOD_S = 0.1
 """Progress is reported no more often."""
@@ -95,12 +110,49 @@ class SparseResult:
         """Relative distance between value and bound, None unless both are known."""
         return relative_gap(self.value, self.bound)
 
+    @property
+    def mapping(self) -> Mapping | None:
+        """The best mapping found."""
+        return None if self.best is None else self.best.mapping
+
+    @property
+    def evaluation(self) -> SparseEvaluation | None:
+        """Its costs."""
+        return None if self.best is None else self.best.evaluation
+
+    @property
+    def totals(self) -> Result:
+        """The same for what compares values and bounds alone, with totals in place of costs by level."""
+        return Result(
+            self.status,
+            self.termination,
+            self.objectives,
+            self.units_per_pj,
+            value=self.value,
+            bound=self.bound,
+            later_bounds=self.later_bounds,
+            mapping=self.mapping,
+            evaluation=None if self.evaluation is None else self.evaluation.totals,
+            statistics=self.statistics,
+        )
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Nothing: `explain` looks for reasons."""
+        return ()
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Nothing: a checker of sparse data relies on the problem alone."""
+        return ()
+
 
 def map_sparse(
     mapspace: Mapspace,
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
+    known: Mapping | None = None,
 ) -> SparseResult:
     """Find the best mapping of sparse data under expected counts, with a bound that says how good it is.
 
@@ -114,6 +166,8 @@ def map_sparse(
         Called from time to time with incumbent and bound.
     should_stop
         Asked often; once it answers True the incumbent is returned with its bound.
+    known
+        A mapping to begin with; it may break limits.
 
     Returns
     -------
@@ -139,14 +193,68 @@ def map_sparse(
     of_dense = map_einsum(
         dense, replace(options, objectives=objectives, time_limit_s=limit_s), None, clock.stop
     )
-    search = _Search(mapspace, clock, on_progress)
-    known = None if of_dense.mapping is None else search.priced(of_dense.mapping)
-    result = search.minimise(objectives, known)
-    return replace(result, dense=of_dense, dense_best=known)
+    search = SparseSearch(mapspace, clock, on_progress)
+    of_zeros = None if of_dense.mapping is None else search.priced(of_dense.mapping)
+    first = None if known is None else search.priced(known)
+    result = search.minimise(objectives, [own for own in (of_zeros, first) if own is not None])
+    return replace(result, dense=of_dense, dense_best=of_zeros)
+
+
+def map_totals(
+    mapspace: Mapspace,
+    options: Options = Options(),
+    on_progress: ProgressCallback | None = None,
+    should_stop: StopCallback | None = None,
+    known: IncumbentMapping | None = None,
+) -> Result:
+    """Find the best mapping of sparse data as `map_sparse` does; return values and bounds alone.
+
+    It is a `solver.result.Search`.
+    """
+    mapping = None if known is None else known.mapping
+    return map_sparse(mapspace, options, on_progress, should_stop, mapping).totals
+
+
+def first_mapping(mapspace: Mapspace, clock: Clock) -> Status:
+    """Say whether sparse data have a mapping at all: FEASIBLE, INFEASIBLE, or UNKNOWN once time is over."""
+    search = SparseSearch(replace(mapspace, factors=PERFECT), clock, None)
+    return search.minimise((ENERGY,), first_only=True).status
+
+
+class FrontSearch:
+    """Searches of one mapspace of sparse data, one after the other, within one time limit.
+
+    Parameters
+    ----------
+    mapspace, options, on_progress, should_stop
+        As of `map_sparse`.
+    """
+
+    def __init__(
+        self,
+        mapspace: Mapspace,
+        options: Options = Options(),
+        on_progress: ProgressCallback | None = None,
+        should_stop: StopCallback | None = None,
+    ) -> None:
+        self.mapspace = replace(mapspace, factors=PERFECT)
+        self._search = SparseSearch(self.mapspace, Clock(options.time_limit_s, should_stop), on_progress)
+
+    def minimise(
+        self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: IncumbentMapping | None = None
+    ) -> Result:
+        """Find the lexicographically best mapping within `caps`; return totals, as `map_totals` does."""
+        first = None if known is None else self._search.priced(known.mapping)
+        result = self._search.minimise(objectives, () if first is None else (first,), caps.limits)
+        return result.totals
 
 
 class _StoppedError(Exception):
     """The search was stopped."""
+
+
+class _GivenUpError(Exception):
+    """A search for any first mapping has taken long enough."""
 
 
 @dataclass
@@ -158,8 +266,16 @@ class _Open:
     current: int
 
 
-class _Search:
-    """Searches of one mapspace, one objective after the other."""
+class SparseSearch:
+    """Searches of one mapspace, one objective after the other.
+
+    Parameters
+    ----------
+    mapspace
+        Its data are sparse; loops have no remainders.
+    clock
+        When they end.
+    """
 
     def __init__(self, mapspace: Mapspace, clock: Clock, on_progress: ProgressCallback | None) -> None:
         self.mapspace = mapspace
@@ -184,16 +300,23 @@ class _Search:
             return None
         return Priced(mapping, evaluation) if evaluation.valid else None
 
-    def minimise(self, objectives: Sequence[str], known: Priced | None) -> SparseResult:
-        """The lexicographically best mapping, from a known one on."""
-        best = known
-        limits: tuple[tuple[str, int], ...] = ()
+    def minimise(
+        self,
+        objectives: Sequence[str],
+        known: Sequence[Priced] = (),
+        limits: tuple[tuple[str, int], ...] = (),
+        first_only: bool = False,
+    ) -> SparseResult:
+        """The lexicographically best mapping within some limits, from known ones on; or any first one."""
+        values = {id(own): [own.evaluation.value(name) for name in objectives] for own in known}
+        fitting = [own for own in known if SparseGoal(objectives[0], limits).allows(own.evaluation)]
+        best = min(fitting, key=lambda own: values[id(own)], default=None)
         bounds: list[int | None] = []
         for objective in objectives:
             goal = SparseGoal(objective, limits)
             if best is not None:
                 goal.incumbent = best.evaluation.value(objective)
-            best, bound = _Run(self, goal, best).run()
+            best, bound = _Run(self, goal, best, first_only).run()
             bounds.append(bound)
             if best is None or bound != goal.incumbent:
                 break
@@ -260,10 +383,13 @@ class _Search:
 class _Run:
     """The search for one objective."""
 
-    def __init__(self, search: _Search, goal: SparseGoal, best: Priced | None) -> None:
-        self.search, self.goal, self.best = search, goal, best
+    def __init__(
+        self, search: SparseSearch, goal: SparseGoal, best: Priced | None, first_only: bool = False
+    ) -> None:
+        self.search, self.goal, self.best, self._first_only = search, goal, best, first_only
         self._queue: list[tuple[float, int, Subproblem | Branching | _Open]] = []
         self._ticket = count()
+        self._dives_left = DIVES if best is None else 0
 
     def run(self) -> tuple[Priced | None, int | None]:
         """Search to the end; return the best mapping and the bound: None if there is no mapping."""
@@ -300,6 +426,8 @@ class _Run:
         elif isinstance(item, Branching) and not item.is_bounded:
             self.search.statistics.subproblems += 1
             self._push(item.bound, item)
+            if self._dives_left and math.isfinite(item.bound):
+                self._dive(item.sub, item.bound)
         elif isinstance(item, Branching):
             places, values = item.candidates(item.root)
             self._next(_Open(item, iter(zip(places.tolist(), values.tolist(), strict=True)), -1))
@@ -307,6 +435,21 @@ class _Run:
             for mapping in item.branching.through(item.branching.root, item.current):
                 self._consider(mapping)
             self._next(item)
+
+    def _dive(self, sub: Subproblem, bound: float) -> None:
+        """Look for first mappings in a subproblem, depth first, for a while."""
+        left = iter(range(DIVE_CHECKS))
+
+        def check() -> None:
+            self._check(bound)
+            if next(left, None) is None:
+                raise _GivenUpError
+
+        branching = Branching(sub, self.goal, check)
+        with suppress(_GivenUpError):
+            for mapping in islice(branching.mappings(branching.root), DIVE_MAPPINGS):
+                self._consider(mapping)
+        self._dives_left -= self.best is not None
 
     def _next(self, item: _Open) -> None:
         following = next(item.places, None)
@@ -319,3 +462,5 @@ class _Run:
         if priced is not None and self.goal.allows(priced.evaluation):
             self.goal.incumbent = priced.evaluation.value(self.goal.objective)
             self.best = priced
+            if self._first_only:
+                raise _StoppedError

@@ -31,6 +31,9 @@ from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.sparse_search.choices import Chain, Mask
 from solver.sparse_search.grid import BoolArray, FloatArray, TensorGrid, TileGrid, Vector
 
+ROUNDING = 1e-6
+"""Shares that the arithmetic sees are whole millionths."""
+
 METADATA = {"read": METADATA_READ, "fill": METADATA_FILL, "update": METADATA_UPDATE}
 
 
@@ -103,6 +106,7 @@ class LeastShares:
             for name, tensor in self.tensors.items()
         }
         self._empty: dict[str, FloatArray] = {}
+        self._densities: dict[str, float] = {}
         self._sizes: dict[tuple[int, str], FloatArray] = {}
         self._savers: dict[tuple[str, Chain], tuple[Saver, ...]] = {}
         self._terms: dict[tuple[str, Chain], tuple[Term, ...]] = {}
@@ -123,17 +127,34 @@ class LeastShares:
         if name not in self._empty:
             distribution = self.distributions[name]
             if isinstance(distribution, Banded):
-                # Tiles of a band are counted on grids, so that larger ones may seem to be empty more often.
-                self._empty[name] = np.ones(self.grid.size)
+                self._empty[name] = self._band_empty(name)
             else:
                 self._empty[name] = self.tensors[name].table(distribution.empty)
         return self._empty[name]
+
+    def _band_empty(self, name: str) -> FloatArray:
+        """The same of a band: its tiles are counted on grids, so larger ones may be empty more often."""
+        tensor, distribution = self.tensors[name], self.distributions[name]
+        if not self._whole_words:  # what blocks meet may have any extents
+            return np.ones(self.grid.size)
+        shapes = np.unique(tensor.ranks, axis=0)
+        chances = np.array([distribution.empty(tuple(shape)) for shape in shapes.tolist()])
+        return tensor.table(
+            lambda tile: float(chances[(shapes >= np.array(tile)).all(axis=1)].max(initial=0.0))
+        )
+
+    @cached_property
+    def _whole_words(self) -> bool:
+        """Whether all levels access single words."""
+        names = [space.name for space in self.mapspace.problem.dataspaces]
+        pairs = ((level, name) for level in self.levels for name in names)
+        return all(level.packing_of(name).block_size == 1 for level, name in pairs)
 
     def one_empty(self, name: str) -> float:
         """Chance of a single word to be zero, at least what that of any tile is."""
         distribution = self.distributions[name]
         if isinstance(distribution, Banded):
-            return 1.0
+            return float(self.empty(name).max())
         return distribution.empty((1,) * len(self.tensors[name].space.ranks))
 
     def representation(self, level: int, name: str) -> Representation | None:
@@ -239,8 +260,17 @@ class LeastShares:
 
     def _density(self, name: str) -> float:
         """Share of nonzeros in the tiles of all instances, empty ones included, at least."""
+        if name not in self._densities:
+            self._densities[name] = self._least_density(name)
+        return self._densities[name]
+
+    def _least_density(self, name: str) -> float:
         distribution = self.distributions[name]
-        return 0.0 if isinstance(distribution, Banded) else distribution.mean
+        if not isinstance(distribution, Banded):
+            return distribution.mean
+        shapes = np.unique(self.tensors[name].ranks, axis=0).tolist()
+        nonzeros = (math.fsum(k * chance for k, chance in distribution.chances(tuple(own))) for own in shapes)
+        return float(min(own / math.prod(shape) for own, shape in zip(nonzeros, shapes, strict=True)))
 
     def _metadata_bits(self, name: str, access: Access, chain: Chain) -> FloatArray:
         """Bits of metadata per word of a dense tile, at least, empty tiles included."""
@@ -389,8 +419,27 @@ class LeastShares:
             if not space.read_write
         ]
         made = computes(self.mapspace.problem.computes, operands, self.sparsity.compute)
+        if all(self._is_settled(mask, name, own, len(operands)) for name, own in savers.items()):
+            return made
+        passed = [1 - share for name, share in useless.items() if savers[name]]
+        left = math.prod(1 - min(1.0, ROUNDING / max(ROUNDING, share)) for share in passed)
         # Three kinds are rounded apart.
-        return Computes(max(0, made.actual - 3), max(0, made.gated - 3), 0)
+        actual, gated = (max(0, math.floor(count * left) - 3) for count in (made.actual, made.gated))
+        return Computes(actual, gated, 0)
+
+    def _is_settled(self, mask: Mask, name: str, savers: Sequence[Saver], operands: int) -> bool:
+        """Whether all mappings have the same computations, as far as units of one operand go.
+
+        That is so where units surely see single words.
+        """
+        last = mask.chains[name][-1]
+        if not savers:
+            return True
+        if len(savers) > 1 and operands != 2:  # the stronger one's conditions count alone
+            return False
+        words = self.levels[last].packing_of(name).block_size == 1
+        scalar = words and not self.fanouts_between(last, len(self.levels))
+        return scalar and all(own.certain and own.place == last for own in savers)
 
     def _operand(self, name: str, mask: Mask, savers: Sequence[Saver], useless: float) -> Operand:
         conditions = {c for saver in savers for c in saver.option.conditions}

@@ -41,6 +41,7 @@ from model.formats.timeloop.document import (
 from model.formats.timeloop.loader import LoadedSpec, LoadOptions, load_node
 from model.formats.timeloop.overrides import AttributeSetting
 from model.formats.timeloop.places import names_places
+from model.formats.timeloop.problem import SPARSE_KEYS
 from model.formats.timeloop.tree import read_variables
 from model.mapping import Mapping as LoopNest
 from model.mapping import StorageMapping
@@ -123,6 +124,8 @@ def read_network(
     if not any(kinds):
         hint = "a file with `workload:`, files with `problem:`, a directory of such, or an ONNX model"
         raise SpecError("no workload and no layers are given", hint=hint)
+    if not files.layers:  # what is said of sparse data is read of layers in Timeloop's form alone
+        options = replace(options, model_sparse=False)
     if files.arches:
         loaded = _on_arch(files, values, options)
     elif files.models:
@@ -234,7 +237,7 @@ def _classified(
             workloads.append(path)
         elif ARCH_SECTION in top:
             continue
-        elif "problem" in top:
+        elif "problem" in top and not _has_densities_alone(top):
             layers.append((path, _each_problem(top)))
         else:
             architectures.append(path)
@@ -369,6 +372,18 @@ def _layers(given: _Given, variables: Mapping[str, object], options: LoadOptions
     layers = read_each(readers, "layer")
     network = Network(given.title, tuple(layer for layer, _ in layers), tuple(dict.fromkeys(notes)))
     return LoadedNetwork(network, tuple(spec for _, spec in layers))
+
+
+def _has_densities_alone(top: MappingNode) -> bool:
+    """Whether a file says of its problem only how dense tensors are, for all layers."""
+    problem = top.require("problem", "a layer")
+    if not isinstance(problem, MappingNode) or not problem.keys():
+        return False
+    parts = [problem]
+    instance = problem.get("instance")
+    if isinstance(instance, MappingNode):
+        parts.append(instance)
+    return all({*part.keys()} <= {"instance", *SPARSE_KEYS} for part in parts)
 
 
 def _each_problem(top: MappingNode) -> tuple[MappingNode, ...]:

@@ -17,6 +17,7 @@ from model.formats.timeloop.context import Context
 from model.formats.timeloop.loops import LoopConstraints, axis_of
 from model.formats.timeloop.tree import Leaf
 from model.problem import Dataspace
+from model.sparsity import Sparsity
 from model.text.source import ConflictError, Span, source_ref
 
 Part = TypeVar("Part")
@@ -84,14 +85,24 @@ class _Kept:
     span: Span
 
 
-def check_feasible(levels: Sequence[TilingLevel], context: Context, uneven: Collection[str] = ()) -> None:
+def check_feasible(
+    levels: Sequence[TilingLevel],
+    context: Context,
+    uneven: Collection[str] = (),
+    sparsity: Sparsity | None = None,
+) -> None:
     """Check that constraints do not conflict plainly.
 
     Checked are rules on factors against the bounds, fixed factors against the mesh of their fanout,
     for each dimension whether factors that the nodes allow can have the bound as their product, and
     for each storage level whether the least tiles that it must keep fit; but for those that are `uneven`,
-    as their tiles may lie inside of some of their own loops.
+    as their tiles may lie inside of some of their own loops. Of sparse data, compressed tiles may take less
+    room, and children that are skipped need no hardware: neither is checked then.
     """
+    own = () if sparsity is None else sparsity.levels
+    compressed = any(level.representations for level in own)
+    if any(unit.kind == "skipping_spatial" for level in own for unit in level.optimizations):
+        return
     for level in levels:
         _check_factors(level.loops, context)
     for level in levels:
@@ -108,7 +119,7 @@ def check_feasible(levels: Sequence[TilingLevel], context: Context, uneven: Coll
     demands = [demand for of_dim in asked.values() for demand in of_dim]
     for place, level in enumerate(levels):
         here = {dim: least[place] for dim, least in extents.items()}
-        if not isinstance(level, TemporalLevel) or level.storage.name in uneven:
+        if compressed or not isinstance(level, TemporalLevel) or level.storage.name in uneven:
             continue
         if not _fits(level, here, context):
             raise _too_small(level, place, levels, demands, context)

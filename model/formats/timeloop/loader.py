@@ -260,7 +260,7 @@ def load_node(
     mapspace = _mapspace(top, assembly, parallelism, mapper, context, objectives, sparsity, rules)
     uneven = _uneven(assembly, options)
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
-        check_feasible(assembly.levels, context, uneven)
+        check_feasible(assembly.levels, context, uneven, sparsity)
     if problem is None and uneven:
         mapspace = _spread(mapspace, uneven, written)
     mapping = None

@@ -71,3 +71,9 @@ def test_timeloop_doubles_the_offset_of_a_tile_around():
 def test_a_band_of_what_is_no_square_matrix_is_refused():
     with pytest.raises(ValueError, match="square"):
         distribution_of(Density("banded", Fraction(1), 1), (4, 6))
+
+
+def test_a_band_without_empty_tiles_has_no_tile_of_none():
+    """Of a band that fills the matrix, every tile is full, whatever share of cases is asked for."""
+    band = distribution_of(Density("banded", band_width=3), (4, 4))
+    assert [band.most((2, 2), confidence) for confidence in (1.0, 0.7, 0.2)] == [4, 4, 4]

@@ -7,8 +7,10 @@ from solver.cli.certify import checker_path
 from tests.solver.certificate.checker import SCRIPTS
 
 CHECKER = SCRIPTS / "prove.py"
-NAMES = ("claims", "conditions", "remainders", "remainder_bounds", "fused_claims", "fused_paths")
-PARTS = [CHECKER, *(SCRIPTS / f"{name}.py" for name in NAMES)]
+DENSE = ("claims", "conditions", "remainders", "remainder_bounds")
+FUSED = ("fused_claims", "fused_paths")
+SPARSE = ("sparse", "sparse_bounds", "sparse_levels", "zeros")
+PARTS = [CHECKER, *(SCRIPTS / f"{name}.py" for name in (*DENSE, *FUSED, *SPARSE))]
 
 
 def imported(path):

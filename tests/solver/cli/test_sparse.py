@@ -57,13 +57,116 @@ def test_accelforges_rule_is_for_dense_data(capsys):
     assert "--counting accelforge is for dense data" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["compare", "explain"])
-def test_other_commands_refuse(command, capsys):
-    assert main([command, str(SPEC)]) == 2
+def test_a_network_of_sparse_layers(tmp_path, capsys):
+    """Two layers under one file of densities; the second time from the cache."""
+    problem, architecture = TEXT.split("architecture:")
+    (tmp_path / "arch.yaml").write_text("architecture:" + architecture.split("mapping:")[0])
+    densities = "problem: {densities: {A: 0.25, B: {distribution: hypergeometric, density: 0.5}}}"
+    (tmp_path / "densities.yaml").write_text(densities)
+    dense = problem.split("    densities:")[0]
+    (tmp_path / "first.yaml").write_text(dense)
+    (tmp_path / "second.yaml").write_text(dense.replace("M: 8", "M: 4"))
+    out, page = tmp_path / "out.json", tmp_path / "page.html"
+    files = [str(tmp_path / f"{name}.yaml") for name in ("first", "second", "arch", "densities")]
+    command = [
+        "network",
+        *files,
+        "--objective",
+        "energy",
+        "--cache",
+        str(tmp_path / "kept"),
+        "--json",
+        str(out),
+    ]
+    assert main([*command, "--check", "--report", str(page)]) == EXIT_OPTIMAL
+    assert capsys.readouterr().out.count("VALID: ") == 2
+    assert main(["map", str(SPEC), "--objective", "energy", "--json", str(tmp_path / "map.json")]) == 0
+    best = json.loads((tmp_path / "map.json").read_text())["energy_pj"]
+    first, second = json.loads(out.read_text())["layers"]
+    assert first["energy_pj"] == pytest.approx(best) and second["energy_pj"] < best
+    assert first["result"]["kind"] == "map-sparse"
+    assert main([*command, "--resume"]) == EXIT_OPTIMAL
+    assert [own["origin"] for own in json.loads(out.read_text())["layers"]] == ["cached", "cached"]
+
+
+def test_other_commands_refuse(capsys):
+    assert main(["sweep", str(SPEC)]) == 2
     message = capsys.readouterr().err
     assert "this command does not know sparse data" in message
     assert "densities:" in message
-    assert "`map` and `evaluate` know it; --ignore-sparse takes all data as dense" in message
+    assert "--ignore-sparse takes all data as dense" in message
+
+
+def test_heuristics_against_the_optimum(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    command = [
+        "compare",
+        str(SPEC),
+        "--objective",
+        "energy",
+        "--evaluations",
+        "64",
+        "--mappers",
+        "random,greedy",
+    ]
+    assert main([*command, "--json", str(out)]) == EXIT_OPTIMAL
+    assert "greedy" in capsys.readouterr().out
+    document = json.loads(out.read_text())
+    best = evaluated(SPEC, tmp_path)["energy_pj"]
+    assert document["value"] <= best
+    values = [mapper["value"] for mapper in document["mappers"]]
+    assert all(value is None or value >= document["value"] for value in values)
+
+
+def test_a_front(tmp_path, capsys):
+    out = tmp_path / "front.json"
+    assert main(["map", str(SPEC), "--pareto", "--json", str(out)]) == EXIT_OPTIMAL
+    assert "the complete front" in capsys.readouterr().out
+    points = json.loads(out.read_text())["points"]
+    assert points and points[0]["cycles"] <= evaluated(SPEC, tmp_path)["cycles"]
+
+
+def test_limits_and_constraints_are_priced(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    command = ["map", str(SPEC), "--objective", "energy", "--sensitivity", "--price-constraints"]
+    page = tmp_path / "page.html"
+    assert main([*command, "--json", str(out), "--report", str(page)]) == EXIT_OPTIMAL
+    assert "(with all constraints)" in page.read_text() and "Sensitivity" in page.read_text()
+    printed = capsys.readouterr().out
+    assert "Sensitivity of energy" in printed and "`buffer` holds 48 words" in printed
+    document = json.loads(out.read_text())
+    halved = next(own for own in document["sensitivity"] if own["factor"] == 0.5)
+    assert halved["value"] > document["value"]
+
+
+@pytest.mark.parametrize(
+    ("room", "other", "reason", "lever"),
+    [
+        ("depth: 48", "depth: 1", "too few words", "give `buffer` 3 words instead of 1"),
+        (
+            "depth: 16",
+            "depth: 0",
+            "too few bits of metadata",
+            "give `buffer` 4 bits of metadata instead of 0",
+        ),
+        ("[{format: UOP}, {format: CP}]", "[{format: CP}]", "formats", "store A without a format in `DRAM`"),
+    ],
+)
+def test_why_nothing_fits(room, other, reason, lever, tmp_path, capsys):
+    path = tmp_path / "spec.yaml"
+    keeps = "constraints: {dataspace: {keep: [A, B, Z]}}"
+    kept = TEXT.replace("energy: {read: 2", f"{keeps}\n    energy: {{read: 2") if "depth" in room else TEXT
+    path.write_text(kept.replace(room, other))
+    for command in ("map", "explain"):
+        assert main([command, str(path), "--objective", "energy"]) == EXIT_INFEASIBLE
+        printed = capsys.readouterr().out
+        assert reason in printed and lever in printed
+
+
+def test_memories_with_several_places_are_refused(capsys):
+    for command in (["map"], ["explain"], ["compare"], ["map", "--pareto"], ["prove"]):
+        assert main([*command, "--uneven", str(SPEC)]) == 2
+        assert "searched for dense data only" in capsys.readouterr().err
 
 
 def test_the_best_mapping_is_proven_and_priced_alike(tmp_path, capsys):
@@ -93,11 +196,20 @@ def test_densities_alone_are_mapped_as_dense_data(tmp_path, capsys):
     assert "densities" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("option", ["--certificate", "--sensitivity", "--check", "--engine=cp-sat"])
-def test_options_of_dense_searches_are_refused(option, tmp_path, capsys):
-    value = [str(tmp_path / "certificate.json")] if option == "--certificate" else []
-    assert main(["map", str(SPEC), option, *value]) == 2
+@pytest.mark.parametrize("option", ["--export-model=x.pb", "--engine=cp-sat"])
+def test_options_of_dense_searches_are_refused(option, capsys):
+    assert main(["map", str(SPEC), option]) == 2
     assert "--ignore-sparse takes the data as dense" in capsys.readouterr().err
+
+
+def test_the_optimum_is_certified_and_checked(tmp_path, capsys):
+    certificate = tmp_path / "certificate.json"
+    assert (
+        main(["map", str(SPEC), "--objective", "energy", "--certificate", str(certificate), "--check"]) == 0
+    )
+    assert "VALID: no mapping is below energy" in capsys.readouterr().out
+    assert main(["prove", str(SPEC), "--objective", "latency,energy"]) == EXIT_OPTIMAL
+    assert "VALID: no mapping is below latency" in capsys.readouterr().out
 
 
 def test_check_reads_sparse_specs(capsys):
@@ -153,3 +265,14 @@ def test_sparse_data_have_perfect_factors(tmp_path, capsys):
         "loops have perfect factors: remainders are not searched for sparse data" in capsys.readouterr().out
     )
     assert json.loads(out.read_text())["factors"] == "perfect"
+
+
+def test_tiles_that_fit_only_compressed_are_mapped_and_priced(tmp_path):
+    path = tmp_path / "spec.yaml"
+    keeps = "constraints: {dataspace: {keep: [A], bypass: [B, Z]}, temporal: {factors: [K=8, M=1]}}"
+    text = TEXT.replace("energy: {read: 2", f"{keeps}\n    energy: {{read: 2").replace(
+        "depth: 48", "depth: 2"
+    )
+    path.write_text(text)
+    assert main(["map", str(path), "--objective", "energy"]) == EXIT_OPTIMAL
+    assert main(["map", str(path), "--objective", "energy", "--ignore-sparse"]) == EXIT_INFEASIBLE

@@ -1,0 +1,599 @@
+"""Bounds on mappings of sparse data, and the enumeration of those that bounds leave open.
+
+Of the words of dense data, at least a share is left: what a tile of the level inside holds, what units leave
+if they see no more than certain boxes, what metadata takes. docs/certificates.md explains why shares hold.
+"""
+
+import math
+from collections import defaultdict, namedtuple
+from itertools import chain, product
+from math import inf, prod
+
+import numpy as np
+from claims import EXACT, MOST_ENTRIES, MOST_NESTS, SLACK, CannotCheckError, need
+from prove import divisors
+from sparse import HAIR, UNIT, Unit
+from sparse_levels import ACCESSES
+
+ROUNDED = 3  # computations that rounding takes away at most, one of each kind
+
+Saver = namedtuple("Saver", "place conditions skips")
+Charge = namedtuple("Charge", "source place action block price paying times first rates")
+Point = namedtuple("Point", "i left state paid ended nest loops")  # of a nest that is built outwards
+Ended = namedtuple("Ended", "tile extent stride since weights")  # a tile whose reuse ended in the nest
+
+
+class Shares:
+    """The least that is left of the accesses to one dataspace, by the boxes that meet them."""
+
+    def __init__(self, space, v, kept):
+        self.space, self.v, self.kept, self.tensor = space, v, kept, space.tensors[v]
+        self.savers = [*self.found()]
+        self.layout = {p: space.has[p]["layouts"][v] for p in kept}
+
+    def found(self):
+        """Units that may save accesses to the dataspace: all options, whichever is chosen."""
+        for p in self.space.stores:
+            place = max((q for q in self.kept if q <= p), default=None)
+            units = self.space.has[p]["units"] if place is not None else ()
+            for unit in (own for own in units if own["kind"] != "skipping_spatial"):
+                options = (own for own in unit["options"] if own["target"] == self.v)
+                yield from (Saver(place, own["conditions"], unit["kind"] == "skipping") for own in options)
+
+    def child(self, p):
+        """The next keeping level inside of `p`."""
+        return next((q for q in self.kept if q > p), None)
+
+    def splits(self, saver):
+        """Whether an access may meet less than a tile: with loops in time between fanouts and the tile."""
+        child, space = self.child(saver.place), self.space
+        inside = [q for q in space.stores if saver.place < q and (child is None or q < child)]
+        common = (space.dims[self.v] & space.dims[c] for c in saver.conditions)
+        fans = any(saver.place < f < q for f in space.fans for q in inside)
+        return fans and any(len(own) > 1 for own in common)
+
+    def useless(self, saver, box):
+        """Chance of an access to be useless, at most, if the iterations of a box meet it; None: one does."""
+        useful = 1.0
+        for c in saver.conditions:
+            useful = useful * (1 - self.space.empty_at_most(c, None if self.splits(saver) else box))
+        return 1 - useful
+
+    def seen(self, saver, source, tile, box, end):
+        """The same, of words that go to `source`, whose `tile` stays until node `end` around a `box`."""
+        if source is None:
+            return self.useless(saver, None)
+        own = self.space.dims[self.v]
+        far = end > saver.place  # loops that leave the tile in place outside of the unit do not count
+        met = [x if d in own else y if far else 1 + 0 * y for d, (x, y) in enumerate(zip(tile, box))]
+        return self.useless(saver, met)
+
+    def weights(self, charge, tile, box, end):
+        """Energy, and words that bandwidths carry, per word of dense data of one instance, at least."""
+        source, p, action = charge.source, charge.place, charge.action
+        has, outer, own = self.space.has[p], 0.0, 0.0
+        savers = [
+            saver for saver in self.savers if saver.place < p or (saver.place == p and action != "fill")
+        ]
+        skipped = 0.0
+        for saver in savers:
+            chance = self.seen(saver, source, tile, box, end)
+            if saver.place < p:
+                outer = np.maximum(outer, chance)
+            else:
+                own = np.maximum(own, chance)
+            if saver.place < p or saver.skips:
+                skipped = np.maximum(skipped, chance)
+        saved, held = np.maximum(outer, own), self.stored(p, source, tile)
+        kinds = {("skipped_" if saver.skips else "gated_") + action for saver in savers}
+        idle = (
+            0
+            if any(saver.place < p for saver in savers)
+            else min((has["energy"].get(kind, 0) * has["rows"][self.v] for kind in kinds), default=0)
+        )
+        spread = self.arriving(p, source, tile) if charge.block > 1 and self.layout[p] else 1.0
+        data = (
+            held * spread * np.minimum(charge.price, (1 - saved) * charge.price + saved * idle) / charge.block
+        )
+        bits = self.bits(p, source, tile, action)
+        each, width = has["energy"].get("metadata_" + action, 0), has["metadata_width_bits"]
+        metadata = bits * (1 - saved) * each / width if width else 0.0
+        sure, lasts = self.confidence(p), self.lasts(p)
+        return (data + metadata) * sure * lasts, (held + bits / has["word_bits"]) * (1 - skipped) * lasts
+
+    def confidence(self, p):
+        """Share of the cases in which tiles fit at least."""
+        has = self.space.has[p]
+        layout = self.layout[p]
+        packs = layout is not None and self.space.packs(layout)
+        overbooks = has["allow_overbooking"] and has["limited"] and packs
+        return 1 - has["max_overbooked"][0] / has["max_overbooked"][1] if overbooks else 1.0
+
+    def lasts(self, p):
+        """Whether all instances of a level are in use: skipping instances may save those below fanouts."""
+        return 0.0 if self.space.skips and any(f < p for f in self.space.fans) else 1.0
+
+    def slack(self, charge):
+        """Energy, and words, that rounding takes away of one instance's accesses."""
+        reads = self.space.spaces[self.v].rw and charge.action == "read"
+        rounds = reads and any(saver.place == charge.place for saver in self.savers)
+        return (charge.price if rounds else 0.0), (1.0 if rounds else 0.0) + (
+            1.0 if self.layout[charge.place] else 0.0
+        )
+
+    def stored(self, p, source, tile):
+        """Share of the words of dense data that are at level `p`, of all instances."""
+        if self.layout[p]:
+            return self.space.least_density(self.v)
+        return self.arriving(p, source, tile)
+
+    def arriving(self, p, source, tile):
+        """Share of tiles that come to level `p`: the next outer one knows which are empty."""
+        parent = max((q for q in self.kept if q < p), default=None)
+        if parent is None or not self.layout[parent]:
+            return 1.0
+        return 1 - self.space.empty_at_most(self.v, None if source is None else tile)
+
+    def bits(self, p, source, tile, action):
+        """Bits of metadata per word of dense data."""
+        layout = self.layout[p]
+        if layout is None:
+            return 0.0
+        density, ranks = self.space.least_density(self.v), layout["fibers"]
+        simple = self.space.spaces[self.v].dense
+        full = 1 - self.space.empty_at_most(self.v, None if source is None else tile)
+        if len(ranks) == 1:
+            words = {"UOP": 0.0, "CP": density, "RLE": density, "B": full, "UB": full}
+            return words[ranks[0]["kind"]] * ranks[0]["metadata_bits"] * simple
+        child = self.child(p)
+        copies = self.space.packs(layout) and child is not None and source == child and not self.layout[child]
+        if not copies or not simple:
+            return 0.0
+        words = self.space.spaces[self.v].tile(tile)
+        if type(self.tensor).__name__ == "Even":
+            filled = np.minimum(1, words * density)
+            full = np.maximum(np.clip(words * density - 1, 0, 1), np.maximum(filled - 1 / 8, 0))
+        units = {"UOP": 0.0, "CP": density * full, "RLE": density * full, "B": full, "UB": full}
+        return np.where(words > 1, units[ranks[0]["kind"]] * ranks[0]["metadata_bits"], 0.0)
+
+
+class Bounds:
+    """What all choices of a mapspace have in common."""
+
+    def __init__(self, space):
+        self.space, self.shares, self.known = space, {}, {}
+
+    def shares_of(self, v, kept):
+        """The shares of a dataspace, by the levels that keep it."""
+        if (v, kept) not in self.shares:
+            self.shares[v, kept] = Shares(self.space, v, kept)
+        return self.shares[v, kept]
+
+    def charges(self, v, kept):
+        """The accesses to a dataspace, with arrays per choice."""
+        if (v, kept) not in self.known:
+            kinds = {p: iter(self.actions(v, p == kept[0])) for p in kept}
+            found = []
+            for source, p, way, block, price, paying, times, first in self.space.charges(v, kept):
+                rates = self.space.rates(v, p, way)
+                found.append(Charge(source, p, next(kinds[p]), block, price, paying, times, first, rates))
+            self.known[v, kept] = found
+        return self.known[v, kept]
+
+    def actions(self, v, outermost):
+        """Kinds of accesses, in the order of `Space.accesses`."""
+        kinds = ACCESSES if self.space.spaces[v].rw else ACCESSES[:2]
+        return [kind for kind in kinds if kind != "fill" or not outermost]
+
+    def arithmetic(self, mask):
+        """Energy of the arithmetic, and its computations that take time, at least."""
+        space = self.space
+        if space.skips:
+            return 0.0, 0.0
+        total, passed = float(space.computes), {}
+        units = {v: self.innermost(v, mask[v]) for v in space.operands}
+        if len(space.operands) == 2:
+            pairs = (space.operands, space.operands[::-1])
+            for v, other in (pair for pair in pairs if units[pair[0]]):
+                total *= 1 - units[v].chance
+                passed[other] = 1 - units[v].chance + HAIR
+        else:
+            named = {c for unit in units.values() if unit for c, _ in unit.empty}
+            total *= prod(1 - space.empty_at_most(c, None) for c in named)
+            passed = {c: 1 - space.empty_at_most(c, None) + HAIR for c in named}
+        states = [space.states(v, passed.get(v), mask) for v in space.operands]
+        made, gated, *_ = space.by_kind(max(total, 0.0), states)
+        made, gated = (max(0.0, n * (1 - SLACK) - ROUNDED) for n in (made, gated))
+        prices = space.doc["compute"]["energy"]
+        return made * space.compute_energy + gated * prices.get("gated_compute", 0), made + gated
+
+    def innermost(self, v, kept):
+        """The most that the innermost unit of an operand may save; None if it has none."""
+        savers = self.shares_of(v, kept).savers
+        if not savers:
+            return None
+        own = self.shares_of(v, kept)
+        empty = tuple((c, 0.0) for saver in savers for c in saver.conditions)
+        return Unit(max(own.useless(saver, None) for saver in savers), True, empty)
+
+    def floor(self, v, kept):
+        """Per choice, energy of a dataspace, and cycles by bandwidth, at least."""
+        key = "floor", v, kept
+        if key not in self.known:
+            energy, loads, cycles = 0.0 * self.space.steps, [], defaultdict(float)
+            for charge in self.charges(v, kept):
+                costs, words = self.least_cost(v, kept, charge)
+                energy = energy + charge.paying * costs
+                loads += [(way, float(rate) * words) for way, rate in charge.rates.items()]
+            for way, load in loads:
+                cycles[way] = cycles[way] + load
+            self.known[key] = energy, cycles
+        return self.known[key]
+
+    def least_cost(self, v, kept, charge):
+        """Energy, and words carried, of one instance's accesses, at least, per choice."""
+        space, own = self.space, self.shares_of(v, kept)
+        above = 1 if charge.source is None else space.above(charge.source, space.spaces[v].relevant)
+        times = charge.times * (space.steps if charge.source is None else 1 / above)
+        pairs = zip(*self.least(own, charge), own.slack(charge))
+        return [np.maximum(least * times - most * charge.first - slack, 0) for least, most, slack in pairs]
+
+    def least(self, own, charge):
+        """Energy and words carried, over all tiles that fit: of all words the least, of one the most."""
+        space, c = self.space, charge.source
+        if c is None:
+            weights = own.weights(charge, None, None, 0)
+            return weights, weights
+        tile = [
+            np.array(divisors(n) if d in space.spaces[own.v].relevant else [1])
+            for d, n in enumerate(space.bounds)
+        ]
+        tile = list(np.ix_(*tile))
+        left = [side.max() // side for side in tile]
+        words = space.spaces[own.v].few_words(tile, tile, left, prod(left))
+        fits = space.room(own.v, c, tile) <= space.sizes[c][1] if space.has[c]["limited"] else True
+        weights = own.weights(charge, tile, [1 + 0 * side for side in tile], len(space.nodes))
+        return [np.where(fits, words * weight, EXACT).min() for weight in weights], [*map(np.max, weights)]
+
+
+class Choice:
+    """Keep sets and spatial factors; the temporal loops are open.
+
+    As in `prove.Choice`, tables hold the least costs of all that lies outside of every point of a nest, by
+    which tiles are in place there; words cost where the reuse of their tile ends. The first cost is energy;
+    each other one the same with cycles of a bandwidth, at a slope that the limits give.
+    """
+
+    def __init__(self, bounds, mask, i, query, low, high):
+        space = self.space = bounds.space
+        self.bounds_of, self.spaces, self.mask, self.start = bounds, space.spaces, mask, (None,) * len(mask)
+        self.spatial = dict(zip(space.fans, space.spatial[i].tolist()))
+        self.bounds = tuple(n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values()))
+        self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
+        self.reused = [
+            [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
+        ]
+        self.way = [p for p in reversed(range(len(space.nodes))) if p not in self.spatial]
+        self.prices = defaultdict(list)
+        for v, kept in enumerate(mask):
+            for charge in bounds.charges(v, kept):
+                own = charge._replace(
+                    **{key: int(getattr(charge, key)[i]) for key in ("paying", "times", "first")}
+                )
+                self.prices[v, charge.source].append(own)
+        self.aim(query, low, high)
+        self.limits -= sum(self.charge(v, None, int(space.steps[i]), None) for v in range(len(mask)))
+        self.fill()
+        self.open = bool((self.tables[0][self.start].reshape(-1, len(self.limits))[-1] < self.limits).all())
+
+    def aim(self, query, low, high):
+        """Limits of energy, and of energy with the cycles of each bandwidth, for mappings with these."""
+        ways = {way for charge in chain(*self.prices.values()) for way in charge.rates}
+        energy = min(query.energy, query.edp / low if low else inf) / UNIT
+        counted = min(query.latency, query.edp) < inf
+        self.ways = sorted(ways) if counted and high < inf else []
+        self.costs_energy = energy < inf
+        self.slope = energy / low if energy < inf and low else 1.0
+        arithmetic, _ = self.bounds_of.arithmetic(self.mask)
+        fixed = arithmetic + self.leak() * (low - self.space.latency)
+        limit = energy - fixed if self.costs_energy else 0.0
+        limits = [limit if self.costs_energy else inf, *(limit + self.slope * high for _ in self.ways)]
+        self.limits = np.array(limits) + SLACK * (np.abs(limits) + abs(fixed)) + SLACK
+        self.factor = np.array([1.0 if self.costs_energy else 0.0] * len(limits))
+
+    def leak(self):
+        """Leakage per cycle at least: of instances that may have nothing to do, one."""
+        total, space = 0, self.space
+        for p in space.stores:
+            node, has = space.nodes[p], space.has[p]
+            used = prod(prod(self.spatial[q]) for q in node["leak_fanouts"])
+            kept = [v for v, own in enumerate(self.mask) if p in own]
+            if has["leaks_in_use"] and kept and (space.skips or all(self.idles(v, p) for v in kept)):
+                used = 1
+            total += node["leak"] * used
+        return total
+
+    def idles(self, v, p):
+        """Whether empty tiles of a dataspace do not come to a level."""
+        parent = max((q for q in self.mask[v] if q < p), default=None)
+        return parent is not None and self.space.has[parent]["layouts"][v] is not None
+
+    def weighed(self, v, source, tile, box, end):
+        """Weights of each access of the words that go to `source`, see `Shares.weights`."""
+        own = self.bounds_of.shares_of(v, self.mask[v])
+        found = []
+        for charge in self.prices[v, source]:
+            energy, words = own.weights(charge, tile, box, end)
+            spare = own.slack(charge)
+            loads = [float(charge.rates.get(way, 0)) * self.slope for way in self.ways]
+            columns = [energy * charge.paying * self.factor[0]]
+            columns += [columns[0] + load * words for load in loads]
+            slack = [spare[0] * charge.paying * self.factor[0]]
+            slack += [slack[0] + load * spare[1] for load in loads]
+            found.append((charge.times, charge.first, columns, slack))
+        return found
+
+    def charge(self, v, source, words, weights):
+        """Costs of the accesses that words delivered into `source` cause at least, along a last axis."""
+        if weights is None:
+            weights = self.weighed(v, source, None, None, 0)
+        total = 0.0
+        for times, first, columns, slack in weights:
+            count = np.maximum(words * times - first, 0)
+            total = total + np.stack(
+                np.broadcast_arrays(
+                    *(np.maximum(count * own - less, 0) for own, less in zip(columns, slack))
+                ),
+                axis=-1,
+            )
+        return total
+
+    def extents(self, p, inside):
+        """Iterations inside of node `p`, of temporal loops and all spatial ones."""
+        return [prod(n) for n in zip(inside, *(factors for q, factors in self.spatial.items() if q > p))]
+
+    def due(self, v, since, p, inside, left, outer):
+        """Costs of the tiles of `v` in place since level `since` if loops of node `p` end their reuse."""
+        stride, total = self.extents(p, inside), 0.0
+        for c in (c for c in self.reused[v] if p < c <= since):
+            tile = self.extents(c, inside)
+            words = self.spaces[v].few_words(tile, stride, left, outer)
+            total = total + self.charge(v, c, words, self.weighed(v, c, tile, stride, p))
+        return total
+
+    def boundary(self, p, inside, outer):
+        """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
+        extent, (least, most) = self.extents(p, inside), self.space.sizes[p]
+        kept = [v for v, levels in enumerate(self.mask) if p in levels]
+        cost = sum(
+            self.charge(v, p, outer * self.spaces[v].tile(extent), self.weighed(v, p, extent, extent, p))
+            for v in kept
+            if p != self.mask[v][0] and p not in self.reused[v]
+        )
+        if not self.space.has[p]["limited"]:
+            return cost + 0.0 * np.asarray(outer)[..., None]
+        size = sum(self.space.room(v, p, extent) for v in kept) + 0 * outer
+        least = 0 if self.space.has[p]["allow_overbooking"] else least
+        return cost + np.where((least <= size) & (size <= most), 0, inf)[..., None]
+
+    def crossed(self, state, p):
+        """The state outside of level `p`: what it keeps is in place from there on."""
+        return tuple(p if c is None and p in levels else c for c, levels in zip(state, self.reused))
+
+    def fill(self):
+        """Fill the tables, one outside of all nodes and one for each on the way, outermost first."""
+        left = np.ix_(*map(divisors, self.bounds))
+        outer, inside = prod(left), [n // rest for n, rest in zip(self.bounds, left)]
+        nothing = np.full((*outer.shape, len(self.limits)), inf)
+        entries = nothing.size * len(self.way) * prod(len(levels) + 1 for levels in self.reused)
+        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
+        self.tables, table = [], defaultdict(lambda: nothing)
+        table[self.start] = np.where(outer[..., None] == 1, 0, nothing)
+        for p in (-1, *reversed(self.way)):
+            outside, states = table, [[None, *(c for c in levels if c > p)] for levels in self.reused]
+            if p in self.space.stores:
+                cost = self.boundary(p, inside, outer)
+                table = {state: cost + outside[self.crossed(state, p)] for state in product(*states)}
+            else:
+                table = self.looped(p, outside, states, inside, left, outer)
+            self.tables.insert(0, table)
+
+    def looped(self, p, outside, states, inside, left, outer):
+        """The table inside of node `p`, whose loops may end the reuse of tiles, by the one outside of it."""
+        pairs = [(v, c) for v, levels in enumerate(states) for c in levels[1:]]
+        due = {(v, c): self.due(v, c, p, inside, left, outer) for v, c in pairs}
+        free = [d for d in self.space.every if p >= 0 and max(self.space.factors[p][d], default=1) > 1]
+        table = {}
+        for state in sorted(product(*states), key=lambda state: -state.count(None)):
+            table[state], held = outside[state].copy(), set()
+            for v, c in (pair for pair in enumerate(state) if pair in due):
+                ended = table[(*state[:v], None, *state[v + 1 :])] + due[v, c]
+                table[state], held = np.minimum(table[state], ended), held | self.spaces[v].relevant
+            for d in (d for d in free if d not in held):
+                self.spread(table[state], d)
+        return table
+
+    def spread(self, table, d):
+        """Let loops over `d` be free: every entry becomes the least over the divisors of what is left."""
+        along, place = np.moveaxis(table, d, 0), self.place[d]
+        for n in reversed(divisors(self.bounds[d])):
+            along[place[n]] = along[[place[m] for m in divisors(n)]].min(axis=0)
+
+    # ------------------------------------------------------------------------------------- enumeration
+
+    def search(self, query):
+        """The cost of a mapping that satisfies the query, None if none does, of all nests within the limits.
+
+        Of nests that nothing tells apart that counts, formats or units see, one goes on.
+        """
+        spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
+        spatial = [{d: n for d, n in own.items() if n > 1} for own in spatial]
+        sides = [*self.arrangements(spatial)]
+        budget, seen = MOST_NESTS, {}
+        stack = [Point(0, self.bounds, self.start, np.zeros(len(self.limits)), (), (), spatial)]
+        while stack and sides:
+            at = stack.pop()
+            cell = tuple(map(dict.get, self.place, at.left))
+            if (self.spent(at) + self.tables[at.i][at.state][cell] >= self.limits).any():
+                continue
+            if at.i < len(self.way):
+                stack += () if self.known(at, seen) else self.grown(at)
+                continue
+            budget -= len(sides)
+            need(budget > 0, "too many nests are left open by the bounds", CannotCheckError)
+            costs = (self.space.price(at.loops, self.mask, own) for own in sides)
+            found = next((cost for cost in costs if within(cost, query)), None)
+            if found:
+                return found
+        return None
+
+    def arrangements(self, spatial):
+        """Yield orders of spatial loops, by fanout: one where neither formats nor units see them."""
+        options = [self.space.sides(p, spatial[p]) for p in self.space.fans]
+        seen = [
+            self.space.skips or any(self.crosses(v, p) for v in range(len(self.mask)))
+            for p in self.space.fans
+        ]
+        options = [own if crossed else own[:1] for own, crossed in zip(options, seen)]
+        yield from (dict(zip(self.space.fans, own)) for own in product(*options))
+
+    def crosses(self, v, p):
+        """Whether a fanout lies between a level with metadata or units of a dataspace and the next one."""
+        keeper = max((q for q in self.mask[v] if q < p), default=None)
+        own = self.bounds_of.shares_of(v, self.mask[v])
+        return keeper is not None and bool(
+            own.layout[keeper] or any(saver.place == keeper for saver in own.savers)
+        )
+
+    def known(self, at, seen):
+        """Whether a nest `seen` before is no worse, however both go on; else this one counts as seen."""
+        kinds, runs = [at.i, at.left], []
+        temporal = [p for p in self.way if p >= self.way[at.i] and at.loops[p]]
+        kinds += [(p, frozenset(at.loops[p].items())) for p in temporal]
+        for p, v in product(temporal, range(len(self.mask))):
+            self.told_apart(v, p, (*at.loops[p],), kinds, runs)
+        if self.in_blocks:
+            kinds.append(at.nest[:1])
+        others = seen.setdefault(tuple(kinds), [])
+        if any(all(more >= own for more, own in zip(other, runs)) for other in others):
+            return True
+        others.append(runs)
+        return False
+
+    def told_apart(self, v, p, order, kinds, runs):
+        """Add what sets an order of loops apart, and the loops that leave a simple dataspace in place."""
+        space, own = self.spaces[v], self.bounds_of.shares_of(v, self.mask[v])
+        dims = self.space.dims[v]
+        first = next((i for i, d in enumerate(order) if d in dims), len(order))
+        keeper = max((q for q in self.mask[v] if q < p), default=None)
+        child = next((q for q in self.mask[v] if q > p), None)
+        if space.dense:
+            runs.append(frozenset(order[:first]) if child is not None else frozenset())
+        else:
+            still = tuple(frozenset(g) for g in gaps(order, dims))
+            kinds.append((still, tuple(d for d in order if d in dims)))
+        if keeper is not None and own.layout[keeper]:
+            kinds.append(tuple(d for d in order if d in dims))
+        if child is not None and any(saver.place == keeper for saver in own.savers):
+            kinds.append((frozenset(order[:first]), order[first : first + 1]))
+
+    @property
+    def in_blocks(self):
+        """Whether units see more than one word at a time of what serves the arithmetic."""
+        pairs = (
+            (v, saver)
+            for v, kept in enumerate(self.mask)
+            for saver in self.bounds_of.shares_of(v, kept).savers
+        )
+        return any(self.space.at[saver.place][v]["block"] > 1 for v, saver in pairs)
+
+    def grown(self, at):
+        """Yield the points that may come next: at the next node, or after one more loop of this one."""
+        p, inside = self.way[at.i], [n // rest for n, rest in zip(self.bounds, at.left)]
+        if p in self.space.stores:
+            paid = at.paid + self.boundary(p, inside, prod(at.left))
+            yield at._replace(i=at.i + 1, state=self.crossed(at.state, p), paid=paid)
+            return
+        factors, here, stride = self.space.factors[p], at.loops[p], (*self.extents(p, inside),)
+        if all(here.get(d, 1) in factors[d] for d in self.space.every):
+            yield at._replace(i=at.i + 1)
+        pairs = [(d, f) for d in self.space.every if d not in here for f in factors[d]]
+        for d, f in [(d, f) for d, f in pairs if at.left[d] % f == 0 < f - 1]:
+            moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].relevant]
+            ended = [*chain(*(self.ending(at, v, p, inside, stride) for v in moved))]
+            left = (*at.left[:d], at.left[d] // f, *at.left[d + 1 :])
+            state = tuple(None if v in moved else c for v, c in enumerate(at.state))
+            loops = [*at.loops[:p], {**here, d: f}, *at.loops[p + 1 :]]
+            yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
+
+    def ending(self, at, v, p, inside, stride):
+        """Yield the tiles of a dataspace whose reuse a loop of node `p` ends."""
+        for c in (c for c in self.reused[v] if p < c <= at.state[v]):
+            tile = (*self.extents(c, inside),)
+            weights = self.weighed(v, c, [np.asarray(n) for n in tile], [np.asarray(n) for n in stride], p)
+            yield Ended((v, c), tile, stride, len(at.nest), weights)
+
+    def spent(self, at):
+        """Costs so far at least: exact words for loops so far, few words for others."""
+        total, outer = at.paid, prod(at.left)
+        p, inside = (*self.way, -1)[at.i], [n // rest for n, rest in zip(self.bounds, at.left)]
+        now = tuple(self.extents(p, inside))
+        for (v, c), extent, stride, since, weights in at.ended:
+            space = self.spaces[v]
+            words = space.delivered(extent, at.nest[since:], True) - space.tile(extent)
+            words = words * outer + space.to_come(extent, at.nest[since:], stride, at.left, now)
+            total = total + self.charge(v, c, words, weights)
+        return total
+
+
+def within(cost, query):
+    """Whether a cost is that of a mapping that fits and satisfies a query."""
+    return cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())
+
+
+def gaps(order, dims):
+    """Between loops over some dimensions, those over others."""
+    found = [[]]
+    for d in order:
+        if d in dims:
+            found.append([])
+        else:
+            found[-1].append(d)
+    return found
+
+
+def decide(bounds, query, low, high, mask, i):
+    """The cost of a mapping with cycles from `low` to `high` that satisfies the query, None if none does."""
+    if low > high:
+        return None
+    tables = Choice(bounds, mask, i, query, low, high)
+    if not tables.open:
+        return None
+    if query.edp == inf or not 1.05 * low < high < inf:
+        return tables.search(query)
+    middle = math.isqrt(low * high)
+    return decide(bounds, query, low, middle, mask, i) or decide(bounds, query, middle + 1, high, mask, i)
+
+
+def refute(space, query):
+    """The cost of a mapping of sparse data that satisfies the query, None if the mapspace has none."""
+    bounds = Bounds(space)
+    choices = left_open(bounds, query)
+    return next(filter(None, (decide(bounds, query, *choice) for choice in choices)), None)
+
+
+def left_open(bounds, query):
+    """Yield least and most cycles, keep sets and number of the choices that floors leave open."""
+    space = bounds.space
+    for mask in filter(space.exchangeable, product(*(own.keep for own in space.spaces))):
+        arithmetic, steps = bounds.arithmetic(mask)
+        energies, loads = zip(*(bounds.floor(v, kept) for v, kept in enumerate(mask)))
+        energy = (sum(energies) + arithmetic) * (1 - SLACK) * UNIT
+        slow = [sum(load[way] for load in loads if way in load) for way in {*chain(*loads)}]
+        busy = np.ceil(np.array([steps / space.spatial.prod(axis=(1, 2)), *slow]) * (1 - SLACK)).max(axis=0)
+        cycles = np.maximum(busy, 1) + space.latency
+        within = (energy <= query.energy) & (cycles <= query.latency) & (energy * cycles <= query.edp)
+        for i in np.flatnonzero(within):
+            counted = query.edp < inf and energy[i] > 0
+            most = int(query.edp / energy[i] * (1 + SLACK)) + 1 if counted else inf
+            yield int(cycles[i]), min(query.latency, most), mask, i

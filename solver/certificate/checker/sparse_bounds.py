@@ -1,0 +1,1 @@
+../../../scripts/sparse_bounds.py
