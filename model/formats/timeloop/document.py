@@ -115,7 +115,7 @@ def _children(node: Node) -> Iterator[tuple[ScalarNode | None, Node]]:
 
 
 UNSEARCHED = "this command does not know sparse data"
-UNSEARCHED_HINT = "`map` and `evaluate` know it; --ignore-sparse takes all data as dense"
+UNSEARCHED_HINT = "`map`, on specs in Timeloop's form alone, does; --ignore-sparse takes all data as dense"
 
 
 def check_density(key: ScalarNode, value: Node, ignore_sparse: bool, note: TakeNote) -> None:

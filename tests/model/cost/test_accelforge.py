@@ -83,7 +83,7 @@ def divided(tiles: dict[str, int], dim: str, tile: float) -> int:
 def network_of(case: dict, directory: Path) -> Network:
     (directory / "w.yaml").write_text(case["workload"], encoding="utf-8")
     (directory / "a.yaml").write_text(case["arch"], encoding="utf-8")
-    options = LoadOptions(stored_outside=True, refuse_unsearchable=False)
+    options = LoadOptions(stored_outside=True, refuse_unsearchable=False, uneven=False)
     return load_network([directory / "w.yaml", directory / "a.yaml"], {}, options)
 
 
@@ -187,7 +187,7 @@ OPTIMA = {
 def test_prices_optima_as_accelforge_does(name: str, size: int):
     path, (energy_j, latency_s) = OPTIMA[name, size]
     variables = {"N_EINSUMS": 1, "M": size, "KN": size}
-    options = LoadOptions(costs=ARCHES / "costs.yaml", refuse_unsearchable=False)
+    options = LoadOptions(costs=ARCHES / "costs.yaml", refuse_unsearchable=False, uneven=False)
     (layer,) = load_network([MATMULS, ARCHES / f"{name}.yaml"], variables, options).layers
     architecture, mapping = on_places(layer.mapspace, path)
     evaluation = evaluate(layer.mapspace.problem, architecture, mapping, ACCELFORGE)

@@ -74,7 +74,7 @@ def test_without_a_time_limit_searches_with_remainders_end(command, row, capsys,
 )
 def test_many_searches_leave_remainders_out_where_one_takes_too_long(words, what, row, capsys, monkeypatch):
     monkeypatch.setattr(mapper, "REMAINDERS_S", 0.0)
-    monkeypatch.setattr(commands, "_explain_options", commands.search_options)  # without a time limit
+    monkeypatch.setattr(commands, "explain_options", commands.search_options)  # without a time limit
     words = [*words, row(FEWER), "--objective", "energy"]
     assert main([*words, "--json", "out.json"]) in (EXIT_FEASIBLE, EXIT_OPTIMAL)
     assert f"{what} among mappings without remainders" in " ".join(capsys.readouterr().out.split())
