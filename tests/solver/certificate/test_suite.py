@@ -14,11 +14,8 @@ def run(*words, options=()):
 
 
 def test_the_suite_maps_certifies_and_checks():
-    ended = run(
-        "--suite", "--only", "tpu_like/resnet18/21_fc", "--witness", "cp-sat", "--witness", "enumeration"
-    )
+    ended = run("--suite", "--only", "tpu_like/resnet18/21_fc")
     assert ended.returncode == 0
-    assert ended.stdout.count("bounds, checker, cp-sat, enumeration") == 2
     rows = [line.split() for line in ended.stdout.splitlines() if "21_fc" in line]
     assert [row[3] for row in rows] == ["energy", "edp"]
     assert all(row[5] == row[7] and row[9] == "VALID" for row in rows)
