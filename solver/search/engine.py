@@ -86,6 +86,9 @@ FIRST_AROUND = 8
 FIRST_HINT = 24
 """Rounds before a heuristic is asked for a better incumbent; after four times as many it is asked again."""
 
+FIRST_OPEN = 2
+"""With remainders, where rounds take long: open subproblems of one round before a heuristic is asked."""
+
 CLOSER = 4
 """Rounds that take as long as bounding an open subproblem once more, about."""
 
@@ -230,7 +233,7 @@ class Search:
         within = [candidate.within for candidate in candidates]
         bounded = self.bounder.bound(subs, limits, self.stop, within)
         # When stopped, the rest has no bounds: the one of the round's first candidate holds for all.
-        open_candidates = []
+        open_candidates, still_open = [], 0
         for candidate, bounds in zip(candidates, bounded, strict=False):
             self.statistics.states += bounds.states
             self.statistics.subproblems += 1
@@ -241,6 +244,9 @@ class Search:
                 self._part(candidate, bounds)
             elif not bounds.empty:
                 open_candidates.append(Bounded(bounds.sub, bounds))
+            still_open += not bounds.empty
+            if self.space.uneven and not self._hints and still_open == FIRST_OPEN:
+                self._take_hint()
         self._follow(open_candidates)
 
     def _look_around(self) -> None:
@@ -263,7 +269,7 @@ class Search:
         """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
         seed, objective = self._hints, self.goal.objective
         self._hints += 1
-        if not self.goal.limits and not self.space.uneven and self._hints_help:
+        if not self.goal.limits and self._hints_help:
             for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
                 self._consider(priced)
 
