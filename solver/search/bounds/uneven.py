@@ -129,6 +129,9 @@ class UnevenPairs:
         least = np.full(len(self._rows), LARGEST_COUNT, dtype=np.int64)
         for d in leading:
             words = self._led(boundary, led, d)
+            if led.alone is None or led.alone.dim != d:
+                # Such a loop may leave tiles in place by chance, which `led` says nothing of.
+                words = np.where(self._such(Alone(d, EITHER)), np.minimum(words, known), words)
             least = np.where(self._live[:, d], np.minimum(least, words), least)
         # Where the slot has no loop, the next one outside leads.
         least = np.where(self._live.any(axis=1), least, known)
@@ -237,7 +240,9 @@ class UnevenStep(SlotStep):
         boundaries = self.boundaries.by_level[self.level + 1]
         loose = [b for b in boundaries if b.sliding and not b.counts_in(led.members)]
         windows = [b for b in loose if self.space.views[b.place].window_dims]
-        if not windows or len(self._sources) * len(self.outer) > MOST_PAIRS:
+        # Cells stand for several numbers of tiles, so that pairs of them tell nothing of passes.
+        many = len(self._sources) * len(self.outer) > MOST_PAIRS
+        if not windows or self.space.grains or many:
             return self._reach
         if led not in self._known_beyond:
             pairs = self._pairs_between
