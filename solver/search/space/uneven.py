@@ -170,7 +170,7 @@ def _led(
     """
     box = _box(component, lattice)
     none = np.zeros_like(own)
-    if not component.linear:
+    if not component.linear or lattice.grains:
         return none, none + 1
     step = abs(component.coefficient(dim)) * lattice.side(dim) * unrolling.directly[dim]
     others: IntArray = sum(
@@ -186,8 +186,7 @@ def _led(
         np.zeros((1,) * len(lattice.bounds), dtype=np.int64),
     )
     only = others == 0
-    moved = _moved_in_cells if lattice.grains else _moved_along
-    led = moved(component, lattice, unrolling, dim, own, most_alone, only)
+    led = _moved_along(component, lattice, unrolling, dim, own, most_alone, only)
     back = np.clip(step - others * (2 if component.turns else 1), 0, box)
     full = math.prod(
         np.where(
@@ -204,8 +203,12 @@ def _led(
         if other is not component
     )
     again = share * (led + np.where(only, 0, back))
-    # Of each instance the very first tile comes whole.
-    return again, again + once * (full * box - np.where(only, full, 1) * back)
+    # Of each instance the very first tile comes whole. Longer tiles overlap less.
+    longer = lattice.longest(dim) - lattice.side(dim)
+    overlap = np.maximum(
+        box - step - abs(component.coefficient(dim)) * (unrolling.directly[dim] - 1) * longer, 0
+    )
+    return again, again + once * np.where(only, full * overlap, full * box - back)
 
 
 class Passes(NamedTuple):
@@ -320,57 +323,6 @@ def _moved_along(
         step = abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim]
         moved.append((tiles - starts) * (number // tiles) * np.minimum(step, box) - (number * box - own))
     least: IntArray = np.maximum(reduce(np.minimum, moved), 0)
-    return least
-
-
-def _moved_in_cells(
-    component: Component,
-    lattice: CountLattice,
-    unrolling: Unrolling,
-    dim: int,
-    own: IntArray,
-    most_alone: int,
-    only: BoolArray,
-) -> IntArray:
-    """The same where vectors stand for several numbers of tiles.
-
-    A full tile of extent x brings the lesser of its step and its words, which is some words for each unit of
-    x. A short one brings less only by what its extent lacks. So all tiles bring as much for each unit of the
-    bound.
-    """
-    del own
-    bound, coefficient = lattice.bounds[dim], abs(component.coefficient(dim))
-    elsewhere = [d for d in component.dims if d != dim]
-    shortest, longest = lattice.side(dim), lattice.longest(dim)
-    beyond = 1 + sum(abs(component.coefficient(d)) * (lattice.side(d) - 1) for d in elsewhere)
-    most = 1 + sum(abs(component.coefficient(d)) * (lattice.longest(d) - 1) for d in elsewhere)
-
-    def brought(other: IntArray | int) -> IntArray:
-        """By tiles with so many words in a row across `dim`."""
-        extent = np.where(np.asarray(other) >= coefficient, longest, shortest)
-        words = np.minimum(
-            coefficient * unrolling.directly[dim] * bound,
-            coefficient * bound + (other - coefficient) * bound // extent,
-        )
-        least: IntArray = np.maximum(words - np.maximum(coefficient - other, 0), 0)
-        return least
-
-    number = math.prod(lattice.tiles_along(d) for d in elsewhere)
-    full = math.prod(
-        np.where(
-            (lattice.tiles_along(d) * lattice.side(d) == lattice.bounds[d])
-            & (lattice.longest(d) == lattice.side(d)),
-            lattice.tiles_along(d),
-            lattice.tiles_along(d) - 1,
-        )
-        for d in elsewhere
-    )
-    every = full * brought(beyond) + (number - full) * brought(1)
-    step = np.minimum(coefficient * unrolling.directly[dim] * longest, coefficient * (longest - 1) + most)
-    alone = np.minimum(most_alone, lattice.most_along(dim)) * step
-    across = math.prod(lattice.most_along(d) for d in elsewhere)
-    starting = every // 2 - across * (alone // 2 + coefficient * (longest - 1)) - 1
-    least: IntArray = np.maximum(np.where(only, every - across * alone, starting), 0)
     return least
 
 
