@@ -188,27 +188,18 @@ def _led(
     only = others == 0
     led = _moved_along(component, lattice, unrolling, dim, own, most_alone, only)
     back = np.clip(step - others * (2 if component.turns else 1), 0, box)
-    full = math.prod(
-        np.where(
-            (lattice.tiles_along(d) * lattice.side(d) == lattice.bounds[d])
-            & (lattice.longest(d) == lattice.side(d)),
-            unrolling.above[d],
-            max(1, unrolling.above[d] - 1),
-        )
-        for d in component.dims
-    )
     once = math.prod(
         _box(other, lattice) if other.sliding else covered(other, lattice)
         for other in view.components
         if other is not component
     )
     again = share * (led + np.where(only, 0, back))
-    # Of each instance the very first tile comes whole. Longer tiles overlap less.
+    # The very first tile comes whole, of one instance at least: others may be idle. Longer tiles overlap less.
     longer = lattice.longest(dim) - lattice.side(dim)
     overlap = np.maximum(
         box - step - abs(component.coefficient(dim)) * (unrolling.directly[dim] - 1) * longer, 0
     )
-    return again, again + once * np.where(only, full * overlap, full * box - back)
+    return again, again + once * np.where(only, overlap, box - back)
 
 
 class Passes(NamedTuple):
