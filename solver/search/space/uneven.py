@@ -194,7 +194,7 @@ def _led(
         if other is not component
     )
     again = share * (led + np.where(only, 0, back))
-    # The very first tile comes whole, of one instance at least: others may be idle. Longer tiles overlap less.
+    # The very first tile comes whole, of one instance at least. Longer tiles overlap less.
     longer = lattice.longest(dim) - lattice.side(dim)
     overlap = np.maximum(
         box - step - abs(component.coefficient(dim)) * (unrolling.directly[dim] - 1) * longer, 0
