@@ -327,9 +327,8 @@ def uneven_union(
         words = covered(part, lattice)
         if part.sliding:
             instances = math.prod(unrolling.above[d] for d in part.dims)
-            # Sums of sets of integers have at least so many values, wherever the iterations lie.
-            reached = instances * (1 - len(part.dims))
-            reached += sum(lattice.bounds[d] * instances // unrolling.above[d] for d in part.dims)
-            words = np.minimum(words, max(part.window_words, reached))
+            # Sums of sets of integers have at least so many values; of several instances any may be idle.
+            reached = 1 - len(part.dims) + sum(lattice.bounds[d] for d in part.dims)
+            words = np.minimum(words, max(part.window_words, reached if instances == 1 else 0))
         union = union * words
     return np.broadcast_to(union, lattice.counts).reshape(lattice.size)
