@@ -166,7 +166,27 @@ WHOLE_ONCE = replace(
 """The window of each child comes whole at first only, and that is no step."""
 
 
-@pytest.mark.parametrize("mapspace", [*LONGEST, SHORT_WINDOWS, ALONE_FARTHER_IN, WHOLE_ONCE])
+IDLE = replace(
+    convolution(
+        1,
+        (3, 9),
+        StorageLevel("DRAM", energy=AccessEnergy(10, 10, 0)),
+        Fanout("F0", 2),
+        StorageLevel("L0", size_words=8, energy=AccessEnergy(1, 3, 0)),
+        Fanout("F1", 4),
+        StorageLevel("L1", size_words=4, energy=AccessEnergy(0, 0, 0)),
+    ),
+    keep=(
+        KeepRules(frozenset("IWO")),
+        KeepRules(frozenset("W"), frozenset("IO")),
+        KeepRules(frozenset("WI"), frozenset("O")),
+    ),
+    temporal=(*(TemporalRules(inner=("P", "R")),) * 2, TemporalRules((FactorRule("P", "<=", 1),))),
+)
+"""Of 2 x 3 children one has nothing to do, so that all windows together are smaller."""
+
+
+@pytest.mark.parametrize("mapspace", [*LONGEST, SHORT_WINDOWS, ALONE_FARTHER_IN, WHOLE_ONCE, IDLE])
 def test_what_stays_depends_on_more_than_the_number_of_tiles(
     mapspace: Mapspace, monkeypatch: pytest.MonkeyPatch
 ):
