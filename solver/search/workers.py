@@ -223,7 +223,7 @@ def _bounded(work: Work[Sub], stop: Stop) -> Found:
     """
     sub, space = work.sub, work.sub.space
     # Cells are not used where windows slide: their bounds are not known to hold there.
-    if not space.uneven or space.window_dims or space.lattice.size < MANY_TILES:
+    if not space.uneven or space.lattice.size < MANY_TILES:
         return Found(LatticeBounds(sub, work.limit, stop=stop, within=work.within).tables)
     cells: Survivors | None = None
     coarse: SearchSpace | None = None
