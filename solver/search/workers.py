@@ -222,7 +222,6 @@ def _bounded(work: Work[Sub], stop: Stop) -> Found:
     Groups are not bounded any closer.
     """
     sub, space = work.sub, work.sub.space
-    # Cells are not used where windows slide: their bounds are not known to hold there.
     if not space.uneven or space.lattice.size < MANY_TILES:
         return Found(LatticeBounds(sub, work.limit, stop=stop, within=work.within).tables)
     cells: Survivors | None = None
