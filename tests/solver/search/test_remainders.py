@@ -229,6 +229,21 @@ CELLS = [
         Fanout("F", 2),
         StorageLevel("L0", size_words=8, energy=AccessEnergy(1, 3, 0)),
     ),
+    # A loop over P may lead, though some numbers of tiles of its only cell are 1.
+    replace(
+        convolution(
+            1,
+            (4, 13),
+            StorageLevel("DRAM", energy=AccessEnergy(100, 100, 0)),
+            Fanout("F", 2),
+            StorageLevel("L0", size_words=5, energy=AccessEnergy(0, 1, 0)),
+        ),
+        keep=(KeepRules(frozenset("IWO")), KeepRules(frozenset("IW"), frozenset("O"))),
+        temporal=(
+            TemporalRules((FactorRule("P", ">=", 2),), inner=("P", "R")),
+            TemporalRules(inner=("P", "R")),
+        ),
+    ),
 ]
 
 
