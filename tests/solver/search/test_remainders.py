@@ -247,7 +247,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize("grains", [(1.3, 2.0), (5.0,)])
+@pytest.mark.parametrize("grains", [(1.3, 2.0, 4.0), (5.0,)])
 @pytest.mark.parametrize("number", range(len(CELLS) + 2))
 def test_cells_of_similar_numbers_of_tiles(
     number: int, grains: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
