@@ -16,7 +16,7 @@ from solver.search.space.counts import Alone, CountLattice
 from solver.search.space.lattice import INFINITY
 from solver.search.space.prices import LARGEST_TOTAL, BoundaryPrice
 from solver.search.space.search_space import Led
-from solver.search.space.spatial import nested_use
+from solver.search.space.spatial import used_above
 from solver.search.space.uneven import repeated_alone
 from solver.search.space.windows import Unrolling, Words
 from solver.search.subproblems.subproblem import Subproblem
@@ -318,9 +318,7 @@ class Boundary:
     def _times_along(self, level: int) -> Iterator[tuple[int, IntArray]]:
         """The same along each dimension, by place."""
         sub, between = self.sub, range(level, self.level)
-        used = (1,) * len(sub.space.active)
-        for stage in reversed(between):
-            used = tuple(map(nested_use, sub.least_used(stage), used))
+        used = used_above([sub.least_used(stage) for stage in between], len(sub.space.active))
         for d in sorted(sub.space.views[self.place].irrelevant):
             outside = sub.space.lattice.tiles_along(d).reshape(-1)
             every = math.prod(min(sub.unrolled(stage)[d]) for stage in between)

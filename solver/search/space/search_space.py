@@ -31,7 +31,7 @@ from solver.search.space.dataspaces import (
 from solver.search.space.keep_masks import Chain, KeepMask, allowed_masks, chain_of, most_masks
 from solver.search.space.lattice import Lattice, Slot, Steps
 from solver.search.space.prices import Access, Resource, accesses, resources
-from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices
+from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices, used_above
 from solver.search.space.stages import StageRules
 from solver.search.space.uneven import uneven_union, uneven_words
 from solver.search.space.user_rules import TileRules, factors_allowed
@@ -505,17 +505,25 @@ class SearchSpace:
     def no_unrolling(self) -> Unrolling:
         """The assumption on spatial factors that always holds."""
         ones = (1,) * len(self.active)
-        return Unrolling(ones, ones, self._inside([stage.unrolled for stage in self.stages]))
+        return Unrolling(ones, ones, self._inside([stage.unrolled for stage in self.stages]), ones)
 
-    def unrolling(self, stages: Sequence[Factors], unrolled: Sequence[Sequence[Factors]] = ()) -> Unrolling:
+    def unrolling(
+        self,
+        stages: Sequence[Factors],
+        unrolled: Sequence[Sequence[Factors]] = (),
+        least_used: Sequence[Factors] = (),
+    ) -> Unrolling:
         """Spatial factors of the window dimensions above a level, given those of all stages above it.
 
-        With remainders it matters what else these may unroll: by stage, all factors of each dimension.
+        With remainders it matters what else these may unroll, all factors of each dimension, and how many
+        children have something to do, at least; both by stage.
         """
         dims = range(len(self.active))
         above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
-        return Unrolling(tuple(above), tuple(directly), self._inside(unrolled))
+        every = used_above(least_used, len(self.active))
+        used = tuple(own if d in self.window_dims else 1 for d, own in enumerate(every))
+        return Unrolling(tuple(above), tuple(directly), self._inside(unrolled), used)
 
     @property
     def uneven(self) -> bool:

@@ -176,6 +176,14 @@ def nested_use(factor: int, inside: int) -> int:
     return inside if factor == 1 else (factor - 1) * inside + 1
 
 
+def used_above(stages: Sequence[Factors], dims: int) -> Factors:
+    """Per dimension, instances below several stages in use, at least, given children that each one uses."""
+    used = (1,) * dims
+    for own in reversed(stages):
+        used = tuple(map(nested_use, own, used))
+    return used
+
+
 @dataclass(frozen=True)
 class StageChoice:
     """One choice per fanout between two storage levels, outermost first, and their product."""
@@ -190,10 +198,7 @@ class StageChoice:
     @cached_property
     def least_used(self) -> Factors:
         """Per dimension, children that have something to do, at least."""
-        used = (1,) * len(self.factors)
-        for choice in reversed(self.choices):
-            used = tuple(map(nested_use, choice.factors, used))
-        return used
+        return used_above([choice.factors for choice in self.choices], len(self.factors))
 
 
 @dataclass(frozen=True)
@@ -221,6 +226,12 @@ class StageClass:
     def unrolled(self) -> tuple[Factors, ...]:
         """Per dimension, all factors that members have."""
         return tuple(zip(*(member.factors for member in self.members), strict=True))
+
+    @property
+    def least_used(self) -> Factors:
+        """Per dimension, children of any member that have something to do, at least."""
+        members = (member.least_used for member in self.members)
+        return tuple(min(column) for column in zip(*members, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

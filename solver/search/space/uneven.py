@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import reduce
 from itertools import product
 from typing import NamedTuple
@@ -172,34 +172,135 @@ def _led(
     none = np.zeros_like(own)
     if not component.linear or lattice.grains:
         return none, none + 1
-    step = abs(component.coefficient(dim)) * lattice.side(dim) * unrolling.directly[dim]
-    others: IntArray = sum(
-        (
-            np.where(
-                lattice.most_along(d) > unrolling.above[d],
-                abs(component.coefficient(d)) * (lattice.bounds[d] - lattice.side(d)),
-                0,
-            )
-            for d in component.dims
-            if d != dim
-        ),
-        np.zeros((1,) * len(lattice.bounds), dtype=np.int64),
-    )
+    step, spans = _moves(component, lattice, unrolling)
+    others = sum((own for d, own in spans.items() if d != dim), np.zeros_like(box))
     only = others == 0
-    led = _moved_along(component, lattice, unrolling, dim, own, most_alone, only)
-    back = np.clip(step - others * (2 if component.turns else 1), 0, box)
-    once = math.prod(
-        _box(other, lattice) if other.sliding else covered(other, lattice)
-        for other in view.components
-        if other is not component
-    )
-    again = share * (led + np.where(only, 0, back))
-    # The very first tile comes whole, of one instance at least. Longer tiles overlap less.
-    longer = lattice.longest(dim) - lattice.side(dim)
-    overlap = np.maximum(
-        box - step - abs(component.coefficient(dim)) * (unrolling.directly[dim] - 1) * longer, 0
-    )
-    return again, again + once * np.where(only, overlap, box - back)
+    start = np.where(only, np.minimum(step[dim], box), _least_start(component, dim, step, spans, box))
+    led = _moved_along(component, lattice, unrolling, dim, own, most_alone, start, only)
+    back = np.clip(step[dim] - others * (2 if component.turns else 1), 0, box)
+    again = share * (led + np.where(only, 0, np.maximum(back - start, 0)))
+    # When the tile moves along other components, a loop over `dim` goes back; at first the tile comes whole.
+    first = _overlap(component, lattice, unrolling, dim, start, only)
+    begun = led * share + first * _first_tiles(view, component, lattice, unrolling)
+    if not component.turns:
+        begun = begun + _advances(view, component, lattice, unrolling, dim, start)
+    return again, np.maximum(begun, again)
+
+
+def _moves(
+    component: Component, lattice: CountLattice, unrolling: Unrolling
+) -> tuple[dict[int, IntArray], dict[int, IntArray]]:
+    """Words by which loops over each dimension move a window: one iteration at least, all of them at most."""
+    steps, spans = {}, {}
+    for d in component.dims:
+        words = abs(component.coefficient(d))
+        steps[d] = words * lattice.side(d) * unrolling.directly[d]
+        several = lattice.most_along(d) > unrolling.above[d]
+        spans[d] = np.where(several, words * (lattice.bounds[d] - lattice.side(d)), 0)
+    return steps, spans
+
+
+def _least_start(
+    component: Component,
+    dim: int,
+    steps: Mapping[int, IntArray],
+    spans: Mapping[int, IntArray],
+    box: IntArray,
+) -> IntArray:
+    """Words that the first tile of a pass brings, at least, if a loop over `dim` leads whose passes go back.
+
+    One loop goes on to its next iteration, and those inside of it go back to their first one, the lead among
+    them. If other loops along the window go back or on, they do so by a step at least.
+    """
+    step, back = steps[dim], spans[dim]
+    others = {d: own for d, own in spans.items() if d != dim}
+    every: IntArray = sum(others.values(), np.zeros_like(box))
+    if component.turns:
+        return np.zeros_like(every + box)
+    least = step
+    for d, own in others.items():
+        # The lead goes on, another one goes back; another one goes on, and the lead goes back.
+        again = np.maximum(step - every, steps[d] - back)
+        along = np.maximum(steps[d] - back - (every - own), step - own)
+        least = np.where(own > 0, np.minimum(least, np.minimum(again, along)), least)
+    return np.clip(least, 0, box)
+
+
+def _overlap(
+    component: Component,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    dim: int,
+    start: IntArray,
+    only: BoolArray | bool,
+) -> IntArray:
+    """Words beyond `start` of a whole tile, at least, in all instances; where loops over `dim` lead."""
+    # Longer tiles overlap less, if a step is all that is known of their start.
+    longer = np.where(only, lattice.longest(dim) - lattice.side(dim), 0)
+    beyond = abs(component.coefficient(dim)) * (unrolling.directly[dim] - 1) * longer
+    used = math.prod(unrolling.used[d] for d in component.dims)
+    overlap: IntArray = used * np.maximum(_box(component, lattice) - start - beyond, 0)
+    return overlap
+
+
+def _first_tiles(
+    view: DataspaceView, component: Component, lattice: CountLattice, unrolling: Unrolling
+) -> IntArray:
+    """Words along other components of tiles that share none with those before, at least, in all instances."""
+    words: IntArray = np.ones((1,) * len(lattice.bounds), dtype=np.int64)
+    for other in (own for own in view.components if own is not component):
+        words = words * (
+            _first_along(other, lattice, unrolling) if other.sliding else covered(other, lattice)
+        )
+    return words
+
+
+def _first_along(component: Component, lattice: CountLattice, unrolling: Unrolling) -> IntArray:
+    """The same along a window: of an instance all words of its first tile, and what steps bring."""
+    used = [unrolling.used[d] for d in component.dims]
+    box, full = _box(component, lattice), math.prod(max(own - 1, 1) for own in used)
+    # Of several instances the last one may have a short tile.
+    least = full * box + math.prod(used) - full
+    if not component.linear:
+        return least
+    own = covered(component, lattice)
+    steps, spans = _moves(component, lattice, unrolling)
+    moving = {d: span > 0 for d, span in spans.items()}
+    several = sum(moving.values(), np.zeros_like(box))
+    for d, moves in moving.items():
+        step = np.minimum(steps[d], box)
+        led = _moved_along(component, lattice, unrolling, d, own, 0, step, True)
+        more = led + _overlap(component, lattice, unrolling, d, step, True)
+        least = np.where((several == 1) & moves, np.maximum(least, more), least)
+    return np.where(several == 0, own, least)
+
+
+def _advances(
+    view: DataspaceView,
+    component: Component,
+    lattice: CountLattice,
+    unrolling: Unrolling,
+    dim: int,
+    start: IntArray,
+) -> IntArray:
+    """Words beyond `start` that come when other loops along a window advance, at least.
+
+    A loop over `dim` leads. Each of the others comes to all of its tiles, to all but the first by advancing.
+    """
+    step, spans = _moves(component, lattice, unrolling)
+    box, every = _box(component, lattice), sum(spans.values())
+    words = np.zeros_like(box + start)
+    for d in (own for own in component.dims if own != dim):
+        more = np.maximum(np.minimum(step[d] - (every - spans[d]), box) - start, 0)
+        used = math.prod(unrolling.used[other] for other in component.dims if other != d)
+        advances = np.maximum(lattice.tiles_along(d) - unrolling.used[d], 0)
+        words = words + np.where(spans[d] > 0, more * advances * used, 0)
+    for other in (own for own in view.components if own is not component):
+        still = sum(_moves(other, lattice, unrolling)[1].values()) == 0 if other.linear else False
+        any_tile = math.prod(unrolling.used[d] for d in other.dims)
+        own = covered(other, lattice)
+        words = words * (np.where(still, own, any_tile) if other.sliding else own)
+    return words
 
 
 class Passes(NamedTuple):
@@ -292,16 +393,19 @@ def _moved_along(
     dim: int,
     own: IntArray,
     most_alone: int,
-    only: BoolArray,
+    start: IntArray,
+    only: BoolArray | bool,
 ) -> IntArray:
-    """Least words that a loop over `dim` brings along a window, and where it is the `only` one, its starts.
+    """Least words that a loop over `dim` brings along a window, the first tile of each pass so many.
+
+    Where it is the `only` one that moves the window, these bring what a step does.
 
     As a function of the extents that leave so many tiles this is concave: its least is at the shortest or the
     longest ones.
     """
     tiles = lattice.tiles_along(dim)
     alone = np.minimum(most_alone, tiles)
-    starts = np.where(only, alone, (tiles + alone) // 2)
+    starts = (tiles + alone) // 2
     number = math.prod(lattice.tiles_along(d) for d in component.dims)
     (rank,) = component.ranks
     moved = []
@@ -311,10 +415,22 @@ def _moved_along(
             for d, end in zip(component.dims, ends, strict=True)
         }
         box = 1 + sum(abs(c) * (side[d] - 1) for d, c in rank)
-        step = abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim]
-        moved.append((tiles - starts) * (number // tiles) * np.minimum(step, box) - (number * box - own))
+        step = np.minimum(abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim], box)
+        words = (tiles - starts) * step + (starts - alone) * np.where(only, step, np.minimum(start, step))
+        moved.append(words * (number // tiles) - (number * box - own))
     least: IntArray = np.maximum(reduce(np.minimum, moved), 0)
     return least
+
+
+def _together(part: Component, lattice: CountLattice, unrolling: Unrolling) -> int:
+    """Words along a window of all instances together, at least.
+
+    Sums of sets of integers have at least as many values as these have in all, less one for each set but one.
+    Instances that have more to do, or of which more have something to do, do not have fewer.
+    """
+    used = {d: min(unrolling.used[d], lattice.bounds[d]) for d in part.dims}
+    every = math.prod(used.values())
+    return sum(lattice.bounds[d] * (every // used[d]) for d in part.dims) - (len(used) - 1) * every
 
 
 def uneven_union(
@@ -326,9 +442,6 @@ def uneven_union(
     for part in view.components:
         words = covered(part, lattice)
         if part.sliding:
-            instances = math.prod(unrolling.above[d] for d in part.dims)
-            # Sums of sets of integers have at least so many values; of several instances any may be idle.
-            reached = 1 - len(part.dims) + sum(lattice.bounds[d] for d in part.dims)
-            words = np.minimum(words, max(part.window_words, reached if instances == 1 else 0))
+            words = np.minimum(words, max(part.window_words, _together(part, lattice, unrolling)))
         union = union * words
     return np.broadcast_to(union, lattice.counts).reshape(lattice.size)

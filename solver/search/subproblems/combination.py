@@ -16,7 +16,7 @@ from solver.search.arrays import FloatArray, IntArray
 from solver.search.goal import SLACK, rounded_down
 from solver.search.space.prices import Access, Action, Spread
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.spatial import Factors, StageClass, nested_use
+from solver.search.space.spatial import Factors, StageClass, used_above
 from solver.search.space.windows import Unrolling
 from solver.search.subproblems.subproblem import Subproblem
 
@@ -82,14 +82,14 @@ class Combination(Subproblem):
 
     def least_used(self, level: int) -> Factors:
         """As of `Subproblem`."""
-        members = (member.least_used for member in self.spatial[level].members)
-        return tuple(min(column) for column in zip(*members, strict=True))
+        return self.spatial[level].least_used
 
     def unrolling(self, level: int) -> Unrolling:
         """Spatial factors of the window dimensions above `level` (not the outermost)."""
         stages = self.spatial[:level]
         every = [self.unrolled(number) for number in range(level)]
-        return self.space.unrolling([own.windows for own in stages], every)
+        used = [self.least_used(number) for number in range(level)]
+        return self.space.unrolling([own.windows for own in stages], every, used)
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""
@@ -195,9 +195,7 @@ class Uneven(Combination):
 
     def copies_above(self, place: int, level: int) -> int:
         """Instances of `level` that use the same words of a dataspace, at least."""
-        used = [1] * len(self.space.active)
-        for number in reversed(range(level)):
-            used = [*map(nested_use, self.least_used(number), used)]
+        used = used_above([self.least_used(number) for number in range(level)], len(self.space.active))
         return math.prod(used[d] for d in self.space.views[place].irrelevant)
 
     @property

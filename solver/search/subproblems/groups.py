@@ -182,7 +182,8 @@ class SubproblemGroup(Subproblem):
         chosen = list(zip(self.space.stages[:level], self._classes[:level], strict=True))
         shared = np.minimum if self.space.uneven else np.gcd
         common = [tuple(shared.reduce(stage.windows[own], axis=0).tolist()) for stage, own in chosen]
-        return self.space.unrolling(common, [self.unrolled(number) for number in range(level)])
+        every = [self.unrolled(number) for number in range(level)]
+        return self.space.unrolling(common, every, [self.least_used(number) for number in range(level)])
 
     def feasible(self, level: int) -> IntArray:
         """Lattice indices of the tiles that fit into `level`, and leave room for the fanouts above."""

@@ -119,15 +119,20 @@ class FewestBelow:
 
     @cached_property
     def _window_kinds(self) -> tuple[IntArray, ...]:
-        """Stage by stage, which classes unroll windows alike: a number per class."""
-        return tuple(alike(stage.windows)[1] for stage in self._space.stages)
+        """Stage by stage, which classes unroll windows alike, with as many children in use."""
+        pairs = zip(self._space.stages, self._space.stage_tables, strict=True)
+        return tuple(
+            alike(np.concatenate([stage.windows, table.least_used], axis=1))[1] for stage, table in pairs
+        )
 
     def _least(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
         """Fewest words with what each combination unrolls above a level, windows all in the same way."""
         space, (level, _) = self._space, tenancy
+        stages = self._grid.spatial(int(numbers[0]))[:level]
         unrolling = space.unrolling(
-            [own.windows for own in self._grid.spatial(int(numbers[0]))[:level]],
+            [own.windows for own in stages],
             [stage.unrolled for stage in space.stages[:level]],
+            [own.least_used for own in stages],
         )
         tiles = space.feasible(*tenancy)
         table = np.full(space.lattice.size, NO_TILE)
