@@ -58,6 +58,9 @@ def uneven_words(
             kept = plain // own * (own - _moved_apart(component, lattice, unrolling, one, own))
             again = plain - _kept_besides(view, lattice, unrolling, kept, moving)
             repeated = np.where(live, np.minimum(repeated, again), repeated)
+            if view.window_dims:
+                # Where a loop moves the window next, tiles of a pass of one iteration only overlap, too.
+                begun = np.where(live, np.minimum(begun, plain - kept), begun)
     whole = begun is plain
     words = np.broadcast_to(repeated, lattice.counts).reshape(lattice.size)
     return Words(
