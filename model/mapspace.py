@@ -322,8 +322,6 @@ class Mapspace:
         several = [level.memory for level in self.architecture.levels if level.memory is not None]
         if several and not (known and self.joint):
             raise ValueError(f"mappings with several places of {several[0]!r} are not searched")
-        if several and self.factors != PERFECT:
-            raise ValueError(f"remainders are not searched where {several[0]!r} has several places")
 
     def _check_rules(self, simple_rules: bool) -> None:
         if self.rules and not simple_rules:

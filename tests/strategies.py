@@ -16,7 +16,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, Packing, StorageLevel
-from model.extents import ANY
+from model.extents import ANY, PERFECT, Factors
 from model.mapspace import (
     FactorRule,
     KeepRules,
@@ -116,11 +116,19 @@ def random_mapspaces_with_remainders(seed: int, count: int, max_mappings: int) -
     return found
 
 
-def random_mapspaces_with_places(seed: int, count: int, most: int) -> list[Mapspace]:
-    """Return mapspaces in which memories are tight and have several places, of at most `most` mappings."""
+def random_mapspaces_with_places(
+    seed: int, count: int, most: int, factors: Factors = PERFECT
+) -> list[Mapspace]:
+    """Return mapspaces in which memories are tight and have several places, of at most `most` mappings.
+
+    With remainders some bounds are raised by one.
+    """
     random, found = Random(seed), list[Mapspace]()
     while len(found) < count:
         mapspace = _random_mapspace(random, most // 20)
+        if factors == ANY:
+            bounds = tuple(b + random.choice((0, 1)) if b > 1 else 1 for b in mapspace.problem.bounds)
+            mapspace = replace(mapspace, problem=replace(mapspace.problem, bounds=bounds), factors=ANY)
         words = footprint(mapspace.problem)
         nodes = [
             replace(node, size_words=random.randint(3, max(4, words // 2)))
