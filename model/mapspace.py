@@ -187,9 +187,14 @@ class JointRules:
         for own in loops:
             for dim, bound in own.items():
                 products[dim] = products.get(dim, 1) * bound
-        if not all(rule.allows(products.get(rule.dim, 1)) for rule in self.temporal.factors):
+        dims = {rule.dim for rule in self.temporal.factors}
+        if not all(self.allows_product(dim, products.get(dim, 1)) for dim in dims):
             return False
         return all(self.follows(outer, inner) for outer, inner in combinations(loops, 2))
+
+    def allows_product(self, dim: str, factor: int) -> bool:
+        """Whether the factors of a dimension at all places may multiply to `factor`."""
+        return all(rule.allows(factor) for rule in self.temporal.factors if rule.dim == dim)
 
     def follows(self, outer: Collection[str], inner: Collection[str]) -> bool:
         """Whether loops over some dimensions at an outer place may lie outside of those at an inner one."""

@@ -26,6 +26,7 @@ from model.mapspace import (
     SpatialRules,
     TemporalRules,
 )
+from model.mapspace_size import mapspace_size
 from model.numbers import divisors
 from model.places import spread
 from model.problem import Dataspace, Problem, Term
@@ -121,13 +122,13 @@ def random_mapspaces_with_places(
 ) -> list[Mapspace]:
     """Return mapspaces in which memories are tight and have several places, of at most `most` mappings.
 
-    With remainders some bounds are raised by one.
+    With remainders they have other bounds.
     """
     random, found = Random(seed), list[Mapspace]()
     while len(found) < count:
         mapspace = _random_mapspace(random, most // 20)
         if factors == ANY:
-            bounds = tuple(b + random.choice((0, 1)) if b > 1 else 1 for b in mapspace.problem.bounds)
+            bounds = tuple(random.choice((1, 2, 3, 4, 5, 7)) for _ in mapspace.problem.bounds)
             mapspace = replace(mapspace, problem=replace(mapspace.problem, bounds=bounds), factors=ANY)
         words = footprint(mapspace.problem)
         nodes = [
@@ -138,9 +139,17 @@ def random_mapspaces_with_places(
         ]
         tight = replace(mapspace, architecture=replace(mapspace.architecture, nodes=tuple(nodes)))
         spacious = spread(tight)
+        if factors == ANY and (max(bounds) < 3 or _many_choices(spacious) > most):
+            continue
         if spacious.joint and 0 < count_mappings(spacious, most, innermost_orders=False) <= most:
             found.append(spacious)
     return found
+
+
+def _many_choices(mapspace: Mapspace) -> int:
+    """Factorizations times keep masks, before it is known which of them go together."""
+    size = mapspace_size(mapspace)
+    return size.factorizations * size.keep_masks
 
 
 def free_mapspaces_with_remainders(seed: int, count: int, most: int) -> list[Mapspace]:

@@ -13,7 +13,6 @@ from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
 from model.extents import ANY, PERFECT, Factors
 from model.formats.timeloop.assembly import (
-    UNEVEN,
     Assembly,
     assemble,
     min_parallelism,
@@ -307,9 +306,6 @@ def _mapping(
 
 def _spread(mapspace: Mapspace, uneven: frozenset[str], written: Sequence[WrittenRule]) -> Mapspace:
     """Return the mapspace in which some memories may have several places."""
-    if mapspace.factors != PERFECT:
-        message = "remainders are not searched where memories have several places"
-        raise SpecError(message, hint="--factors perfect, or leave out --uneven")
     try:
         return spread(mapspace, uneven)
     except ValueError as error:
@@ -407,8 +403,6 @@ def _obstacle(top: MappingNode, options: LoadOptions, has_rules: bool) -> str | 
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
     if any(_says(node, "remainders", 1) for node in nodes):
         return "`remainders: 1` leaves none"
-    if options.uneven or any(_says(node, UNEVEN, True) for node in nodes):
-        return "remainders are not searched where memories have several places"
     return None
 
 

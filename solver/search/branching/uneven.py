@@ -19,6 +19,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary, ceil_div, times
 from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.branching.completion import Order, Priced, Skeleton, SkeletonKey
+from solver.search.branching.joint import JointPlaces
 from solver.search.branching.walk import Loops, Node, Walk, lonely_tiles
 from solver.search.goal import SLACK, Goal
 from solver.search.space.counts import loop_factors
@@ -245,17 +246,20 @@ class Variants:
         A leaf and the spatial choice of the innermost level.
     timed
         Whether cycles count.
+    joint
+        What the places of memories may do together.
     """
 
     space: SearchSpace
     node: Node
     member: StageChoice
     timed: bool
+    joint: JointPlaces
 
     def of_factors(self, hopeful: Callable[[int], bool]) -> Iterator[tuple[tuple[tuple[int, ...], ...], int]]:
         """Yield temporal factors, level by level, and their steps, as far as these are hopeful."""
         options = [self._options(d) for d in range(len(self.space.active))]
-        if not all(options):
+        if not all(options) or not self.joint.finished(self.node, [own[0].factors[-1] for own in options]):
             return
         fewest = [min(choice.counts[0] for choice in own) for own in options]
         yield from self._joined(options, fewest, hopeful, (), 1)
@@ -335,6 +339,8 @@ class Variants:
             for level, (own, factor, outer) in enumerate(zip(inside, spatial, tiles, strict=True))
         ]
         for factors in product(*ranges):
+            if not self.joint.multiply(dim, factors):
+                continue
             extents, extent = [], 1
             for factor, unrolled in zip(reversed(factors), reversed(spatial), strict=True):
                 extent = min(extent * unrolled * factor, bound)

@@ -178,7 +178,8 @@ class SearchSpace:
     def excluded(self) -> bool:
         """Whether a rule forbids the factor 1 of a dimension of bound 1, or leaves no factor at all."""
         unit = set(self.problem.dims) - set(self.active)
-        rules = [rule for temporal in self.mapspace.temporal for rule in temporal.factors]
+        joint = (own.temporal for own in self.mapspace.joint)
+        rules = [rule for temporal in (*self.mapspace.temporal, *joint) for rule in temporal.factors]
         if any(rule.dim in unit and not rule.allows(1) for rule in rules):
             return True
         return any(not allowed for slot in self.slots for allowed in slot.allowed)
@@ -335,8 +336,6 @@ class SearchSpace:
 
     def _most_words(self, level: int, kept: frozenset[int]) -> IntArray:
         """The same for the largest extents of each vector."""
-        if not isinstance(self.lattice, CountLattice):
-            return self._words(level, kept)
         return self.size_words(level, kept, self.lattice.largest_extents)
 
     def holds(self, level: int, kept: frozenset[int], extents: IntArray) -> BoolArray:

@@ -179,13 +179,24 @@ def test_memories_are_checked_as_one(spec, capsys):
     ("command", "message"),
     [
         ("map --engine cp-sat", "several places"),
-        ("map --uneven --factors any", "remainders"),
     ],
 )
 def test_what_is_refused(command, message, spec, capsys):
-    options = ("--uneven",) if "--factors" in command else UNEVEN
-    assert main([*command.split(), spec(), *options, *ENERGY]) == EXIT_INVALID
+    assert main([*command.split(), spec(), *UNEVEN, *ENERGY]) == EXIT_INVALID
     assert message in capsys.readouterr().err
+
+
+def test_remainders_are_searched_by_default(spec, capsys):
+    """What uneven tiles save where loops have no remainders is said, and what these save."""
+    bounds = "M: 8, N: 8, K: 8", "M: 7, N: 3, K: 5"
+    odd = spec(bounds, ("M=1, N=2, K=2", "M=1, N<=2, K<=2"), ("depth: 20", "depth: 10"))
+    assert main(["map", odd, "--uneven", *ENERGY, "--mapping", "m.yaml", "--json", "out.json"]) == 0
+    found, shown = document(), capsys.readouterr().out
+    assert found["status"] == "OPTIMAL"
+    assert found["value"] < found["perfect_factors"]["value"] < found["even_tiles"]["value"]
+    assert "energy where loops have no remainders, remainders save" in shown
+    assert main(["evaluate", odd, "--uneven", "--mapping", "m.yaml", "--json", "out.json"]) == 0
+    assert (document()["energy_pj"], document()["cycles"]) == (found["energy_pj"], found["cycles"])
 
 
 def test_rules_on_tiles_are_refused(spec, capsys):

@@ -35,6 +35,15 @@ def test_the_best_of_all_mappings(seed: int):
     assert all(r.even_tiles.value is None or r.value <= r.even_tiles.value for r in results if r.value)
 
 
+@pytest.mark.parametrize("seed", range(30, 34))
+def test_the_best_of_all_mappings_with_remainders(seed: int, monkeypatch: pytest.MonkeyPatch):
+    mapspaces = random_mapspaces_with_places(seed, 4, 2500, ANY)
+    for result in compare(mapspaces, OBJECTIVES):
+        assert result.perfect_factors.value is None or result.value <= result.perfect_factors.value
+    for mapspace in mapspaces:
+        hold_search(mapspace, monkeypatch)
+
+
 @pytest.mark.parametrize("seed", range(20, 22))
 def test_nothing_that_improves_is_ruled_out(seed: int, monkeypatch: pytest.MonkeyPatch):
     for mapspace in random_mapspaces_with_places(seed, 3, 1500):
