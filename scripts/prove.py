@@ -935,7 +935,7 @@ def floored(space, query):
     kinds = [(p, kind) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items() if width]
     masks = product(*(dataspace.keep for dataspace in space.spaces))
     for mask in (mask for mask in masks if space.arranged(mask, single=True)):
-        if space.rules.case(space.rules.kept(mask)) is None:
+        if space.rules.case(mask, space.rules.kept(mask)) is None:
             continue
         floors = [[space.floor(v, kept, kind) for v, kept in enumerate(mask)] for kind in (None, *kinds)]
         energy, *slow = [sum(floor) * (1 - SLACK) for floor in floors]

@@ -13,6 +13,7 @@ from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
 from model.extents import ANY, PERFECT, Factors
 from model.formats.timeloop.assembly import (
+    UNEVEN,
     Assembly,
     assemble,
     min_parallelism,
@@ -46,7 +47,13 @@ from model.formats.timeloop.pricing import (
     refuse_wires,
 )
 from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
-from model.formats.timeloop.rules import WrittenRule, check_searched, read_rules, written_rules
+from model.formats.timeloop.rules import (
+    WrittenRule,
+    check_searched,
+    check_searched_with_places,
+    read_rules,
+    written_rules,
+)
 from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with_energies
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
@@ -261,7 +268,9 @@ def load_node(
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context, uneven, sparsity)
     if problem is None and uneven:
-        mapspace = _spread(mapspace, uneven, written)
+        mapspace = spread(mapspace, uneven)
+        if options.refuse_unsearchable:
+            check_searched_with_places(mapspace, written, options.all_rules)
     mapping = None
     if sections:
         span = sections[0][1].span
@@ -304,14 +313,6 @@ def _mapping(
     return tidied(mapspace, on_places(mapspace, mapping))
 
 
-def _spread(mapspace: Mapspace, uneven: frozenset[str], written: Sequence[WrittenRule]) -> Mapspace:
-    """Return the mapspace in which some memories may have several places."""
-    try:
-        return spread(mapspace, uneven)
-    except ValueError as error:
-        raise SpecError(str(error), written[0].text.span) from None
-
-
 def _uneven(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
     """Return the memories that may have several places in the loop nest."""
     return frozenset(
@@ -333,7 +334,7 @@ def _rules(
         raise SpecError("rules are for specs of one problem, not for workloads", written[0].text.span)
     nodes = tuple(map(node_of, assembly.levels))
     rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
-    if options.refuse_unsearchable and not options.all_rules:
+    if options.refuse_unsearchable and not options.all_rules and not _uneven(assembly, options):
         check_searched(rules, written, context.factors)
     return rules
 
@@ -398,9 +399,10 @@ def _obstacle(top: MappingNode, options: LoadOptions, has_rules: bool) -> str | 
     """Return what excludes remainders, if anything does."""
     if options.rule != EXACT:
         return f"the rule `{options.rule}` does not count remainders"
-    if has_rules and options.refuse_unsearchable and not options.all_rules:
-        return "bounds do not know rules together with remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
+    uneven = options.uneven or any(_says(node, UNEVEN, True) for node in nodes)
+    if has_rules and options.refuse_unsearchable and not options.all_rules and not uneven:
+        return "bounds do not know rules together with remainders"
     if any(_says(node, "remainders", 1) for node in nodes):
         return "`remainders: 1` leaves none"
     return None

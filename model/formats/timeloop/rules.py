@@ -13,7 +13,7 @@ from model.formats.timeloop.constraints import RULES, TILE
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import section_of
 from model.formats.timeloop.tree import Leaf
-from model.mapspace import NOT_SIMPLE
+from model.mapspace import NOT_SIMPLE, Mapspace
 from model.rules import Rule, Scope, parse_rule
 from model.rules.parser import Place
 from model.syntax import ExpressionError
@@ -117,6 +117,19 @@ def _numbers(names: Names) -> Mapping[str, Fraction]:
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
     return {name: Fraction(value) for name, value in numbers.items() if value.is_finite()}
+
+
+def check_searched_with_places(mapspace: Mapspace, written: Sequence[WrittenRule], all_rules: bool) -> None:
+    """Raise a SpecError for a rule that searches do not know where memories may have several places.
+
+    If none has, they know `all_rules`, or those that `check_searched` lets pass.
+    """
+    if written and not mapspace.joint and not all_rules:
+        check_searched(mapspace.rules, written, mapspace.factors)
+    for rule, (text, _, _) in zip(mapspace.rules, written, strict=True):
+        if mapspace.joint and not rule.is_simple:
+            message = "this rule is not searched where memories may have several places"
+            raise SpecError(message, text.span, hint=f"{NOT_SIMPLE}; or leave out --uneven")
 
 
 def check_searched(rules: Iterable[Rule], written: Sequence[WrittenRule], factors: Factors) -> None:

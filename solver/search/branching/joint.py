@@ -7,15 +7,18 @@ knows the tiles outside, and so what is left of the room.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from model.mapspace import JointRules
+from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
 from solver.search.branching.walk import InnerTiles, Node
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.user_rules import TileRules
 
 
 class JointPlaces:
@@ -25,6 +28,24 @@ class JointPlaces:
         self._space = space
         self._mask = mask
         self._rules = {level: rules for rules in space.mapspace.joint for level in rules.levels}
+        self._tile_rules = defaultdict[int, list[tuple[Rule, int]]](list)
+        for rules in space.mapspace.joint if not space.uneven else ():
+            self._look_up(rules)
+
+    def _look_up(self, joint: JointRules) -> None:
+        """Note at which place each rule about tiles is decided, with the place whose tile it is about.
+
+        That is the innermost one of that place and those of the dataspaces that it asks for.
+        """
+        space = self._space
+        name = space.levels[joint.levels[0]].component
+        home = {view.name: {*space.chain(self._mask, view.place)} & {*joint.levels} for view in space.views}
+        first, *inner = joint.levels
+        used = [first, *(place for place in inner if any(place in own for own in home.values()))]
+        for rule in space.mapspace.rules_on(Locality("tile", name)):
+            asked = {place for dataspace in rule.dataspaces for place in home[dataspace]}
+            for place in used:
+                self._tile_rules[max(place, *asked, first)].append((rule, place))
 
     def __bool__(self) -> bool:
         """Whether any memory has several places."""
@@ -38,7 +59,29 @@ class JointPlaces:
             possible &= self._loops_possible(loops_of, node, candidates.loops)
         if room_of is not None and possible.any():
             possible[possible] = self._roomy(room_of, node, candidates.tiles[possible])
+        for rule, place in self._tile_rules[node.level + 1]:
+            possible[possible] = self._ruled(rule, place, node, candidates.tiles[possible])
         return possible
+
+    def _ruled(self, rule: Rule, place: int, node: Node, tiles: IntArray) -> BoolArray:
+        """Whether a rule about the tile at a place of a memory allows tiles inside a node.
+
+        Tiles at places farther out are known.
+        """
+        space, level = self._space, node.level + 1
+
+        def at(own: int) -> IntArray:
+            return tiles if own == level else np.full(len(tiles), node.tiles[own])
+
+        extents = {dim: space.lattice.extents[at(place), d] for d, dim in enumerate(space.active)}
+        words = {
+            view.name: space.tables[view.place].tile_words[at(own)]
+            for view in space.views
+            for own in space.chain(self._mask, view.place)
+            if view.name in rule.dataspaces and own in self._rules[level].levels
+        }
+        judge = TileRules([rule], space.levels, space.levels[level], words, extents)
+        return judge.allow(len(tiles), space.stop)
 
     def finished(self, node: Node, factors: Sequence[int]) -> bool:
         """Whether the memory of the innermost level may have such loops there.
@@ -70,8 +113,11 @@ class JointPlaces:
             return None
         outside = node.path[rules.levels[0] :] if _binds(rules) else ()
         if node.level == rules.levels[-1]:
-            return 0, outside
-        return int(self._taken(rules, node, self._space.lattice.extents)[0]), outside
+            return 0, outside, ()
+        inner = [level for level in rules.levels if level > node.level]
+        ruled = any(self._tile_rules[level] for level in inner)
+        tiles = node.tiles[rules.levels[0] :] if ruled else ()
+        return int(self._taken(rules, node, self._space.lattice.extents)[0]), outside, tiles
 
     def _loops_possible(self, rules: JointRules, node: Node, loops: IntArray) -> BoolArray:
         """Which loops the place of a node may have."""

@@ -327,7 +327,7 @@ class Variants:
             for level in self.space.levels
             for view in self.space.views
         )
-        return not packed and not (self.timed and self.space.resources)
+        return not packed and not (self.timed and self.space.resources) and not self.space.mapspace.rules
 
     def _chains(self, dim: int) -> Iterator[_Choice]:
         """All factors of a dimension with the numbers of tiles of the leaf, the least of each level first."""

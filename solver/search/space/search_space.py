@@ -301,10 +301,24 @@ class SearchSpace:
         if least > 0 and self.levels[level].memory is None:
             within &= self._most_words(level, kept) >= least
         tiles = np.flatnonzero(within)
-        rules = self.mapspace.rules_on(Locality("tile", self.levels[level].name))
+        rules = self._rules_at(level, kept)
         if not rules:
             return tiles
         return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles), self.stop)]
+
+    def _rules_at(self, level: int, kept: frozenset[int]) -> Sequence[Rule]:
+        """The rules that say which tiles `level` may have when it keeps `kept`.
+
+        With remainders there are none, as a number of tiles stands for several extents. Where memories have
+        several places, those at the first one that ask for nothing farther in; branching knows all.
+        """
+        if self.uneven:
+            return ()
+        rules = self.mapspace.rules_on(Locality("tile", self.levels[level].component))
+        if level == min(self.places_to[level]):
+            names = {self.views[place].name for place in kept}
+            return rules if self.levels[level].memory is None else [r for r in rules if r.dataspaces <= names]
+        return ()
 
     def least_words(self, level: int) -> int:
         """Words that the tiles of a level's memory must take together."""

@@ -65,7 +65,7 @@ class TileRules:
     ) -> None:
         self._rules, self._level = rules, level
         self._words, self._extents = words, extents
-        self._capacities = {own.name: own.usable_words for own in levels}
+        self._capacities = {own.component: own.usable_words for own in levels}
 
     def allow(self, tiles: int, stop: Stop = never) -> BoolArray:
         """Which of so many tiles all rules allow, shape (tiles,); `Stopped` once `stop` answers True."""

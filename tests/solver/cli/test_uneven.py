@@ -199,11 +199,24 @@ def test_remainders_are_searched_by_default(spec, capsys):
     assert (document()["energy_pj"], document()["cycles"]) == (found["energy_pj"], found["cycles"])
 
 
-def test_rules_on_tiles_are_refused(spec, capsys):
-    ruled = spec(("keep: [A, B, Z]}", "keep: [A, B, Z]}\n      tile: ['M == 2']"))
+@pytest.mark.parametrize("uneven", [UNEVEN, ("--uneven",)])
+def test_rules_on_tiles_hold_at_all_places(uneven, spec, capsys):
+    ruled = spec(("keep: [A, B, Z]}", "keep: [A, B, Z]}\n      tile: ['M % 4 == 0']"))
+    options = (*uneven, *ENERGY, "--json", "out.json", "--mapping", "m.yaml")
+    assert main(["map", ruled, *options, "--time-limit", "5"]) == 0
+    value = document()["value"]
+    assert main(["evaluate", ruled, *uneven, "--mapping", "m.yaml"]) == 0
+    assert main(["map", spec(), *options]) == 0
+    assert document()["value"] < value
+    assert main(["evaluate", ruled, *uneven, "--mapping", "m.yaml"]) == EXIT_INFEASIBLE
+    assert "tile of buffer" in capsys.readouterr().out
+
+
+def test_rules_on_loops_are_refused(spec, capsys):
+    ruled = spec(("keep: [A, B, Z]}", "keep: [A, B, Z]}\n      temporal: ['innermost == K']"))
     assert main(["map", ruled, *UNEVEN, *ENERGY]) == EXIT_INVALID
     shown = capsys.readouterr().err
-    assert "is not known where memories have several places" in shown
+    assert "not searched where memories may have several places" in shown
     assert "^" in shown
 
 
