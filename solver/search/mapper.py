@@ -271,21 +271,15 @@ class SharedSearch:
             result = self._minimise_all(objectives, caps, known)
         if self._narrow is None:
             return result
-        own = result.statistics
+        known_before = None if first is None else Narrower.of(first)
+        has_remainders, own = self.mapspace.factors != PERFECT, result.statistics
         work = self._narrow._statistics.together(own)
         return replace(
             result,
             statistics=replace(work, seconds=own.seconds, settled_by=own.settled_by),
-            **self._known_before(first),
+            perfect_factors=known_before if has_remainders else None,
+            even_tiles=known_before if first is None or not has_remainders else first.even_tiles,
         )
-
-    def _known_before(self, first: Result | None) -> dict[str, Narrower | None]:
-        """What the search that went first came to, and the one before it."""
-        if first is None:
-            return {}
-        if self.mapspace.factors == PERFECT:
-            return {"even_tiles": Narrower.of(first)}
-        return {"perfect_factors": Narrower.of(first), "even_tiles": first.even_tiles}
 
     def _minimise_all(self, objectives: Sequence[str], caps: Caps, best: Priced | None) -> Result:
         """Minimise the objectives, one after the other."""

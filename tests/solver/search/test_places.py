@@ -37,16 +37,16 @@ def test_the_best_of_all_mappings(seed: int):
     assert all(r.even_tiles.value is None or r.value <= r.even_tiles.value for r in results if r.value)
 
 
-@pytest.mark.parametrize("seed", range(30, 34))
+@pytest.mark.parametrize("seed", range(30, 32))
 def test_the_best_of_all_mappings_with_remainders(seed: int, monkeypatch: pytest.MonkeyPatch):
-    mapspaces = random_mapspaces_with_places(seed, 4, 2500, ANY)
+    mapspaces = random_mapspaces_with_places(seed, 4, 1500, ANY)
     for result in compare(mapspaces, OBJECTIVES):
         assert result.perfect_factors.value is None or result.value <= result.perfect_factors.value
     for mapspace in mapspaces:
         hold_search(mapspace, monkeypatch)
 
 
-@pytest.mark.parametrize(("seed", "factors"), [(40, PERFECT), (41, PERFECT), (42, ANY), (43, ANY)])
+@pytest.mark.parametrize(("seed", "factors"), [(40, PERFECT), (41, PERFECT), (42, ANY)])
 def test_the_best_of_those_that_rules_on_tiles_allow(
     seed: int, factors: Factors, monkeypatch: pytest.MonkeyPatch
 ):
