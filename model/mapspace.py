@@ -198,10 +198,10 @@ class JointRules:
 
     def follows(self, outer: Collection[str], inner: Collection[str]) -> bool:
         """Whether loops over some dimensions at an outer place may lie outside of those at an inner one."""
-        least = min(map(self._rank, outer), default=math.inf)
-        return max(map(self._rank, inner), default=-math.inf) <= least
+        least = min(map(self.rank, outer), default=math.inf)
+        return max(map(self.rank, inner), default=-math.inf) <= least
 
-    def _rank(self, dim: str) -> int:
+    def rank(self, dim: str) -> int:
         """Where the order has the loops over a dimension: the innermost ones have the least rank."""
         inner, outer = self.temporal.inner, self.temporal.outer
         if dim in inner:

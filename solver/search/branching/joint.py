@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -29,23 +30,29 @@ class JointPlaces:
         self._mask = mask
         self._rules = {level: rules for rules in space.mapspace.joint for level in rules.levels}
         self._tile_rules = defaultdict[int, list[tuple[Rule, int]]](list)
-        for rules in space.mapspace.joint if not space.uneven else ():
+        for rules in space.mapspace.joint:
             self._look_up(rules)
 
     def _look_up(self, joint: JointRules) -> None:
         """Note at which place each rule about tiles is decided, with the place whose tile it is about.
 
-        That is the innermost one of that place and those of the dataspaces that it asks for.
+        That is the innermost one of that place and those of the dataspaces that it asks for. With remainders
+        extents are not known before the leaves: those are noted that may be decided at one place.
         """
         space = self._space
         name = space.levels[joint.levels[0]].component
         home = {view.name: {*space.chain(self._mask, view.place)} & {*joint.levels} for view in space.views}
         first, *inner = joint.levels
         used = [first, *(place for place in inner if any(place in own for own in home.values()))]
-        for rule in space.mapspace.rules_on(Locality("tile", name)):
-            asked = {place for dataspace in rule.dataspaces for place in home[dataspace]}
-            for place in used:
-                self._tile_rules[max(place, *asked, first)].append((rule, place))
+        for rule, place in product(space.mapspace.rules_on(Locality("tile", name)), used):
+            asked = {own for dataspace in rule.dataspaces for own in home[dataspace]}
+            if not space.uneven or asked <= {place}:
+                self._tile_rules[max({place, *asked})].append((rule, place))
+
+    def _kept(self, level: int) -> frozenset[int]:
+        """Dataspaces whose tiles are at a level."""
+        views = self._space.views
+        return frozenset(view.place for view in views if level in self._space.chain(self._mask, view.place))
 
     def __bool__(self) -> bool:
         """Whether any memory has several places."""
@@ -69,6 +76,8 @@ class JointPlaces:
         Tiles at places farther out are known.
         """
         space, level = self._space, node.level + 1
+        if space.uneven:
+            return space.may_satisfy(rule, level, self._kept(level))[tiles]
 
         def at(own: int) -> IntArray:
             return tiles if own == level else np.full(len(tiles), node.tiles[own])

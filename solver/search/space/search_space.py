@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
 from solver.search.space.uneven import uneven_union, uneven_words
-from solver.search.space.user_rules import TileRules, factors_allowed
+from solver.search.space.user_rules import TileRules, allowed_extents, factors_allowed
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, heeding, never
 
@@ -304,21 +304,40 @@ class SearchSpace:
         rules = self._rules_at(level, kept)
         if not rules:
             return tiles
+        if self.uneven:
+            return tiles[np.all([self.may_satisfy(rule, level, kept)[tiles] for rule in rules], axis=0)]
         return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles), self.stop)]
 
     def _rules_at(self, level: int, kept: frozenset[int]) -> Sequence[Rule]:
         """The rules that say which tiles `level` may have when it keeps `kept`.
 
-        With remainders there are none, as a number of tiles stands for several extents. Where memories have
-        several places, those at the first one that ask for nothing farther in; branching knows all.
+        Where memories have several places, those at the first one that ask for nothing farther in; branching
+        knows all.
         """
-        if self.uneven:
-            return ()
         rules = self.mapspace.rules_on(Locality("tile", self.levels[level].component))
         if level == min(self.places_to[level]):
             names = {self.views[place].name for place in kept}
             return rules if self.levels[level].memory is None else [r for r in rules if r.dataspaces <= names]
         return ()
+
+    def may_satisfy(self, rule: Rule, level: int, kept: frozenset[int]) -> BoolArray:
+        """With remainders, the tiles at `level` of which a rule about these may allow some extents.
+
+        Of the dataspaces that it asks for, `kept` are kept there, and others nowhere.
+        """
+        views = [self.views[place] for place in kept if self.views[place].name in rule.dataspaces]
+        key = rule, level, tuple(view.place for view in views)
+        if key not in self._satisfying:
+            judge = partial(TileRules, [rule], self.levels, self.levels[level])
+            allowed = allowed_extents(rule, judge, views, self.active, self.lattice.bounds)
+            every = np.ones(self.lattice.size, dtype=np.bool_)
+            ends = self.lattice.extents, self.lattice.largest_extents
+            self._satisfying[key] = every if allowed is None else allowed.any_between(*ends)
+        return self._satisfying[key]
+
+    @cached_property
+    def _satisfying(self) -> dict[tuple[Rule, int, tuple[int, ...]], BoolArray]:
+        return {}
 
     def least_words(self, level: int) -> int:
         """Words that the tiles of a level's memory must take together."""

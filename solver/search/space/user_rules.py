@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +14,7 @@ from model.mapspace import Mapspace
 from model.rules.columns import holds_in_rows
 from model.rules.language import Locality, Quantity, Rule, Value
 from solver.search.arrays import BoolArray, IntArray
+from solver.search.space.dataspaces import DataspaceView, bounding_box
 from solver.search.space.spatial import Factors
 from solver.search.stopping import Stop, Stopped, never
 
@@ -36,6 +40,61 @@ class _FanoutFacts:
         if asked.kind == "spatial":
             return self._factors.get(asked.of, 1)
         return self._fanout.size if asked.kind == "fanout" else int(np.prod(list(self._factors.values())))
+
+
+class AllowedExtents(NamedTuple):
+    """Which extents of tiles a rule allows, along the dimensions that it asks for.
+
+    Parameters
+    ----------
+    dims
+        The dimensions, of the active ones.
+    sums
+        How many are allowed of those below some extents, shape (bound + 1, ...) along `dims`.
+    """
+
+    dims: tuple[int, ...]
+    sums: IntArray
+
+    def any_between(self, least: IntArray, largest: IntArray) -> BoolArray:
+        """Whether some extents between two ends, shape (tiles, active dimensions), are allowed."""
+        total: IntArray = np.zeros(len(least), dtype=np.int64)
+        for lower in product((False, True), repeat=len(self.dims)):
+            ends = zip(self.dims, lower, strict=True)
+            corner = tuple(least[:, d] - 1 if low else largest[:, d] for d, low in ends)
+            total += (-1) ** sum(lower) * self.sums[corner]
+        return total > 0
+
+
+MOST_EXTENTS = 1 << 14
+"""Extents of tiles for which a rule is decided one by one."""
+
+
+def allowed_extents(
+    rule: Rule,
+    judge: Callable[[Mapping[str, IntArray], Mapping[str, IntArray]], TileRules],
+    asked: Sequence[DataspaceView],
+    active: Sequence[str],
+    bounds: Sequence[int],
+) -> AllowedExtents | None:
+    """Return what a rule about the tile at a level allows, None if there are too many extents.
+
+    `judge` returns it for the words and extents of many tiles; of dataspaces, the level keeps those `asked`.
+    """
+    named = {quantity.of for quantity in rule.quantities if quantity.kind == "tile"}
+    dims = sorted({d for view in asked for d in view.relevant} | {active.index(n) for n in named & {*active}})
+    shape = [bounds[d] for d in dims]
+    if math.prod(shape) > MOST_EXTENTS:
+        return None
+    every = np.ones((math.prod(shape), len(active)), dtype=np.int64)
+    every[:, dims] = np.indices(shape).reshape(len(dims), -1).T + 1
+    words = {view.name: bounding_box(view, every) for view in asked}
+    extents = {dim: every[:, d] for d, dim in enumerate(active)}
+    allowed = judge(words, extents).allow(len(every)).reshape(shape)
+    sums = np.pad(allowed.astype(np.int64), [(1, 0)] * len(dims))
+    for axis in range(len(dims)):
+        sums = sums.cumsum(axis=axis)
+    return AllowedExtents(tuple(dims), sums)
 
 
 class TileRules:
