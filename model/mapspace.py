@@ -328,16 +328,14 @@ class Mapspace:
     def _check_rules(self, simple_rules: bool) -> None:
         if self.rules and not simple_rules:
             raise ValueError("this search does not know rules of your own")
-        if self.rules and self.factors != PERFECT:
-            raise ValueError("mappings with remainders are not searched under rules of your own")
         for rule in self.rules:
             if not rule.is_simple:
                 raise ValueError(f"the rule `{rule}` is not searched: {NOT_SIMPLE}")
 
     @property
     def has_simple_rules(self) -> bool:
-        """Whether the search by bounds knows all rules of the user's own; with remainders it knows none."""
-        return not self.rules or (self.factors == PERFECT and all(rule.is_simple for rule in self.rules))
+        """Whether the search by bounds knows all rules of the user's own."""
+        return all(rule.is_simple for rule in self.rules)
 
     @property
     def cost_limits(self) -> tuple[tuple[str, int], ...]:

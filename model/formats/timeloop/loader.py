@@ -238,7 +238,7 @@ def load_node(
     check_sections(top, problem is not None, notes.append)
     context = _context(top, files, options, notes, problem)
     written = written_rules(top, context)
-    context = replace(context, factors=_factors(top, options, bool(written), notes.append))
+    context = replace(context, factors=_factors(top, options, notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.skip_mapping else sections_of(top, "mapping")
     if not sections and options.require_mapping:
@@ -338,7 +338,7 @@ def _rules(
     nodes = tuple(map(node_of, assembly.levels))
     rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
     if options.refuse_unsearchable and not options.all_rules:
-        check_searched(rules, written, context.factors)
+        check_searched(rules, written)
     return rules
 
 
@@ -388,22 +388,20 @@ def _context(
     return context
 
 
-def _factors(top: MappingNode, options: LoadOptions, has_rules: bool, note: TakeNote) -> Factors:
+def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
     """Return which factors loops may have: as the options say, or the template of the mapspace, or any."""
     written = read_template(top)
     if options.factors is not None:
         return options.check_factors(options.factors)
     if written is not None:
         return options.check_factors(*written)
-    return options.free_factors(_obstacle(top, options, has_rules), note)
+    return options.free_factors(_obstacle(top, options), note)
 
 
-def _obstacle(top: MappingNode, options: LoadOptions, has_rules: bool) -> str | None:
+def _obstacle(top: MappingNode, options: LoadOptions) -> str | None:
     """Return what excludes remainders, if anything does."""
     if options.rule != EXACT:
         return f"the rule `{options.rule}` does not count remainders"
-    if has_rules and options.refuse_unsearchable and not options.all_rules:
-        return "bounds do not know rules together with remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
     if any(_says(node, "remainders", 1) for node in nodes):
         return "`remainders: 1` leaves none"

@@ -34,7 +34,7 @@ from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
 from solver.search.space.uneven import uneven_union, uneven_words
-from solver.search.space.user_rules import TileRules, factors_allowed
+from solver.search.space.user_rules import TileRules, UnevenRule, factors_allowed, uneven_rules
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, heeding, never
 
@@ -300,10 +300,28 @@ class SearchSpace:
         if least > 0 and self.levels[level].memory is None:
             within &= self._most_words(level, kept) >= least
         tiles = np.flatnonzero(within)
+        if self.uneven:
+            return self._that_rules_may_allow(level, kept, tiles)
         rules = self.mapspace.rules_on(Locality("tile", self.levels[level].name))
         if not rules:
             return tiles
         return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles), self.stop)]
+
+    def _that_rules_may_allow(self, level: int, kept: frozenset[int], tiles: IntArray) -> IntArray:
+        """Those of several numbers of tiles that some extents have which the rules allow."""
+        lattice, names = self.lattice, frozenset(self.views[place].name for place in kept)
+        assert isinstance(lattice, CountLattice)
+        for rule in self.uneven_rules[level]:
+            along = [self.active.index(dim) for dim in rule.dims]
+            least = [lattice.extents[tiles, d] for d in along]
+            most = [lattice.largest_extents[tiles, d] for d in along]
+            tiles = tiles[rule.allow(len(tiles), least, most, names, self.stop)]
+        return tiles
+
+    @cached_property
+    def uneven_rules(self) -> tuple[tuple[UnevenRule, ...], ...]:
+        """Rules of the user's own about the tile at each level, for numbers of tiles."""
+        return uneven_rules(self.mapspace)
 
     def least_words(self, level: int) -> int:
         """Words that the tiles of a level's memory must take together."""
