@@ -331,21 +331,14 @@ class Mapspace:
     def _check_rules(self, simple_rules: bool) -> None:
         if self.rules and not simple_rules:
             raise ValueError("this search does not know rules of your own")
-        if self.rules and self.factors != PERFECT and not self.joint:
-            raise ValueError("mappings with remainders are not searched under rules of your own")
         for rule in self.rules:
             if not rule.is_simple:
                 raise ValueError(f"the rule `{rule}` is not searched: {NOT_SIMPLE}")
 
     @property
     def has_simple_rules(self) -> bool:
-        """Whether the search by bounds knows all rules of the user's own.
-
-        Those of mappings with remainders it knows only where memories have several places, which no other
-        search knows.
-        """
-        known = self.factors == PERFECT or bool(self.joint)
-        return not self.rules or (known and all(rule.is_simple for rule in self.rules))
+        """Whether the search by bounds knows all rules of the user's own."""
+        return all(rule.is_simple for rule in self.rules)
 
     @property
     def cost_limits(self) -> tuple[tuple[str, int], ...]:

@@ -13,7 +13,6 @@ from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
 from model.extents import ANY, PERFECT, Factors
 from model.formats.timeloop.assembly import (
-    UNEVEN,
     Assembly,
     assemble,
     min_parallelism,
@@ -244,7 +243,7 @@ def load_node(
     check_sections(top, problem is not None, notes.append)
     context = _context(top, files, options, notes, problem)
     written = written_rules(top, context)
-    context = replace(context, factors=_factors(top, options, bool(written), notes.append))
+    context = replace(context, factors=_factors(top, options, notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.skip_mapping else sections_of(top, "mapping")
     if not sections and options.require_mapping:
@@ -270,7 +269,7 @@ def load_node(
     if problem is None and uneven:
         mapspace = spread(mapspace, uneven)
         if options.refuse_unsearchable:
-            check_searched_with_places(mapspace, written, options.all_rules)
+            check_searched_with_places(mapspace, written)
     mapping = None
     if sections:
         span = sections[0][1].span
@@ -334,8 +333,8 @@ def _rules(
         raise SpecError("rules are for specs of one problem, not for workloads", written[0].text.span)
     nodes = tuple(map(node_of, assembly.levels))
     rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
-    if options.refuse_unsearchable and not options.all_rules and not _uneven(assembly, options):
-        check_searched(rules, written, context.factors)
+    if options.refuse_unsearchable and not options.all_rules:
+        check_searched(rules, written)
     return rules
 
 
@@ -385,24 +384,21 @@ def _context(
     return context
 
 
-def _factors(top: MappingNode, options: LoadOptions, has_rules: bool, note: TakeNote) -> Factors:
+def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
     """Return which factors loops may have: as the options say, or the template of the mapspace, or any."""
     written = read_template(top)
     if options.factors is not None:
         return options.check_factors(options.factors)
     if written is not None:
         return options.check_factors(*written)
-    return options.free_factors(_obstacle(top, options, has_rules), note)
+    return options.free_factors(_obstacle(top, options), note)
 
 
-def _obstacle(top: MappingNode, options: LoadOptions, has_rules: bool) -> str | None:
+def _obstacle(top: MappingNode, options: LoadOptions) -> str | None:
     """Return what excludes remainders, if anything does."""
     if options.rule != EXACT:
         return f"the rule `{options.rule}` does not count remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
-    uneven = options.uneven or any(_says(node, UNEVEN, True) for node in nodes)
-    if has_rules and options.refuse_unsearchable and not options.all_rules and not uneven:
-        return "bounds do not know rules together with remainders"
     if any(_says(node, "remainders", 1) for node in nodes):
         return "`remainders: 1` leaves none"
     return None

@@ -19,7 +19,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.branching.walk import InnerTiles, Node
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
-from solver.search.space.user_rules import TileRules
+from solver.search.space.user_rules import TileRules, UnevenRule
 
 
 class JointPlaces:
@@ -77,7 +77,8 @@ class JointPlaces:
         """
         space, level = self._space, node.level + 1
         if space.uneven:
-            return space.may_satisfy(rule, level, self._kept(level))[tiles]
+            own = UnevenRule(rule, space.problem, space.levels, space.levels[level])
+            return space.may_satisfy(own, self._kept(level), tiles)
 
         def at(own: int) -> IntArray:
             return tiles if own == level else np.full(len(tiles), node.tiles[own])

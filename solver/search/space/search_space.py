@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices
 from solver.search.space.stages import StageRules
 from solver.search.space.uneven import uneven_union, uneven_words
-from solver.search.space.user_rules import TileRules, allowed_extents, factors_allowed
+from solver.search.space.user_rules import TileRules, UnevenRule, factors_allowed, uneven_rules
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, heeding, never
 
@@ -301,11 +301,11 @@ class SearchSpace:
         if least > 0 and self.levels[level].memory is None:
             within &= self._most_words(level, kept) >= least
         tiles = np.flatnonzero(within)
+        if self.uneven:
+            return self._that_rules_may_allow(level, kept, tiles)
         rules = self._rules_at(level, kept)
         if not rules:
             return tiles
-        if self.uneven:
-            return tiles[np.all([self.may_satisfy(rule, level, kept)[tiles] for rule in rules], axis=0)]
         return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles), self.stop)]
 
     def _rules_at(self, level: int, kept: frozenset[int]) -> Sequence[Rule]:
@@ -320,24 +320,25 @@ class SearchSpace:
             return rules if self.levels[level].memory is None else [r for r in rules if r.dataspaces <= names]
         return ()
 
-    def may_satisfy(self, rule: Rule, level: int, kept: frozenset[int]) -> BoolArray:
-        """With remainders, the tiles at `level` of which a rule about these may allow some extents.
+    def _that_rules_may_allow(self, level: int, kept: frozenset[int], tiles: IntArray) -> IntArray:
+        """Those of several numbers of tiles that some extents have which the rules allow."""
+        own = self._rules_at(level, kept)
+        for rule in (rule for rule in self.uneven_rules[level] if rule.rule in own):
+            tiles = tiles[self.may_satisfy(rule, kept, tiles)]
+        return tiles
 
-        Of the dataspaces that it asks for, `kept` are kept there, and others nowhere.
-        """
-        views = [self.views[place] for place in kept if self.views[place].name in rule.dataspaces]
-        key = rule, level, tuple(view.place for view in views)
-        if key not in self._satisfying:
-            judge = partial(TileRules, [rule], self.levels, self.levels[level])
-            allowed = allowed_extents(rule, judge, views, self.active, self.lattice.bounds)
-            every = np.ones(self.lattice.size, dtype=np.bool_)
-            ends = self.lattice.extents, self.lattice.largest_extents
-            self._satisfying[key] = every if allowed is None else allowed.any_between(*ends)
-        return self._satisfying[key]
+    def may_satisfy(self, rule: UnevenRule, kept: frozenset[int], tiles: IntArray) -> BoolArray:
+        """Which of several numbers of tiles have some extents that a rule allows where `kept` are kept."""
+        lattice, names = self.lattice, frozenset(self.views[place].name for place in kept)
+        along = [self.active.index(dim) for dim in rule.dims]
+        least = [lattice.extents[tiles, d] for d in along]
+        most = [lattice.largest_extents[tiles, d] for d in along]
+        return rule.allow(len(tiles), least, most, names, self.stop)
 
     @cached_property
-    def _satisfying(self) -> dict[tuple[Rule, int, tuple[int, ...]], BoolArray]:
-        return {}
+    def uneven_rules(self) -> tuple[tuple[UnevenRule, ...], ...]:
+        """Rules of the user's own about the tile at each level, for numbers of tiles."""
+        return uneven_rules(self.mapspace)
 
     def least_words(self, level: int) -> int:
         """Words that the tiles of a level's memory must take together."""
