@@ -187,16 +187,21 @@ class JointRules:
         for own in loops:
             for dim, bound in own.items():
                 products[dim] = products.get(dim, 1) * bound
-        if not all(rule.allows(products.get(rule.dim, 1)) for rule in self.temporal.factors):
+        dims = {rule.dim for rule in self.temporal.factors}
+        if not all(self.allows_product(dim, products.get(dim, 1)) for dim in dims):
             return False
         return all(self.follows(outer, inner) for outer, inner in combinations(loops, 2))
 
+    def allows_product(self, dim: str, factor: int) -> bool:
+        """Whether the factors of a dimension at all places may multiply to `factor`."""
+        return all(rule.allows(factor) for rule in self.temporal.factors if rule.dim == dim)
+
     def follows(self, outer: Collection[str], inner: Collection[str]) -> bool:
         """Whether loops over some dimensions at an outer place may lie outside of those at an inner one."""
-        least = min(map(self._rank, outer), default=math.inf)
-        return max(map(self._rank, inner), default=-math.inf) <= least
+        least = min(map(self.rank, outer), default=math.inf)
+        return max(map(self.rank, inner), default=-math.inf) <= least
 
-    def _rank(self, dim: str) -> int:
+    def rank(self, dim: str) -> int:
         """Where the order has the loops over a dimension: the innermost ones have the least rank."""
         inner, outer = self.temporal.inner, self.temporal.outer
         if dim in inner:
@@ -322,22 +327,18 @@ class Mapspace:
         several = [level.memory for level in self.architecture.levels if level.memory is not None]
         if several and not (known and self.joint):
             raise ValueError(f"mappings with several places of {several[0]!r} are not searched")
-        if several and self.factors != PERFECT:
-            raise ValueError(f"remainders are not searched where {several[0]!r} has several places")
 
     def _check_rules(self, simple_rules: bool) -> None:
         if self.rules and not simple_rules:
             raise ValueError("this search does not know rules of your own")
-        if self.rules and self.factors != PERFECT:
-            raise ValueError("mappings with remainders are not searched under rules of your own")
         for rule in self.rules:
             if not rule.is_simple:
                 raise ValueError(f"the rule `{rule}` is not searched: {NOT_SIMPLE}")
 
     @property
     def has_simple_rules(self) -> bool:
-        """Whether the search by bounds knows all rules of the user's own; with remainders it knows none."""
-        return not self.rules or (self.factors == PERFECT and all(rule.is_simple for rule in self.rules))
+        """Whether the search by bounds knows all rules of the user's own."""
+        return all(rule.is_simple for rule in self.rules)
 
     @property
     def cost_limits(self) -> tuple[tuple[str, int], ...]:

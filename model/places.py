@@ -58,8 +58,6 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
     ------
     KeyError
         If there is no memory of a name.
-    ValueError
-        If rules are about more than energy, cycles, and the factors of one fanout.
     """
     unknown = set(memories or ()) - {level.name for level in mapspace.architecture.levels}
     if unknown:
@@ -67,9 +65,6 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
     places = {n: count for n, count in most_places(mapspace).items() if memories is None or n in memories}
     if not places:
         return mapspace
-    for rule in mapspace.rules:
-        if not all(part.cost_limit or part.is_spatial for part in rule.parts):
-            raise ValueError(f"the rule `{rule}` is not known where memories have several places")
     architecture = with_places(mapspace.architecture, places)
     numbers: list[list[int]] = [[] for _ in mapspace.architecture.levels]
     for number, level in enumerate(architecture.levels):

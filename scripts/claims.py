@@ -70,7 +70,8 @@ class Memory:
     """Places of one memory, outermost first: they share room and ports, and rules bind all their loops.
 
     `groups` are the nodes of each place's loops, outermost first. Where `factors` has a list for a dimension,
-    the factors of all these nodes multiply to one of it; and loops of one group lie outside of no loop of an
+    the factors of all these nodes multiply to one of it, or with remainders to a number between the two that
+    it has (null: no upper limit); and loops of one group lie outside of no loop of an
     earlier group at a place farther in. A place that keeps nothing, but for the first one, has no loops, and
     none that keeps anything lies inside of it.
     """
@@ -87,6 +88,10 @@ class Memory:
             all(problem.nodes[p]["kind"] == kind for p, kind in kinds.items()), "places of a memory are nodes"
         )
         need(len(self.factors) == len(problem.bounds), "a memory has factors for each dimension")
+        self.any = problem.any
+        if self.any:
+            ends = [own for own in self.factors if own is not None]
+            need(all(len(own) == 2 and own[0] for own in ends), "factors lie between two numbers")
         self.binds = len(self.groups[0]) > 1 or any(own is not None for own in self.factors)
 
     def outside(self, p):
@@ -116,8 +121,15 @@ class Memory:
     def allow(self, loops):
         """Whether rules allow the loops of all places together."""
         nodes = [p for own in self.groups for p in own]
-        ruled = [(d, own) for d, own in enumerate(self.factors) if own is not None]
-        return self.ordered(loops) and all(prod(loops[p].get(d, 1) for p in nodes) in own for d, own in ruled)
+        products = [prod(loops[p].get(d, 1) for p in nodes) for d in range(len(self.factors))]
+        return self.ordered(loops) and all(map(self.multiplies, self.factors, products))
+
+    def multiplies(self, own, number):
+        """Whether factors may multiply to a number, given what the memory says of the dimension."""
+        if own is None or not self.any:
+            return own is None or number in own
+        least, most = own
+        return least <= number and (most is None or number <= most)
 
 
 class Problem:
@@ -160,6 +172,7 @@ class Problem:
         )
         self.at = {p: self.nodes[p]["dataspaces"] for p in self.stores}
         self.sizes = {p: (self.nodes[p]["least_size"], self.nodes[p]["most_size"]) for p in self.stores}
+        self.any = doc["factors"] == "any"
         self.memories = [Memory(own, self) for own in doc.get("memories", [])]
         self.home = {p: p for p in self.stores}  # the place whose limits hold for all of a memory
         self.home |= {p: own.places[0] for own in self.memories for p in own.places}

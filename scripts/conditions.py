@@ -226,6 +226,13 @@ def asked(part):
     return set().union(*(asked(own) for own in part[1:] if isinstance(own, tuple)))
 
 
+def asking(part, at):
+    """The same part of a rule with other quantities: `at` returns them."""
+    if part[0] == "ask":
+        return "ask", *at(*part[1:])
+    return tuple(asking(own, at) if isinstance(own, tuple) else own for own in part)
+
+
 OPERATORS = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -314,15 +321,17 @@ class Rules:
         self.places = {
             "dimension": {name: d for d, name in enumerate(doc["dims"])},
             "dataspace": {space["name"]: v for v, space in enumerate(doc["dataspaces"])},
-            "level": {node["name"]: p for p, node in nodes if node["kind"] == "storage"},
+            "level": {node["name"]: p for p, node in nodes if node["kind"] == "storage"}
+            | {nodes[own.places[0]][1]["name"].removesuffix("#1"): own.places[0] for own in problem.memories},
             "fanout": {node["name"]: p for p, node in nodes if node["kind"] == "spatial"},
         }
         self.read = {text: Reader(text, None, doc["dims"]).whole() for text in texts}
         found = [settled(self.numbered(own), self.of_hardware) for own in self.read.values()]
         self.parts = [part for own in found for part in conjuncts(own)]
-        limits = all(cost_limit(part) for part in self.parts)
-        known = limits or not problem.memories
-        need(known, "rules and several places of a memory are not known", CannotCheckError)
+        self.memory, self.of_masks = {own.places[0]: own for own in problem.memories}, {}
+        loops = [ask for part in self.parts for ask in asked(part) if ask[0] in ("temporal", "innermost")]
+        known = not any(p in self.memory for _, p, *_ in loops)
+        need(known, "rules on loops at several places of a memory are not known", CannotCheckError)
 
     def numbered(self, part):
         """The same part with numbers in the place of names."""
@@ -354,9 +363,38 @@ class Rules:
                 need(same, f"the rule {text!a} is one of the problem's")
         need(known == self.read.keys(), "all rules are written down")
 
-    def case(self, known):
+    def of_mask(self, mask):
+        """The parts for some keep sets: about the tiles at the places of memories that are in use."""
+        if not self.memory:
+            return self.parts
+        key = tuple(mask)
+        if key not in self.of_masks:
+            self.of_masks[key] = [own for part in self.parts for own in self.at_places(part, mask)]
+        return self.of_masks[key]
+
+    def at_places(self, part, mask):
+        """A part with the places at which tiles are looked at, and at which dataspaces are kept."""
+        tiled = {ask[1] for ask in asked(part) if ask[0] == "tile" and ask[1] in self.memory}
+        used = {
+            p: [q for q in self.memory[p].places if q == p or any(q in own for own in mask)] for p in tiled
+        }
+        for places in product(*used.values()):
+            chosen = dict(zip(used, places))
+
+            def at(kind, p=None, *of, chosen=chosen):
+                if p is None:
+                    return (kind,)
+                if kind == "tile":
+                    return kind, chosen.get(p, p), *of
+                if kind not in ("words", "keeps") or p not in self.memory:
+                    return kind, p, *of
+                return kind, next((q for q in self.memory[p].places if q in mask[of[0]]), p), *of
+
+            yield asking(part, at)
+
+    def case(self, mask, known):
         """The parts that are left once some quantities are known; None if one of them is broken."""
-        parts = [own for part in self.parts for own in conjuncts(settled(part, known))]
+        parts = [own for part in self.of_mask(mask) for own in conjuncts(settled(part, known))]
         left = [part for part in parts if part != ("value", True)]
         return None if any(not asked(part) for part in left) else left
 
@@ -383,7 +421,7 @@ class Rules:
                 )
             return self.fact(ask, loops, mask)
 
-        left = self.case(facts)
+        left = self.case(mask, facts)
         return left is None or bool(cost and left)
 
     def fact(self, ask, loops, mask):
@@ -445,7 +483,7 @@ class Rules:
 
     def tiles_of(self, p, mask):
         """The same, found anew."""
-        for part in self.case(self.kept(mask)) or ():
+        for part in self.case(mask, self.kept(mask)) or ():
             asks = sorted(asked(part))
             if any(ask[:2] not in (("tile", p), ("words", p)) for ask in asks):
                 continue
@@ -521,7 +559,7 @@ class Case:
         self.inside = [
             n // prod(own[d] for own in self.used.values()) for d, n in enumerate(space.bounds)
         ]  # iterations of the temporal loops
-        self.parts = self.rules.case(self.known)
+        self.parts = self.rules.case(mask, self.known)
         self.first = {
             q: n for own, name in pinned.items() if len(own) == 1 for q, n in self.begun(*own, name)
         }

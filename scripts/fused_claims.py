@@ -8,7 +8,7 @@ from itertools import product
 from math import inf, prod
 
 from claims import EXACT, CannotCheckError, natural, need
-from prove import Space
+from perfect import Space
 
 MOST_EINSUMS = 1 << 10
 

@@ -19,7 +19,9 @@ from remainders import Nest, between, ceiling, leaving
 def refute(space, query):
     """The cost of a mapping that satisfies the query, None if the mapspace has none."""
     for mask in product(*(own.keep for own in space.spaces)):
-        parts = space.rules.case(space.rules.kept(mask))
+        if not space.arranged(mask, single=True):
+            continue
+        parts = space.rules.case(mask, space.rules.kept(mask))
         if parts is None:
             continue
         found = refute_kept(space, mask, space.rules.limited(query, parts))
@@ -64,7 +66,7 @@ def halves(rows):
 Charge = namedtuple("Charge", "v asking p price block counted first")
 SHARES = (1, 2), (3, 4), (7, 8), (15, 16)  # of words in tiles that may be alone in a last round
 Alone = namedtuple("Alone", "since node share")  # tiles in place since a level, until a loop of a node
-Point = namedtuple("Point", "i cell state paid here nest saved last")  # of a nest that is built outwards
+Point = namedtuple("Point", "i cell state paid here nest saved last room")  # of a nest that grows outwards
 
 
 def split(number, factors):
@@ -91,6 +93,8 @@ class Tables:
             {p: own[i] for i, p in enumerate(space.fans)} for own in (rows.min(0), rows.max(0))
         )
         self.start, levels = (None,) * len(mask), range(-1, self.size + 1)
+        self.memory = {p: own for own in space.memories for p in own.places}
+        self.idle = {p for own in space.memories for p in own.idle(mask)}
         self.fixed = [all(self.low[p][d] == self.high[p][d] for p in space.fans) for d in space.every]
         self.single, self.deep, self.known, self.keys = len(rows) == 1, deep, known, {}
         powers = [1 << i for i in range(31)]
@@ -374,25 +378,48 @@ class Tables:
         return tuple(p if type(c) is not int and p in levels else c for c, levels in zip(state, self.reused))
 
     def boundary(self, p, cell):
-        """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
+        """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit.
+
+        Tiles at outer places of a memory are no smaller, and take room as well; how much, the walk knows.
+        """
         held = [v for v, kept in enumerate(self.mask) if p in kept]
         bounds, (least, most), tiles = self.space.bounds, self.space.sizes[p], self.tiles(p, cell)
-        small = [
-            np.minimum(n, by * ceiling(n, number)) for n, number, by in zip(bounds, cell, self.by[p + 1])
-        ]
+        small = self.smallest(p, cell)
         large = [
             np.where(number > 1, (n - 1) // np.maximum(number - 1, 1), n) for n, number in zip(bounds, tiles)
         ]
-        low, high = (
-            sum(self.spaces[v].tile(extent) * self.space.at[p][v]["size"] for v in held)
-            for extent in (small, large)
-        )
+        places = self.memory[p].outside(p) if p in self.memory else [p]
+        tenants = [v for v, kept in enumerate(self.mask) if {*kept}.intersection(places)]
+        low, high = self.sizes(p, tenants, small), self.sizes(p, held, large)
+        least = 0 if p in self.memory else least
         once = [v for v in held if p != self.mask[v][0] and p not in self.reused[v]]
         cost = sum(self.cost(v, p, (p, cell, None, 0)) for v in once)
         fits = (low <= most) & (high >= least)
         for allowed in self.space.rules.tiles(p, self.mask):
             fits = fits & allowed.any_between(small, large)
         return np.broadcast_to(cost + np.where(fits, 0.0, inf), self.end.shape)
+
+    def smallest(self, p, cell):
+        """The least extents of which there are as many tiles just outside of level `p`."""
+        parts = zip(self.space.bounds, cell, self.by[p + 1])
+        return [np.minimum(n, by * ceiling(n, number)) for n, number, by in parts]
+
+    def sizes(self, p, held, extent):
+        """Room that tiles of dataspaces take of level `p`."""
+        return sum(self.spaces[v].tile(extent) * self.space.at[p][v]["size"] for v in held)
+
+    def room(self, at, p):
+        """Room that tiles at the places of a memory take at the least from its innermost one to `p`."""
+        held = [v for v, kept in enumerate(self.mask) if p in kept]
+        before = 0 if p == self.memory[p].places[-1] else at.room
+        return before + int(self.sizes(p, held, self.smallest(p, at.cell)))
+
+    def possible(self, at, p, room):
+        """Whether a memory has room for a nest up to its place `p`, and lets its loops lie so."""
+        loops = [{} for _ in self.space.nodes]
+        for q, d, _, left in at.nest:
+            loops[q][d] = left
+        return room <= self.space.sizes[p][1] and self.memory[p].ordered(loops)
 
     def unrolled(self, p, table):
         """The table inside of a fanout: the least over all factors of the choices."""
@@ -523,7 +550,7 @@ class Tables:
     def search(self, query):
         """The cost of a mapping that satisfies the query, None if none does, of nests within the limits."""
         budget = MOST_NESTS
-        stack = [Point(self.size - 1, self.space.bounds, self.start, self.paid, (), (), (), -1)]
+        stack = [Point(self.size - 1, self.space.bounds, self.start, self.paid, (), (), (), -1, 0)]
         while stack:
             at = stack.pop()
             budget -= 1
@@ -548,7 +575,10 @@ class Tables:
         p, factors, tiles = at.i, self.space.factors[at.i], self.tiles(at.i, at.cell)
         if p in self.space.stores:
             paid = at.paid + float(self.left_for(p)[self.place(at.cell)])
-            found = [at._replace(i=p - 1, state=self.crossed(at.state, p), paid=paid)]
+            room = self.room(at, p) if p in self.memory else 0
+            if p in self.memory and not self.possible(at, p, room):
+                return []
+            found = [at._replace(i=p - 1, state=self.crossed(at.state, p), paid=paid, room=room)]
         elif p in self.low:
             loops = tuple((p, d, tiles[d], int(n)) for d, n in enumerate(self.low[p]) if n > 1)
             busy = all(n <= number for _, _, number, n in loops)
@@ -556,7 +586,8 @@ class Tables:
         else:
             done = all(d in at.here or 1 in factors[d] for d in self.space.every)
             found = [at._replace(i=p - 1, here=(), last=-1)] if done else []
-            dims = [d for d in self.space.every[at.last + 1 :] if d not in at.here]
+            dims = [] if p in self.idle else self.space.every[at.last + 1 :]
+            dims = [d for d in dims if d not in at.here]
             found += [self.longer(at, d, left) for d in dims for left in leaving(tiles[d], factors[d])]
         return [own for own in found if own is not None and self.open(own)]
 
@@ -626,7 +657,7 @@ class Tables:
                 loops[p][d] = factor
             if not self.within(Nest(self.space, loops).steps(), sure, query):
                 continue
-            if self.space.rules.broken(loops, self.mask):
+            if self.space.rules.broken(loops, self.mask) or not self.space.go_together(loops, self.mask):
                 continue
             cost = self.space.price(loops, self.mask)
             fits = cost["fits"] and all(cost[key] <= most for key, most in query._asdict().items())

@@ -407,7 +407,6 @@ class Uneven(Problem):
     def __init__(self, doc):
         need(doc["counting"] == "exact", "remainders are counted by the exact rule")
         super().__init__(doc)
-        need(not self.memories, "remainders and several places of a memory are not known", CannotCheckError)
         one = [range(1, 2)] * len(self.bounds)
         given = [pair for lists in self.lists if lists is not None for pair in lists]
         need(all(len(pair) == 2 for pair in given), "factors lie between two numbers")
@@ -517,7 +516,8 @@ class Uneven(Problem):
         fans = np.array(rows, dtype=np.int64).reshape(-1, len(self.bounds))
         need((self.spatial == fans).all(axis=(1, 2)).any(), "the spatial factors fit their meshes")
         kept = len(mask) == len(self.spaces) and all(m in space.keep for m, space in zip(mask, self.spaces))
-        need(kept, "dataspaces are kept where they may be")
+        need(kept and self.arranged(mask), "dataspaces are kept where they may be")
+        need(self.go_together(loops, mask), "loops of several places of a memory go together")
         return loops, mask
 
     def allowed(self, p, own):
@@ -539,15 +539,15 @@ class Uneven(Problem):
         """The exact energy, cycles and product of both of a mapping, and whether it is allowed."""
         nest, busy, energy, fits = Nest(self, loops), 0, self.arithmetic, True
         steps = nest.steps()
-        at = {p: [] for p in self.stores}
+        at = {p: [] for p in self.homes}
         for v, kept in enumerate(mask):
             for p, asking in self.sources(v, kept):
-                at[p].append((v, asking, p == kept[0]))
-        for p, own in at.items():
-            spent, cycles = self.level(nest, p, own, steps)
+                at[self.home[p]].append((v, p, asking, p == kept[0]))
+        for home, own in at.items():
+            spent, cycles = self.memory(nest, home, own, steps)
             energy, busy = energy + spent, max(busy, cycles)
-            size = sum(self.spaces[v].tile(nest.extents[p]) * self.at[p][v]["size"] for v, *_ in own)
-            fits = fits and self.sizes[p][0] <= size <= self.sizes[p][1]
+            size = sum(self.spaces[v].tile(nest.extents[p]) * self.at[p][v]["size"] for v, p, *_ in own)
+            fits = fits and self.sizes[home][0] <= size <= self.sizes[home][1]
         for p in self.stores:
             gates = self.nodes[p]["leak_fanouts"]
             leaking = nest.instances(gates[-1] + 1) if gates else 1
@@ -556,11 +556,15 @@ class Uneven(Problem):
         cycles = busy + self.latency
         return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
 
-    def level(self, nest, p, own, steps):
-        """The energy of a level's accesses, and the cycles that its busiest instance needs."""
-        doc, every = self.nodes[p], [nest.shares(d, p) for d in self.every]
+    def memory(self, nest, home, own, steps):
+        """The energy of accesses at all places of a memory, and the cycles that its busiest instance needs.
+
+        `own` are the dataspaces that it keeps: number, place, the node that asks for it, whether none farther
+        out keeps it. Between places there are no fanouts: instances have the same shares at all of them.
+        """
+        doc, every = self.nodes[home], [nest.shares(d, home) for d in self.every]
         spent, busy = defaultdict(list), steps
-        if self.summed(nest, p, [v for v, *_ in own]):
+        if self.summed(nest, home, [v for v, *_ in own]):
             shares, number = [every], [1]
         else:
             found = [*product(*(pairs.items() for pairs in every))]
@@ -568,7 +572,7 @@ class Uneven(Problem):
             number = [prod(instances for _, instances in chosen) for chosen in found]
         for alike, instances in zip(shares, number):
             load = Counter()
-            for v, asking, outermost in own:
+            for v, p, asking, outermost in own:
                 reads, fills, updates = self.accesses(nest, p, v, asking, outermost, alike)
                 held = self.at[p][v]
                 counts = (reads, held["read"]), (fills, held["fill"]), (updates, held["update"])

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 from claims import SLACK, need
-from prove import Space
+from perfect import Space
 from sparse_levels import ACCESSES, Flow, Level, Moved, expected_metadata, layout_key, saved, without
 from zeros import tensor
 

@@ -10,8 +10,9 @@ from itertools import chain, product
 from math import inf, prod
 
 import numpy as np
-from claims import EXACT, MOST_ENTRIES, MOST_NESTS, SLACK, CannotCheckError, need
-from prove import divisors
+from claims import EXACT, MOST_NESTS, SLACK, CannotCheckError, need
+from perfect import divisors
+from perfect_bounds import Tables
 from sparse import HAIR, UNIT, Unit
 from sparse_levels import ACCESSES
 
@@ -19,8 +20,6 @@ ROUNDED = 3  # computations that rounding takes away at most, one of each kind
 
 Saver = namedtuple("Saver", "place conditions skips")
 Charge = namedtuple("Charge", "source place action block price paying times first rates")
-Point = namedtuple("Point", "i left state paid ended nest loops")  # of a nest that is built outwards
-Ended = namedtuple("Ended", "tile extent stride since weights")  # a tile whose reuse ended in the nest
 
 
 class Shares:
@@ -256,24 +255,16 @@ class Bounds:
         return [np.where(fits, words * weight, EXACT).min() for weight in weights], [*map(np.max, weights)]
 
 
-class Choice:
+class Choice(Tables):
     """Keep sets and spatial factors; the temporal loops are open.
 
-    As in `prove.Choice`, tables hold the least costs of all that lies outside of every point of a nest, by
-    which tiles are in place there; words cost where the reuse of their tile ends. The first cost is energy;
-    each other one the same with cycles of a bandwidth, at a slope that the limits give.
+    The first cost is energy; each other one the same with cycles of a bandwidth, at a slope that the limits
+    give.
     """
 
     def __init__(self, bounds, mask, i, query, low, high):
-        space = self.space = bounds.space
-        self.bounds_of, self.spaces, self.mask, self.start = bounds, space.spaces, mask, (None,) * len(mask)
-        self.spatial = dict(zip(space.fans, space.spatial[i].tolist()))
-        self.bounds = tuple(n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values()))
-        self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
-        self.reused = [
-            [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
-        ]
-        self.way = [p for p in reversed(range(len(space.nodes))) if p not in self.spatial]
+        super().__init__(bounds.space, mask, i)
+        self.bounds_of, steps = bounds, int(self.space.steps[i])
         self.prices = defaultdict(list)
         for v, kept in enumerate(mask):
             for charge in bounds.charges(v, kept):
@@ -282,9 +273,9 @@ class Choice:
                 )
                 self.prices[v, charge.source].append(own)
         self.aim(query, low, high)
-        self.limits -= sum(self.charge(v, None, int(space.steps[i]), None) for v in range(len(mask)))
+        operands = [self.priced(v, None, None, None, 0) for v in range(len(mask))]
+        self.limits -= sum(self.charge(prices, steps) for prices in operands)
         self.fill()
-        self.open = bool((self.tables[0][self.start].reshape(-1, len(self.limits))[-1] < self.limits).all())
 
     def aim(self, query, low, high):
         """Limits of energy, and of energy with the cycles of each bandwidth, for mappings with these."""
@@ -318,10 +309,10 @@ class Choice:
         parent = max((q for q in self.mask[v] if q < p), default=None)
         return parent is not None and self.space.has[parent]["layouts"][v] is not None
 
-    def weighed(self, v, source, tile, box, end):
+    def priced(self, v, source, tile, box, end):
         """Weights of each access of the words that go to `source`, see `Shares.weights`."""
-        own = self.bounds_of.shares_of(v, self.mask[v])
-        found = []
+        own, found = self.bounds_of.shares_of(v, self.mask[v]), []
+        tile, box = (None if sides is None else [*map(np.asarray, sides)] for sides in (tile, box))
         for charge in self.prices[v, source]:
             energy, words = own.weights(charge, tile, box, end)
             spare = own.slack(charge)
@@ -333,12 +324,10 @@ class Choice:
             found.append((charge.times, charge.first, columns, slack))
         return found
 
-    def charge(self, v, source, words, weights):
-        """Costs of the accesses that words delivered into `source` cause at least, along a last axis."""
-        if weights is None:
-            weights = self.weighed(v, source, None, None, 0)
+    def charge(self, prices, words):
+        """Costs of the accesses that words cause at least, along a last axis."""
         total = 0.0
-        for times, first, columns, slack in weights:
+        for times, first, columns, slack in prices:
             count = np.maximum(words * times - first, 0)
             total = total + np.stack(
                 np.broadcast_arrays(
@@ -348,25 +337,12 @@ class Choice:
             )
         return total
 
-    def extents(self, p, inside):
-        """Iterations inside of node `p`, of temporal loops and all spatial ones."""
-        return [prod(n) for n in zip(inside, *(factors for q, factors in self.spatial.items() if q > p))]
-
-    def due(self, v, since, p, inside, left, outer):
-        """Costs of the tiles of `v` in place since level `since` if loops of node `p` end their reuse."""
-        stride, total = self.extents(p, inside), 0.0
-        for c in (c for c in self.reused[v] if p < c <= since):
-            tile = self.extents(c, inside)
-            words = self.spaces[v].few_words(tile, stride, left, outer)
-            total = total + self.charge(v, c, words, self.weighed(v, c, tile, stride, p))
-        return total
-
     def boundary(self, p, inside, outer):
         """Costs of leaving level `p`: for what it gets without reuse; infinite if its tiles do not fit."""
         extent, (least, most) = self.extents(p, inside), self.space.sizes[p]
         kept = [v for v, levels in enumerate(self.mask) if p in levels]
         cost = sum(
-            self.charge(v, p, outer * self.spaces[v].tile(extent), self.weighed(v, p, extent, extent, p))
+            self.charge(self.priced(v, p, extent, extent, p), outer * self.spaces[v].tile(extent))
             for v in kept
             if p != self.mask[v][0] and p not in self.reused[v]
         )
@@ -376,49 +352,6 @@ class Choice:
         least = 0 if self.space.has[p]["allow_overbooking"] else least
         return cost + np.where((least <= size) & (size <= most), 0, inf)[..., None]
 
-    def crossed(self, state, p):
-        """The state outside of level `p`: what it keeps is in place from there on."""
-        return tuple(p if c is None and p in levels else c for c, levels in zip(state, self.reused))
-
-    def fill(self):
-        """Fill the tables, one outside of all nodes and one for each on the way, outermost first."""
-        left = np.ix_(*map(divisors, self.bounds))
-        outer, inside = prod(left), [n // rest for n, rest in zip(self.bounds, left)]
-        nothing = np.full((*outer.shape, len(self.limits)), inf)
-        entries = nothing.size * len(self.way) * prod(len(levels) + 1 for levels in self.reused)
-        need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
-        self.tables, table = [], defaultdict(lambda: nothing)
-        table[self.start] = np.where(outer[..., None] == 1, 0, nothing)
-        for p in (-1, *reversed(self.way)):
-            outside, states = table, [[None, *(c for c in levels if c > p)] for levels in self.reused]
-            if p in self.space.stores:
-                cost = self.boundary(p, inside, outer)
-                table = {state: cost + outside[self.crossed(state, p)] for state in product(*states)}
-            else:
-                table = self.looped(p, outside, states, inside, left, outer)
-            self.tables.insert(0, table)
-
-    def looped(self, p, outside, states, inside, left, outer):
-        """The table inside of node `p`, whose loops may end the reuse of tiles, by the one outside of it."""
-        pairs = [(v, c) for v, levels in enumerate(states) for c in levels[1:]]
-        due = {(v, c): self.due(v, c, p, inside, left, outer) for v, c in pairs}
-        free = [d for d in self.space.every if p >= 0 and max(self.space.factors[p][d], default=1) > 1]
-        table = {}
-        for state in sorted(product(*states), key=lambda state: -state.count(None)):
-            table[state], held = outside[state].copy(), set()
-            for v, c in (pair for pair in enumerate(state) if pair in due):
-                ended = table[(*state[:v], None, *state[v + 1 :])] + due[v, c]
-                table[state], held = np.minimum(table[state], ended), held | self.spaces[v].relevant
-            for d in (d for d in free if d not in held):
-                self.spread(table[state], d)
-        return table
-
-    def spread(self, table, d):
-        """Let loops over `d` be free: every entry becomes the least over the divisors of what is left."""
-        along, place = np.moveaxis(table, d, 0), self.place[d]
-        for n in reversed(divisors(self.bounds[d])):
-            along[place[n]] = along[[place[m] for m in divisors(n)]].min(axis=0)
-
     # ------------------------------------------------------------------------------------- enumeration
 
     def search(self, query):
@@ -426,15 +359,12 @@ class Choice:
 
         Of nests that nothing tells apart that counts, formats or units see, one goes on.
         """
-        spatial = [dict(enumerate(self.spatial.get(p, ()))) for p in range(len(self.space.nodes))]
-        spatial = [{d: n for d, n in own.items() if n > 1} for own in spatial]
-        sides = [*self.arrangements(spatial)]
-        budget, seen = MOST_NESTS, {}
-        stack = [Point(0, self.bounds, self.start, np.zeros(len(self.limits)), (), (), spatial)]
+        sides = [*self.arrangements(self.origin.loops)]
+        budget, seen, stack = MOST_NESTS, {}, [self.origin]
         while stack and sides:
             at = stack.pop()
-            cell = tuple(map(dict.get, self.place, at.left))
-            if (self.spent(at) + self.tables[at.i][at.state][cell] >= self.limits).any():
+            to_come = self.tables[at.i][at.state][self.cell(at)]
+            if (self.spent(at, at.ended) + to_come >= self.limits).any():
                 continue
             if at.i < len(self.way):
                 stack += () if self.known(at, seen) else self.grown(at)
@@ -506,44 +436,6 @@ class Choice:
             for saver in self.bounds_of.shares_of(v, kept).savers
         )
         return any(self.space.at[saver.place][v]["block"] > 1 for v, saver in pairs)
-
-    def grown(self, at):
-        """Yield the points that may come next: at the next node, or after one more loop of this one."""
-        p, inside = self.way[at.i], [n // rest for n, rest in zip(self.bounds, at.left)]
-        if p in self.space.stores:
-            paid = at.paid + self.boundary(p, inside, prod(at.left))
-            yield at._replace(i=at.i + 1, state=self.crossed(at.state, p), paid=paid)
-            return
-        factors, here, stride = self.space.factors[p], at.loops[p], (*self.extents(p, inside),)
-        if all(here.get(d, 1) in factors[d] for d in self.space.every):
-            yield at._replace(i=at.i + 1)
-        pairs = [(d, f) for d in self.space.every if d not in here for f in factors[d]]
-        for d, f in [(d, f) for d, f in pairs if at.left[d] % f == 0 < f - 1]:
-            moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].relevant]
-            ended = [*chain(*(self.ending(at, v, p, inside, stride) for v in moved))]
-            left = (*at.left[:d], at.left[d] // f, *at.left[d + 1 :])
-            state = tuple(None if v in moved else c for v, c in enumerate(at.state))
-            loops = [*at.loops[:p], {**here, d: f}, *at.loops[p + 1 :]]
-            yield Point(at.i, left, state, at.paid, (*at.ended, *ended), (*at.nest, (d, f, stride[d])), loops)
-
-    def ending(self, at, v, p, inside, stride):
-        """Yield the tiles of a dataspace whose reuse a loop of node `p` ends."""
-        for c in (c for c in self.reused[v] if p < c <= at.state[v]):
-            tile = (*self.extents(c, inside),)
-            weights = self.weighed(v, c, [np.asarray(n) for n in tile], [np.asarray(n) for n in stride], p)
-            yield Ended((v, c), tile, stride, len(at.nest), weights)
-
-    def spent(self, at):
-        """Costs so far at least: exact words for loops so far, few words for others."""
-        total, outer = at.paid, prod(at.left)
-        p, inside = (*self.way, -1)[at.i], [n // rest for n, rest in zip(self.bounds, at.left)]
-        now = tuple(self.extents(p, inside))
-        for (v, c), extent, stride, since, weights in at.ended:
-            space = self.spaces[v]
-            words = space.delivered(extent, at.nest[since:], True) - space.tile(extent)
-            words = words * outer + space.to_come(extent, at.nest[since:], stride, at.left, now)
-            total = total + self.charge(v, c, words, weights)
-        return total
 
 
 def within(cost, query):

@@ -106,8 +106,8 @@ def compare(
 ) -> Comparison:
     """Prove the optimum, then run one mapper after the other within `budget`, until stopped.
 
-    Mappers know one place per memory: where there may be several, they look for the best even tiles. Of
-    sparse data they are told expected costs.
+    Where memories may have several places, mappers look for the best even tiles, unless their attribute
+    `knows_places` says otherwise. Of sparse data they are told expected costs.
 
     `ContradictionError` if a mapper finds a mapping that is better than the proven optimum: a defect of this
     program.
@@ -162,7 +162,9 @@ def _run(
     on_progress: ProgressCallback | None,
     should_stop: StopCallback | None,
 ) -> Outcome:
-    objectives = comparison.result.objectives
+    objectives, mapspace = comparison.result.objectives, comparison.mapspace
+    if not getattr(mapper, "knows_places", False):
+        mapspace = gathered(mapspace)
 
     def stop() -> bool:
         if on_progress is not None:
@@ -172,11 +174,11 @@ def _run(
         return should_stop is not None and should_stop()
 
     try:
-        pricing = Pricing(gathered(comparison.mapspace), objectives, comparison.budget, comparison.seed, stop)
+        pricing = Pricing(mapspace, objectives, comparison.budget, comparison.seed, stop)
     except MapperError as error:
         return Outcome(name, seconds=0.0, evaluations=0, valid=0, remark=str(error))
     remark, failure = _searched(mapper, pricing)
-    even = "its tiles are even" if comparison.mapspace.joint and pricing.best else ""
+    even = "its tiles are even" if mapspace != comparison.mapspace and pricing.best else ""
     return Outcome(
         mapper=name,
         seconds=pricing.seconds,

@@ -1,30 +1,25 @@
-"""Bounds and CP-SAT at one problem: beside each other, or CP-SAT alone; CP-SAT has a process of its own.
+"""Bounds, CP-SAT and a heuristic at one problem, beside each other; or CP-SAT alone, in a process of its own.
 
-That process is started late, gives way to others, and can be ended at any moment, whatever CP-SAT is doing.
-What either side finds, a mapping or a bound, it tells the other one.
+What each side finds, a mapping or a bound, it tells the others.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import threading
 import time
-from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from model.cost import evaluate_in
 from model.mapping import Mapping
 from model.mapspace import Mapspace
+from solver.beside import Beside, Line, descend, search_line
 from solver.cpsat import RangeError
 from solver.formulation.engine import FROM_NOTHING, Beginning, map_by_formulation
 from solver.formulation.model import check_formulated
-from solver.processes import Workers, peak_memory_bytes
+from solver.processes import peak_memory_bytes
 from solver.result import (
     Clock,
     ContradictionError,
@@ -53,68 +48,22 @@ LEAST_MEMORY_MIB = 256
 """CP-SAT is not asked if the memory limit leaves less."""
 
 COURTESY = 5
-"""By how much CP-SAT's process gives way to others: bounds are hardly slower for it on busy cores."""
+"""By how much processes beside bounds give way to others: these are hardly slower for it on busy cores."""
+
+DESCEND_AFTER_S, DESCEND_LATEST_S = 0.5, 1.5
+"""CPU seconds, or seconds, of a search before a heuristic is asked beside it: most are over by then."""
+
+DESCENT_MIB = 384
+"""Memory that the heuristic may have; it is not asked if the limit leaves less beside what CP-SAT needs."""
 
 POLL_S = 0.05
-MEMORY_PERIOD_S = 0.2
-"""How often messages and the memory in use are looked at."""
-
-MEMORY = "it takes more memory than --memory-limit leaves"
+"""How often messages are looked at."""
 
 GRACE_S = 1.0
 """Seconds that CP-SAT has to end after it is stopped, before its process is."""
 
-Kind = Literal["mapping", "bound", "nothing", "refused", "stop"]
 Task = tuple[str, tuple[tuple[str, int], ...]]
 """An objective, and the most that a mapping may cost by others."""
-
-
-class _Line:
-    """One end of a pipe. A thread reads what the other side says, so that neither has to wait."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._sending = threading.Lock()
-        self._mapping: Mapping | None = None
-        self.bound: int | None = None
-        self.is_empty = False
-        self.is_stopped = False
-        self.refusal = ""
-        self.is_open = True
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def say(self, kind: Kind, value: object = None) -> None:
-        """Send a message; nothing happens if the other side is gone."""
-        with self._sending, suppress(OSError, ValueError):
-            self._connection.send((kind, value))
-
-    def mapping(self) -> Mapping | None:
-        """The last mapping that came, once."""
-        found, self._mapping = self._mapping, None
-        return found
-
-    def close(self) -> None:
-        """Say and hear nothing more."""
-        with suppress(OSError):
-            self._connection.close()
-
-    def _listen(self) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                self._take(*self._connection.recv())
-        self.is_open = False
-
-    def _take(self, kind: Kind, value: object) -> None:
-        if isinstance(value, Mapping):
-            self._mapping = value
-        elif isinstance(value, int):
-            self.bound = value if self.bound is None else max(self.bound, value)
-        elif kind == "nothing":
-            self.is_empty = True
-        elif kind == "stop":
-            self.is_stopped = True
-        else:
-            self.refusal = str(value)
 
 
 # --------------------------------------------------------------------- CP-SAT's process
@@ -123,7 +72,7 @@ class _Line:
 class _Peer:
     """The search by bounds, as CP-SAT's process knows it."""
 
-    def __init__(self, line: _Line) -> None:
+    def __init__(self, line: Line) -> None:
         self._line = line
 
     def found(self, mapping: Mapping) -> None:
@@ -139,24 +88,6 @@ class _Peer:
         return self._line.mapping()
 
 
-_LINES: list[_Line] = []
-
-
-def _prepare(connection: Connection, most_bytes: int) -> None:
-    """Begin CP-SAT's process: it gives way to others, and ends once it has too much memory."""
-    _LINES[:] = [_Line(connection)]
-    with suppress(AttributeError, OSError):
-        os.nice(COURTESY)
-
-    def watch() -> None:
-        while peak_memory_bytes() <= most_bytes:
-            time.sleep(MEMORY_PERIOD_S)
-        _LINES[0].say("refused", MEMORY)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 class _Question(NamedTuple):
     """What CP-SAT's process is asked."""
 
@@ -167,63 +98,30 @@ class _Question(NamedTuple):
 
 def _answer(question: _Question) -> Result | None:
     """Search by CP-SAT, and tell of all that is found; None where the formulation refuses the problem."""
-    line = _LINES[0]
-    beginning = replace(question.beginning, peer=_Peer(line))
+    end = search_line()
+    beginning = replace(question.beginning, peer=_Peer(end))
     try:
         result = map_by_formulation(
-            question.mapspace, question.options, should_stop=lambda: line.is_stopped, beginning=beginning
+            question.mapspace, question.options, should_stop=lambda: end.is_stopped, beginning=beginning
         )
     except (TooLargeError, RangeError) as error:
-        line.say("refused", str(error))
+        end.say("refused", str(error))
         return None
     if result.status is Status.INFEASIBLE:
-        line.say("nothing")
+        end.say("nothing")
     elif result.bound is not None:
-        line.say("bound", result.bound)
+        end.say("bound", result.bound)
     return result
-
-
-class _Process:
-    """CP-SAT at work in a process."""
-
-    def __init__(self, question: _Question, memory_mib: int) -> None:
-        here, there = multiprocessing.get_context("spawn").Pipe()
-        self._workers = Workers(1, _prepare, there, memory_mib << 20)
-        try:
-            self.answer: Future[Result | None] = self._workers.submit(_answer, [(question,)])[0]
-        finally:
-            there.close()
-        self.line = _Line(here)
-        self._begun = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Time since the start."""
-        return time.monotonic() - self._begun
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has answered, or is lost."""
-        return self.answer.done()
-
-    def ending(self) -> str:
-        """How it ended without a proof; a defect is raised."""
-        with suppress(BrokenProcessPool):
-            self.answer.result()
-            return "ended without a proof"
-        return "its process was lost"
-
-    def end(self) -> None:
-        """End the process, whatever it is doing."""
-        self._workers.end(wait=False)
-        self.line.close()
 
 
 # ------------------------------------------------------------------------------ together
 
 
 class Companion:
-    """CP-SAT beside a search by bounds: its `solver.search.shared.Partner`, and a context.
+    """CP-SAT and a heuristic beside a search by bounds: a `solver.search.shared.Partner`, and a context.
+
+    The heuristic makes greedy descents, as `compare` does with the same seed, from soon after the start on.
+    It knows no limits, and so ends with the first objective.
 
     Parameters
     ----------
@@ -243,7 +141,7 @@ class Companion:
         self._options = options
         self._clock = Clock(options.time_limit_s)
         self._task: Task | None = None
-        self._process: _Process | None = None
+        self._process: Beside[Result | None] | None = None
         self._best: Priced | None = None
         self._told: Priced | None = None
         self._limit: int | None = None
@@ -252,6 +150,8 @@ class Companion:
         self._is_willing = not self.remark
         if self._is_willing and options.jobs == 1:
             self.remark, self._is_willing = "not asked: it takes a second worker", False
+        self._descents: Beside[None] | None = None
+        self._may_descend, self._begun_s = options.jobs > 1, time.process_time()
 
     @property
     def is_refused(self) -> bool:
@@ -264,6 +164,8 @@ class Companion:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._may_descend = False
+        self._end_descents()
         self._end()
 
     @property
@@ -285,26 +187,43 @@ class Companion:
             self._task = task
         self._limit, self._best = goal.incumbent, best
         self._start()
+        better = self._descended(goal)
         if self._process is None:
+            return better
+        known = better or best
+        if known is not self._told and known is not None:
+            self._told = known
+            self._process.line.say("mapping", known.mapping)
+        return self._heard(goal) or better
+
+    def _descended(self, goal: Goal) -> Priced | None:
+        """Return a better mapping of the heuristic's, if it has one for this goal."""
+        if self._descents is not None and goal.limits:
+            self._end_descents()
+        mapping = None if self._descents is None else self._descents.line.mapping()
+        return None if mapping is None else self._better(goal, mapping)
+
+    def _better(self, goal: Goal, mapping: Mapping) -> Priced | None:
+        """Price a mapping that comes from a process here; None if it is no better."""
+        evaluation = evaluate_in(self._mapspace, mapping)
+        value = goal.value(evaluation.energy, evaluation.cycles)
+        is_better = self._limit is None or value < self._limit
+        if not (is_better and evaluation.valid and goal.improves(evaluation.energy, evaluation.cycles)):
             return None
-        if best is not self._told and best is not None:
-            self._told = best
-            self._process.line.say("mapping", best.mapping)
-        return self._heard(goal)
+        self._limit = value
+        return Priced(mapping, evaluation)
 
     def _heard(self, goal: Goal) -> Priced | None:
-        """Return a better mapping that CP-SAT has found, priced here."""
+        """Return a better mapping that CP-SAT has found."""
         assert self._process is not None
         line = self._process.line
         if line.refusal:
             self._give_up(f"refused: {line.refusal}")
             return None
         mapping = line.mapping()
-        if mapping is not None:
-            evaluation = evaluate_in(self._mapspace, mapping)
-            if evaluation.valid and goal.improves(evaluation.energy, evaluation.cycles):
-                self._limit = goal.value(evaluation.energy, evaluation.cycles)
-                return Priced(mapping, evaluation)
+        better = None if mapping is None else self._better(goal, mapping)
+        if better is not None:
+            return better
         if self._limit is not None and (line.bound or 0) > self._limit:
             raise ContradictionError("CP-SAT's bound is above the value of a mapping")
         if self._process.is_over and not self.has_settled():
@@ -333,18 +252,40 @@ class Companion:
         return self._process is not None and self._process.line.is_empty
 
     def _start(self) -> None:
-        """Start CP-SAT if it is time for that."""
+        """Start the heuristic, and CP-SAT, if it is time for that."""
+        cpu_s = time.process_time() - self._begun_s
+        if self._may_descend and (cpu_s >= DESCEND_AFTER_S or self._clock.seconds >= DESCEND_LATEST_S):
+            self._descend()
         is_due = self._is_willing and self._task is not None and self._process is None
         if not is_due or self._clock.seconds < START_AFTER_S:
             return
         left_s = self._clock.left_s
-        memory_mib = self._options.memory_limit_mib - (peak_memory_bytes() >> 20)
+        memory_mib = self._memory_left_mib - (0 if self._descents is None else DESCENT_MIB)
         if left_s is not None and left_s < FEWEST_LEFT_S:
             self._give_up("not asked: too little time was left")
         elif memory_mib < LEAST_MEMORY_MIB:
             self._give_up("not asked: too little memory was left")
         else:
             self._begin(memory_mib)
+
+    @property
+    def _memory_left_mib(self) -> int:
+        return self._options.memory_limit_mib - (peak_memory_bytes() >> 20)
+
+    def _descend(self) -> None:
+        """Start the heuristic, once."""
+        self._may_descend = False
+        if self._memory_left_mib < DESCENT_MIB + LEAST_MEMORY_MIB:
+            return
+        objective, *_ = self._options.objectives or self._mapspace.objectives
+        question = (self._mapspace, objective, self._options.seed)
+        with suppress(OSError, BrokenProcessPool):
+            self._descents = Beside(descend, question, DESCENT_MIB, COURTESY)
+
+    def _end_descents(self) -> None:
+        if self._descents is not None:
+            self._descents.end()
+        self._descents = None
 
     def _begin(self, memory_mib: int) -> None:
         assert self._task is not None  # or it would not be due
@@ -354,7 +295,7 @@ class Companion:
         question = _Question(self._mapspace, options, Beginning(limits, known))
         self._told = best
         try:
-            self._process = _Process(question, memory_mib)
+            self._process = Beside(_answer, question, memory_mib, COURTESY)
         except (OSError, BrokenProcessPool) as error:
             self._give_up(f"not asked: {error}")
             return
@@ -426,7 +367,8 @@ class _Waiting:
         self._stopped_s: float | None = None
         if beginning.known is not None:
             self._consider(beginning.known)
-        self._process = _Process(_Question(mapspace, options, beginning), options.memory_limit_mib)
+        question = _Question(mapspace, options, beginning)
+        self._process = Beside(_answer, question, options.memory_limit_mib, COURTESY)
 
     def result(self) -> Result:
         """Wait for the result; one that does not come in time is made of what was told."""

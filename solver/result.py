@@ -350,7 +350,8 @@ class Result:
     perfect_factors
         Where loops may have remainders, what is known of the mappings without any.
     even_tiles
-        Where memories may have several places, what is known of the mappings with one place each.
+        Where memories may have several places, what is known of the mappings with one place each, and
+        without remainders.
 
     Raises
     ------

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, product
 from random import Random
 
-from model.architecture import StorageLevel
+from model.architecture import Architecture, StorageLevel
 from model.cost import evaluate, evaluate_in
 from model.cost.counting import tile_words
-from model.cost.judge import MappingFacts
-from model.cost.nest import build_nest
+from model.cost.judge import broken_rules
 from model.cost.traffic import kept_positions
 from model.mapping import FanoutMapping, Mapping
 from model.mapspace import Mapspace
 from model.numbers import divisors
+from model.places import gathered
+from model.rules import Rule
 from tests.bruteforce import enumerate_mappings
 
 TILE, SPATIAL, WIDE = "tile", "spatial", "wide"
@@ -39,11 +40,12 @@ def with_binding_rules(random: Random, mapspace: Mapspace, best: Mapping | None)
 
     Where no such rule is drawn soon, or there is no mapping, any will do.
     """
-    rules = mapspace.where(*(random_rule(random, mapspace) for _ in range(24))).rules
+    even = gathered(mapspace)  # rules name memories, not their places
+    rules = even.where(*(random_rule(random, even) for _ in range(24))).rules
     others = random.sample(_valid(mapspace), min(8, len(_valid(mapspace))))
-    judges = [_facts(mapspace, mapping) for mapping in others]
-    mine = None if best is None else _facts(mapspace, best)
-    binding = (rule for rule in rules if mine and not rule.holds(mine) and any(map(rule.holds, judges)))
+    judges = [_judge(mapspace, mapping) for mapping in others]
+    mine = None if best is None else _judge(mapspace, best)
+    binding = (rule for rule in rules if mine and not mine(rule) and any(judge(rule) for judge in judges))
     return replace(mapspace, rules=(next(binding, rules[0]), *rules[: random.choice((0, 0, 1))]))
 
 
@@ -53,9 +55,10 @@ def _valid(mapspace: Mapspace) -> list[Mapping]:
     return [mapping for mapping in mappings if evaluate_in(mapspace, mapping).valid]
 
 
-def _facts(mapspace: Mapspace, mapping: Mapping) -> MappingFacts:
-    nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
-    return MappingFacts(mapspace.architecture, nest, evaluate_in(mapspace, mapping))
+def _judge(mapspace: Mapspace, mapping: Mapping) -> Callable[[Rule], bool]:
+    """Return what tells whether a rule holds for a mapping."""
+    evaluation = evaluate_in(mapspace, mapping)
+    return lambda rule: not broken_rules(replace(mapspace, rules=(rule,)), mapping, evaluation)
 
 
 def _condition(random: Random, mapspace: Mapspace, kind: str, level: StorageLevel, fanout: str) -> str:
@@ -107,14 +110,39 @@ def _of_tile(random: Random, level: StorageLevel, dim: str, other: str, space: s
 
 
 def means(text: str, mapspace: Mapspace, mapping: Mapping) -> bool:
-    """Whether a rule holds, decided by Python; names stand for themselves."""
+    """Whether a rule holds, decided by Python; names stand for themselves.
+
+    Tiles of memories with several places are those at each of them that keeps anything, and at the first.
+    """
+    architecture = mapspace.architecture
+    kept = {at for space in mapspace.problem.dataspaces for at in _kept(mapspace, mapping, space.name)}
+    places: list[list[tuple[str, int]]] = []
+    for first, *inner in _memories(architecture).values():
+        name = architecture.nodes[first].component
+        places.append([(name, at) for at in (first, *inner) if at == first or at in kept])
+    return all(_means_at(text, mapspace, mapping, dict(place)) for place in product(*places))
+
+
+def _memories(architecture: Architecture) -> dict[str, list[int]]:
+    """Positions of the places of each memory."""
+    found: dict[str, list[int]] = {}
+    for at in architecture.storage_indices:
+        found.setdefault(architecture.nodes[at].component, []).append(at)
+    return found
+
+
+def _kept(mapspace: Mapspace, mapping: Mapping, space: str) -> list[int]:
+    """Positions at which a dataspace is kept."""
+    return list(kept_positions(mapspace.architecture, mapping, space))
+
+
+def _means_at(text: str, mapspace: Mapspace, mapping: Mapping, place: dict[str, int]) -> bool:
+    """The same with the place at which the tiles of each memory are looked at."""
     problem, architecture = mapspace.problem, mapspace.architecture
     evaluation = evaluate(problem, architecture, mapping, mapspace.counting)
-    place = {
-        level.name: own for level, own in zip(architecture.levels, architecture.storage_indices, strict=True)
-    }
+    memories = _memories(architecture)
     fan = {own.name: at for own, at in zip(architecture.fanouts, architecture.fanout_indices, strict=True)}
-    level_of = {level.name: level for level in architecture.levels}
+    level_of = {level.component: level for level in architecture.levels}
 
     def factor(position: int, dim: str) -> int:
         node = mapping.nodes[position]
@@ -122,22 +150,26 @@ def means(text: str, mapspace: Mapspace, mapping: Mapping) -> bool:
         return math.prod(loop.bound for loop in loops if loop.dim == dim)
 
     def tile(level: str, dim: str) -> Fraction:
-        inside = math.prod(factor(at, dim) for at in range(place[level], len(mapping.nodes)))
-        return Fraction(min(inside, problem.bound[dim]))
+        return Fraction(extent(place[level], dim))
+
+    def extent(position: int, dim: str) -> int:
+        inside = math.prod(factor(at, dim) for at in range(position, len(mapping.nodes)))
+        return min(inside, problem.bound[dim])
 
     def keeps(level: str, space: str) -> bool:
-        return place[level] in kept_positions(architecture, mapping, space)
+        return not set(memories[level]).isdisjoint(_kept(mapspace, mapping, space))
 
     def words(level: str, space: str) -> Fraction:
         if not keeps(level, space):
             return Fraction(0)
-        extents = {dim: int(tile(level, dim)) for dim in problem.dims}
+        (at,) = set(memories[level]).intersection(_kept(mapspace, mapping, space))
+        extents = {dim: extent(at, dim) for dim in problem.dims}
         size = level_of[level].packing_of(space).size_per_value
         return Fraction(tile_words(problem.dataspace(space), extents) * size)
 
     def innermost(level: str) -> str:
-        node = mapping.nodes[place[level]]
-        return next((loop.dim for loop in node.temporal if loop.bound > 1), "")
+        loops = [loop for at in reversed(memories[level]) for loop in mapping.nodes[at].temporal]
+        return next((loop.dim for loop in loops if loop.bound > 1), "")
 
     known = {
         "tile": tile,
@@ -145,7 +177,7 @@ def means(text: str, mapspace: Mapspace, mapping: Mapping) -> bool:
         "keeps": keeps,
         "capacity": lambda level: Fraction(level_of[level].usable_words),
         "share": lambda level, space: words(level, space) / level_of[level].usable_words,
-        "temporal": lambda level, dim: Fraction(factor(place[level], dim)),
+        "temporal": lambda level, dim: Fraction(math.prod(factor(at, dim) for at in memories[level])),
         "innermost": innermost,
         "spatial": lambda fanout, dim: Fraction(factor(fan[fanout], dim)),
         "instances": lambda fanout: math.prod(factor(fan[fanout], dim) for dim in problem.dims),
@@ -153,7 +185,7 @@ def means(text: str, mapspace: Mapspace, mapping: Mapping) -> bool:
         "energy": Fraction(evaluation.energy, evaluation.units_per_pj),
         "cycles": evaluation.cycles,
     }
-    names = [*place, *fan, *problem.dims, *(space.name for space in problem.dataspaces)]
+    names = [*memories, *fan, *problem.dims, *(space.name for space in problem.dataspaces)]
     written = text.replace(" nJ", " * 1000").replace("1_00 cycles", "100")
     try:
         return bool(eval(written, {"__builtins__": {}}, {**{name: name for name in names}, **known}))

@@ -16,7 +16,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, Packing, StorageLevel
-from model.extents import ANY
+from model.extents import ANY, PERFECT, Factors
 from model.mapspace import (
     FactorRule,
     KeepRules,
@@ -26,6 +26,7 @@ from model.mapspace import (
     SpatialRules,
     TemporalRules,
 )
+from model.mapspace_size import mapspace_size
 from model.numbers import divisors
 from model.places import spread
 from model.problem import Dataspace, Problem, Term
@@ -116,11 +117,19 @@ def random_mapspaces_with_remainders(seed: int, count: int, max_mappings: int) -
     return found
 
 
-def random_mapspaces_with_places(seed: int, count: int, most: int) -> list[Mapspace]:
-    """Return mapspaces in which memories are tight and have several places, of at most `most` mappings."""
+def random_mapspaces_with_places(
+    seed: int, count: int, most: int, factors: Factors = PERFECT
+) -> list[Mapspace]:
+    """Return mapspaces in which memories are tight and have several places, of at most `most` mappings.
+
+    With remainders they have other bounds.
+    """
     random, found = Random(seed), list[Mapspace]()
     while len(found) < count:
         mapspace = _random_mapspace(random, most // 20)
+        if factors == ANY:
+            bounds = tuple(random.choice((1, 2, 3, 4, 5, 7)) for _ in mapspace.problem.bounds)
+            mapspace = replace(mapspace, problem=replace(mapspace.problem, bounds=bounds), factors=ANY)
         words = footprint(mapspace.problem)
         nodes = [
             replace(node, size_words=random.randint(3, max(4, words // 2)))
@@ -130,9 +139,17 @@ def random_mapspaces_with_places(seed: int, count: int, most: int) -> list[Mapsp
         ]
         tight = replace(mapspace, architecture=replace(mapspace.architecture, nodes=tuple(nodes)))
         spacious = spread(tight)
+        if factors == ANY and (max(bounds) < 3 or _many_choices(spacious) > most):
+            continue
         if spacious.joint and 0 < count_mappings(spacious, most, innermost_orders=False) <= most:
             found.append(spacious)
     return found
+
+
+def _many_choices(mapspace: Mapspace) -> int:
+    """Factorizations times keep masks, before it is known which of them go together."""
+    size = mapspace_size(mapspace)
+    return size.factorizations * size.keep_masks
 
 
 def free_mapspaces_with_remainders(seed: int, count: int, most: int) -> list[Mapspace]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Named
 from fractions import Fraction
+from itertools import product
+from types import MappingProxyType
 
 from model.architecture import Architecture
 from model.cost.nest import Nest, NestLoop, build_nest
 from model.cost.report import BrokenRule, Evaluation
 from model.mapping import Mapping
 from model.mapspace import Mapspace
-from model.rules.language import Kind, Quantity, Value
+from model.rules.language import Kind, Quantity, Rule, Value
 
 
 def broken_rules(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -> tuple[BrokenRule, ...]:
@@ -32,22 +35,63 @@ def broken_rules(mapspace: Mapspace, mapping: Mapping, evaluation: Evaluation) -
     if not mapspace.rules:
         return ()
     nest = build_nest(mapspace.problem, mapspace.architecture, mapping)
-    facts = MappingFacts(mapspace.architecture, nest, evaluation)
-    return tuple(
-        BrokenRule(rule, tuple((asked, facts(asked)) for asked in rule.quantities))
-        for rule in mapspace.rules
-        if not rule.holds(facts)
-    )
+    every = (broken_rule(rule, mapspace.architecture, nest, evaluation) for rule in mapspace.rules)
+    return tuple(broken for broken in every if broken is not None)
+
+
+def broken_rule(
+    rule: Rule, architecture: Architecture, nest: Nest, evaluation: Evaluation
+) -> BrokenRule | None:
+    """Return a rule with the figures that break it, None if it holds.
+
+    Where memories have several places, what it says of their tiles holds at each place that is in use.
+    """
+    asked = {quantity.node for quantity in rule.quantities if quantity.kind == "tile"}
+    used = used_places(architecture, [bool(level.dataspaces) for level in evaluation.levels])
+    options = [[(name, place) for place in places] for name, places in used.items() if name in asked]
+    for chosen in product(*options):
+        facts = MappingFacts(architecture, nest, evaluation, dict(chosen))
+        if not rule.holds(facts):
+            return BrokenRule(rule, tuple((asked, facts(asked)) for asked in rule.quantities))
+    return None
+
+
+def used_places(architecture: Architecture, keeps: Sequence[bool]) -> dict[str, list[int]]:
+    """Return the places at which rules look at the tiles of each memory: the first, and those that keep any.
+
+    Parameters
+    ----------
+    keeps
+        Of each storage level, outermost first, whether it keeps a dataspace.
+    """
+    return {
+        architecture.levels[first].component: [first, *(place for place in inner if keeps[place])]
+        for first, *inner in architecture.memories
+    }
 
 
 class MappingFacts:
-    """The quantities of one mapping, as `model.rules.language.Quantity` defines them."""
+    """The quantities of one mapping, as `model.rules.language.Quantity` defines them.
 
-    def __init__(self, architecture: Architecture, nest: Nest, evaluation: Evaluation) -> None:
+    Parameters
+    ----------
+    places
+        For memories with several places, the number of the level at which their tiles are looked at. What
+        they keep, and their loops, are those of all places together.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        nest: Nest,
+        evaluation: Evaluation,
+        places: Named[str, int] = MappingProxyType({}),
+    ) -> None:
         self._architecture = architecture
         self._nest = nest
         self._evaluation = evaluation
-        self._level = {level.name: number for number, level in enumerate(architecture.levels)}
+        self._places = places
+        self._levels = {architecture.levels[own[0]].component: own for own in architecture.memories}
         self._fanout = {fanout.name: number for number, fanout in enumerate(architecture.fanouts)}
 
     def __call__(self, asked: Quantity) -> Value:
@@ -58,8 +102,8 @@ class MappingFacts:
             raise ValueError(f"the architecture has no {error.args[0]!r}, which {asked} names") from None
 
     def _tile(self, asked: Quantity) -> Value:
-        position = self._architecture.storage_indices[self._level[asked.node]]
-        return self._nest.bounds[position][asked.of]
+        place = self._places.get(asked.node, self._levels[asked.node][0])
+        return self._nest.bounds[self._architecture.storage_indices[place]][asked.of]
 
     def _words(self, asked: Quantity) -> Value:
         return self._held(asked).get(asked.of, 0)
@@ -68,18 +112,19 @@ class MappingFacts:
         return asked.of in self._held(asked)
 
     def _held(self, asked: Quantity) -> dict[str, int]:
-        """Words that the tile of each dataspace takes which a level keeps."""
-        level = self._evaluation.levels[self._level[asked.node]]
-        return {space.dataspace: space.size_words for space in level.dataspaces}
+        """Words that the tile of each dataspace takes which a memory keeps."""
+        levels = [self._evaluation.levels[place] for place in self._levels[asked.node]]
+        return {space.dataspace: space.size_words for level in levels for space in level.dataspaces}
 
     def _capacity(self, asked: Quantity) -> Value:
-        usable = self._architecture.levels[self._level[asked.node]].usable_words
+        usable = self._architecture.levels[self._levels[asked.node][0]].usable_words
         if usable is None:
             raise ValueError(f"{asked.node!r} has no limited capacity, which {asked} asks for")
         return usable
 
     def _temporal_loops(self, asked: Quantity) -> tuple[NestLoop, ...]:
-        return self._nest.temporal[self._architecture.storage_indices[self._level[asked.node]]]
+        positions = [self._architecture.storage_indices[place] for place in self._levels[asked.node]]
+        return tuple(loop for position in reversed(positions) for loop in self._nest.temporal[position])
 
     def _spatial_loops(self, asked: Quantity) -> tuple[NestLoop, ...]:
         return self._nest.spatial[self._architecture.fanout_indices[self._fanout[asked.node]]]

@@ -210,6 +210,11 @@ class Rule:
         """What the condition asks for, each once, in the order in which it is named."""
         return tuple(dict.fromkeys(_quantities(self.condition)))
 
+    @property
+    def dataspaces(self) -> set[str]:
+        """The names of the dataspaces that the condition asks for."""
+        return {quantity.of for quantity in self.quantities if quantity.kind in OF_DATASPACES}
+
     @cached_property
     def parts(self) -> tuple[Rule, ...]:
         """Rules that hold together just where this one does: the operands of ``and``, or itself."""

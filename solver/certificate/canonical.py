@@ -175,12 +175,28 @@ def _memory(mapspace: Mapspace, rules: JointRules) -> Json:
     storages = [places[mapspace.architecture.storage_indices[level]] for level in rules.levels]
     groups = len(_stages(mapspace, mapspace.temporal[rules.levels[0]]))
     ruled = {rule.dim for rule in rules.temporal.factors}
-    factors = _factors(mapspace, rules.temporal.factors)
+    factors = _products(mapspace, rules.temporal.factors)
     return {
         "places": storages,
         "groups": [list(range(place + 1, place + 1 + groups)) for place in storages],
         "factors": [own if dim in ruled else None for dim, own in zip(problem.dims, factors, strict=True)],
     }
+
+
+def _products(mapspace: Mapspace, rules: Sequence[FactorRule]) -> Sequence[Sequence[int | None]]:
+    """Return what the factors of each dimension at all places may multiply to, with remainders its ends.
+
+    Then a product may exceed the bound, and None stands for no upper limit.
+    """
+    if mapspace.factors == PERFECT:
+        return _factors(mapspace, rules)
+    ends: list[list[int | None]] = []
+    for dim in mapspace.problem.dims:
+        own = [rule for rule in rules if rule.dim == dim]
+        least = max((rule.value for rule in own if rule.relation != "<="), default=1)
+        most = min((rule.value for rule in own if rule.relation != ">="), default=None)
+        ends.append([least, most])
+    return ends
 
 
 def canonical_text(document: object) -> str:

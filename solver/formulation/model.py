@@ -42,7 +42,9 @@ def check_formulated(mapspace: Mapspace) -> None:
                 f"reads and writes of {level.name!r} take different times: that is not formulated"
             )
         if level.memory is not None:
-            raise ValueError(f"several places of {level.memory!r} are not formulated")
+            raise ValueError(
+                f"several places of {level.memory!r} are not formulated; --engine bounds searches them"
+            )
     if mapspace.sparsity is not None:
         raise ValueError("mappings of sparse data are not formulated")
 

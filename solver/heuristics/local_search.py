@@ -35,6 +35,8 @@ class GreedyDescent:
     random; the first one at that of `STARTS` mappings with the most iterations at the outermost level.
     """
 
+    knows_places = True
+
     def __init__(self, descents: int = 0) -> None:
         if descents < 0:
             raise ValueError("descents must not be negative")
@@ -146,6 +148,8 @@ class Annealing:
     be any, a run with perfect ones comes first, and goes on with any from where it ends, at a tenth of
     the heat.
     """
+
+    knows_places = True
 
     def __init__(
         self, chains: int = 512, steps: int = 100, hottest: float = 1.0, coldest: float = 0.003

@@ -18,6 +18,7 @@ from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import objective_value
+from model.places import gathered
 from model.sparse import evaluate_totals
 from solver.heuristics.interface import Budget, BudgetSpent
 from solver.heuristics.rules import Rules
@@ -90,7 +91,7 @@ class Pricing:
         seed: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        replace(mapspace, rules=(), sparsity=None).check_searchable()
+        replace(gathered(mapspace), rules=(), sparsity=None).check_searchable()
         self.mapspace = mapspace
         self.objectives = tuple(objectives)
         self.budget = budget
@@ -151,7 +152,10 @@ class Pricing:
         return self.price_batch(self._encode(mappings))
 
     def price_batch(self, batch: MappingBatch) -> BatchPrices:
-        """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at."""
+        """Price mappings that are arrays already, as `price` does; ``columns`` are not looked at.
+
+        Where memories have several places, those that keep nothing are taken as `Rules.arranged` has them.
+        """
         together = CHUNK if self.mapspace.factors == PERFECT else SOME
         return self._in_chunks(batch, self._chunk, FEW if self._evaluator is None else together)
 
@@ -168,7 +172,7 @@ class Pricing:
         """Price the `most` best of mappings exactly whose `prices` are estimates; they count once."""
         if self.mapspace.factors == PERFECT:
             return
-        rows = np.flatnonzero(prices.allowed)
+        batch, rows = self.rules.arranged(batch), np.flatnonzero(prices.allowed)
         for row in rows[np.argsort(prices.scores[rows], kind="stable")[:most]]:
             if self.seconds_left <= 0:
                 raise BudgetSpent
@@ -180,6 +184,7 @@ class Pricing:
         """Price a mapper's answer, within the budget or not; return what rule or limit it breaks, if any."""
         batch = self._encode([mapping])
         self._check(batch)
+        batch = self.rules.arranged(batch)
         if (rule := self.rules.broken(batch, 0)) is not None:
             return rule
         self._chunk(batch)
@@ -219,6 +224,7 @@ class Pricing:
     ) -> BatchPrices:
         """Price mappings in chunks of at most so many; `BudgetSpent` once the budget is spent."""
         self._check(batch)
+        batch = self.rules.arranged(batch)
         allowed = np.zeros(len(batch), dtype=np.bool_)
         values = np.full((len(batch), len(self.objectives)), np.inf)
         start = 0

@@ -35,6 +35,9 @@ BUILT_IN = {
 class Mapper(Protocol):
     """A way to find a mapping, good or bad; a user's own needs no more than this method.
 
+    With an attribute `knows_places` that is true it gets mapspaces in which memories have several places;
+    otherwise those with one place each.
+
     It is made by calling its class, without arguments or with the keyword arguments that a user sets.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from model.cost.batch.mappings import Booleans, Integers
 from model.cost.batch.uneven import UnevenNest
 from model.extents import ANY
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import FactorRule, JointRules, Mapspace, SpatialRules, TemporalRules
 from solver.heuristics.interface import MapperError
 
 TABLE_ENTRIES = 1 << 22
@@ -51,6 +51,35 @@ class Rules:
         masks = [np.stack(chosen, axis=1) for chosen in product(*self.keep_options)]
         levels = len(self.mapspace.architecture.levels)
         return np.array(masks, dtype=np.bool_).reshape(len(masks), levels, len(self.keep_options))
+
+    def arranged(self, batch: MappingBatch) -> MappingBatch:
+        """Return a batch in which places of memories that keep nothing are the last ones, without loops.
+
+        What inner places keep moves outwards to them; their loops go to the place outside.
+        """
+        if not self.mapspace.joint:
+            return batch
+        factors, keep = batch.factors.copy(), batch.keep.copy()
+        positions = self.mapspace.architecture.storage_indices
+        for rules in self.mapspace.joint:
+            places, nodes = list(rules.levels), [positions[level] for level in rules.levels]
+            empty = ~keep[:, places].any(axis=2)
+            order = np.argsort(empty, axis=1, kind="stable")
+            keep[:, places] = np.take_along_axis(keep[:, places], order[:, :, None], axis=1)
+            used = (~empty).sum(axis=1)
+            for place in reversed(range(1, len(places))):
+                idle = used <= place
+                factors[idle, nodes[place - 1]] *= factors[idle, nodes[place]]
+                factors[idle, nodes[place]] = 1
+        return MappingBatch(self._cut(factors), batch.order, keep)
+
+    def _cut(self, factors: Integers) -> Integers:
+        """Factors that leave out what lies beyond the bounds."""
+        left = np.tile(np.array(self.mapspace.problem.bounds, dtype=np.int64), (len(factors), 1))
+        for node in reversed(range(factors.shape[1])):
+            factors[:, node] = np.minimum(factors[:, node], left)
+            left = -(-left // factors[:, node])
+        return factors
 
     def allows(self, batch: MappingBatch) -> Booleans:
         """Which mappings break no rule, shape ``(mappings,)``; capacities are left to the cost model."""
@@ -111,6 +140,8 @@ class Rules:
             looping = batch.factors[:, architecture.storage_indices[number]] > 1
             name = f"the order of the loops of {architecture.levels[number].name}"
             yield name, _nests(pairs, positions[:, number], looping)
+        for joint in self.mapspace.joint:
+            yield from self._joint_verdicts(joint, batch)
         for number, options in enumerate(self.keep_options):
             name = f"the levels that may keep {problem.dataspaces[number].name}"
             yield name, np.isin(_codes(batch.keep[:, :, number]), _codes(options))
@@ -122,6 +153,20 @@ class Rules:
         if most is not None:
             temporal = batch.factors[:, list(architecture.storage_indices)]
             yield "the maximum number of temporal loops", (temporal > 1).sum(axis=(1, 2)) <= most
+
+    def _joint_verdicts(self, rules: JointRules, batch: MappingBatch) -> Iterator[tuple[str, Booleans]]:
+        """Yield what binds the loops of all places of a memory together."""
+        architecture, dims = self.mapspace.architecture, self.mapspace.problem.dims
+        name = f"{architecture.levels[rules.levels[0]].component} at all its places"
+        loops = batch.factors[:, [architecture.storage_indices[level] for level in rules.levels]]
+        for rule in rules.temporal.factors:
+            holds = _holds(rule, loops[:, :, dims.index(rule.dim)].prod(axis=1))
+            yield f"the factor {rule.dim}{rule.relation}{rule.value} of {name}", holds
+        ranks = np.array([rules.rank(dim) for dim in dims])
+        lowest = np.where(loops > 1, ranks, len(dims) + 1).min(axis=2)
+        highest = np.where(loops > 1, ranks, -1).max(axis=2)
+        for outer, inner in combinations(range(len(rules.levels)), 2):
+            yield f"the order of the loops of {name}", highest[:, inner] <= lowest[:, outer]
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,8 @@ class RandomSearch:
     estimates, and the best of a batch is priced exactly.
     """
 
+    knows_places = True
+
     def __init__(self, victory_condition: int = 0, timeout: int = 0) -> None:
         if victory_condition < 0 or timeout < 0:
             raise ValueError("victory_condition and timeout must not be negative")

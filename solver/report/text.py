@@ -241,14 +241,25 @@ def outcome_text(result: Result) -> str:
         parts.append(f"gap {percent(result.gap)}")
     if result.evaluation is not None:
         parts.extend(_later_values(result, result.evaluation))
-    if result.value is not None and result.perfect_factors is not None:
-        parts.append(_saved_text(result, result.value, result.perfect_factors, "remainders"))
-    if result.value is not None and result.even_tiles is not None:
-        parts.append(_saved_text(result, result.value, result.even_tiles, "uneven tiles"))
+    parts += _savings(result, result.value)
     return ", ".join(parts)
 
 
-def _saved_text(result: Result, value: int, narrower: Narrower, what: str) -> str:
+def _savings(result: Result, value: int | None) -> Iterator[str]:
+    """Yield what uneven tiles bring, with perfect factors if these were searched first, and remainders."""
+    if value is None:
+        return
+    perfect, even = result.perfect_factors, result.even_tiles
+    if even is not None and perfect is None:
+        yield _saved_text(result, value, even, "uneven tiles")
+    elif even is not None and perfect is not None and perfect.value is not None:
+        own = _saved_text(result, perfect.value, even, "uneven tiles", perfect.status is Status.OPTIMAL)
+        yield f"{own} where loops have no remainders"
+    if perfect is not None:
+        yield _saved_text(result, value, perfect, "remainders")
+
+
+def _saved_text(result: Result, value: int, narrower: Narrower, what: str, proven: bool | None = None) -> str:
     """Return what remainders or uneven tiles bring."""
     if narrower.status is Status.INFEASIBLE:
         return f"nothing fits without {what}"
@@ -257,7 +268,8 @@ def _saved_text(result: Result, value: int, narrower: Narrower, what: str) -> st
     saved = (
         "nothing" if narrower.value == value else f"{percent(1 - value / narrower.value)} {result.objective}"
     )
-    return f"{what} save {saved}" + ("" if result.status is Status.OPTIMAL else " so far")
+    proven = result.status is Status.OPTIMAL if proven is None else proven
+    return f"{what} save {saved}" + ("" if proven else " so far")
 
 
 def _later_values(result: Result, evaluation: Evaluation) -> Iterator[str]:

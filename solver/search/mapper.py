@@ -205,13 +205,14 @@ class SharedSearch:
         )
 
     def _narrower(self, options: Options, on_progress: ProgressCallback | None) -> SharedSearch | None:
-        """The search that goes first, if there is one: without remainders, or with one place per memory."""
+        """The search that goes first, if there is one: without remainders, else with one place per memory."""
         mapspace = self.mapspace
         if mapspace.factors == PERFECT and not mapspace.joint:
             return None
         if mapspace.counting == ACCELFORGE:
             return None  # one place for all dataspaces says little where places decide what stays
-        first = gathered(mapspace) if mapspace.joint else replace(mapspace, factors=PERFECT)
+        any_factors = mapspace.factors != PERFECT
+        first = replace(mapspace, factors=PERFECT) if any_factors else gathered(mapspace)
         limit_s = options.time_limit_s
         limited = replace(options, time_limit_s=None if limit_s is None else limit_s * NARROWER_SHARE)
         return SharedSearch(first, limited, on_progress, self._stop)
@@ -271,13 +272,13 @@ class SharedSearch:
         if self._narrow is None:
             return result
         known_before = None if first is None else Narrower.of(first)
-        own = result.statistics
+        has_remainders, own = self.mapspace.factors != PERFECT, result.statistics
         work = self._narrow._statistics.together(own)
         return replace(
             result,
             statistics=replace(work, seconds=own.seconds, settled_by=own.settled_by),
-            perfect_factors=None if self.mapspace.joint else known_before,
-            even_tiles=known_before if self.mapspace.joint else None,
+            perfect_factors=known_before if has_remainders else None,
+            even_tiles=known_before if first is None or not has_remainders else first.even_tiles,
         )
 
     def _minimise_all(self, objectives: Sequence[str], caps: Caps, best: Priced | None) -> Result:
@@ -405,7 +406,7 @@ def _priced(mapspace: Mapspace, result: Result) -> Priced | None:
     """The mapping of a search of fewer mappings, if it has one, as one of the mapspace."""
     if result.mapping is None or result.evaluation is None:
         return None
-    if not mapspace.joint:
+    if not mapspace.joint or len(result.mapping.nodes) == len(mapspace.architecture.nodes):
         return Priced(result.mapping, result.evaluation)
     mapping = on_places(mapspace, result.mapping)
     return Priced(mapping, evaluate_in(mapspace, mapping))

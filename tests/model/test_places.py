@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, product
+from random import Random
 
 import pytest
 
@@ -13,6 +14,7 @@ from model.mapspace import FactorRule, JointRules, KeepRules, ParallelGroup, Tem
 from model.places import gathered, most_places, on_places, spread, spread_like, tidied
 from tests.bruteforce import enumerate_mappings, joined_allowed
 from tests.mapspaces import free_mapspace, matmul
+from tests.random_rules import TILE, WIDE, means, random_rule
 from tests.rules import allows
 from tests.strategies import random_mapspaces, random_mapspaces_with_places
 
@@ -35,10 +37,18 @@ def test_a_memory_has_a_place_for_each_dataspace_that_it_may_keep():
         spread(mapspace, ["cache"])
 
 
-def test_rules_on_tiles_are_not_known():
-    with pytest.raises(ValueError, match="several places"):
-        spread(PLAIN.where("tile(buffer, K) == 2"))
-    assert spread(PLAIN.where("cycles() <= 100")).joint
+def test_rules_on_tiles_hold_at_every_place_that_keeps_anything():
+    """Of any kind, against Python's arithmetic on the loops."""
+    random, both = Random(5), set()
+    for wide in random_mapspaces_with_places(7, 12, 800):
+        even, mappings = gathered(wide), list(enumerate_mappings(wide))
+        text = random_rule(random, even, (TILE, WIDE))
+        ruled = replace(wide, rules=even.where(text).rules)
+        for mapping in random.sample(mappings, min(20, len(mappings))):
+            holds = not evaluate_in(ruled, mapping).broken_rules
+            assert holds == means(text, wide, mapping), text
+            both.add(holds)
+    assert both == {True, False}
 
 
 def test_what_stores_a_dataspace_as_a_whole_keeps_its_one_place():

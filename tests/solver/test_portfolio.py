@@ -1,5 +1,6 @@
 """Bounds and CP-SAT side by side: what each tells the other, and how CP-SAT's process ends."""
 
+import math
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -79,6 +80,24 @@ def test_both_together_find_what_bounds_find():
     assert (together.status, together.value, together.bound) == (alone.status, alone.value, alone.bound)
     assert together.statistics.settled_by in {("bounds",), ("cp-sat",)}
     assert together.statistics.cp_sat == "asked beside bounds"
+
+
+def test_a_heuristic_beside_bounds_has_its_mappings_taken(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(portfolio, "START_AFTER_S", math.inf)
+    monkeypatch.setattr(portfolio, "DESCEND_AFTER_S", 0.0)
+    goal, better, until = Goal("energy"), None, time.monotonic() + 60
+    with Companion(levels(24), BESIDE) as companion:
+        while better is None and time.monotonic() < until:
+            better = companion.exchange(goal, None)
+            time.sleep(0.01)
+        assert better is not None
+        assert better.evaluation.valid
+        goal.incumbent = 0  # what is no better is not taken
+        time.sleep(0.2)
+        assert companion.exchange(goal, better) is None
+        assert companion.exchange(Goal("latency", (("energy", better.evaluation.energy),)), None) is None
+        assert companion._descents is None
+        assert not companion.has_settled()
 
 
 def test_a_lost_process_leaves_the_search_to_bounds():

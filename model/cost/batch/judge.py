@@ -58,9 +58,13 @@ class _Figures:
         self._fanouts = [fanout.name for fanout in architecture.fanouts]
 
     def has(self, rule: Rule) -> bool:
-        """Whether each quantity of a rule is known exactly: energies in doubles are not."""
+        """Whether each quantity of a rule is known exactly: energies in doubles are not.
+
+        Nor is what rules say of memories with several places.
+        """
+        nodes = {"", *self._levels, *self._fanouts}
         return all(
-            asked.kind != "energy" and (asked.kind != "keeps" or not self._passes_on)
+            asked.kind != "energy" and asked.node in nodes and (asked.kind != "keeps" or not self._passes_on)
             for asked in rule.quantities
         )
 

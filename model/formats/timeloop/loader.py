@@ -13,7 +13,6 @@ from model.cost.nest import build_nest
 from model.energy import load_compound_classes, load_tables
 from model.extents import ANY, PERFECT, Factors
 from model.formats.timeloop.assembly import (
-    UNEVEN,
     Assembly,
     assemble,
     min_parallelism,
@@ -47,7 +46,13 @@ from model.formats.timeloop.pricing import (
     refuse_wires,
 )
 from model.formats.timeloop.problem import LoadedProblem, find_shape, read_problem
-from model.formats.timeloop.rules import WrittenRule, check_searched, read_rules, written_rules
+from model.formats.timeloop.rules import (
+    WrittenRule,
+    check_searched,
+    check_searched_with_places,
+    read_rules,
+    written_rules,
+)
 from model.formats.timeloop.sparse import has_optimizations, read_sparsity, with_energies
 from model.formats.timeloop.storage import note_unread, refuse_networks
 from model.formats.timeloop.tree import read_tree, read_variables
@@ -238,7 +243,7 @@ def load_node(
     check_sections(top, problem is not None, notes.append)
     context = _context(top, files, options, notes, problem)
     written = written_rules(top, context)
-    context = replace(context, factors=_factors(top, options, bool(written), notes.append))
+    context = replace(context, factors=_factors(top, options, notes.append))
     clauses = [*node_clauses(context), *_clauses(sections_of(top, "constraints"), context)]
     sections = [] if options.skip_mapping else sections_of(top, "mapping")
     if not sections and options.require_mapping:
@@ -262,7 +267,9 @@ def load_node(
     if options.refuse_infeasible:  # once all else is right: `explain` reads the same spec without it
         check_feasible(assembly.levels, context, uneven, sparsity)
     if problem is None and uneven:
-        mapspace = _spread(mapspace, uneven, written)
+        mapspace = spread(mapspace, uneven)
+        if options.refuse_unsearchable:
+            check_searched_with_places(mapspace, written)
     mapping = None
     if sections:
         span = sections[0][1].span
@@ -305,17 +312,6 @@ def _mapping(
     return tidied(mapspace, on_places(mapspace, mapping))
 
 
-def _spread(mapspace: Mapspace, uneven: frozenset[str], written: Sequence[WrittenRule]) -> Mapspace:
-    """Return the mapspace in which some memories may have several places."""
-    if mapspace.factors != PERFECT:
-        message = "remainders are not searched where memories have several places"
-        raise SpecError(message, hint="--factors perfect, or leave out --uneven")
-    try:
-        return spread(mapspace, uneven)
-    except ValueError as error:
-        raise SpecError(str(error), written[0].text.span) from None
-
-
 def _uneven(assembly: Assembly, options: LoadOptions) -> frozenset[str]:
     """Return the memories that may have several places in the loop nest."""
     return frozenset(
@@ -338,7 +334,7 @@ def _rules(
     nodes = tuple(map(node_of, assembly.levels))
     rules = read_rules(written, Architecture("", nodes, Compute(assembly.compute.name)), context)
     if options.refuse_unsearchable and not options.all_rules:
-        check_searched(rules, written, context.factors)
+        check_searched(rules, written)
     return rules
 
 
@@ -388,27 +384,23 @@ def _context(
     return context
 
 
-def _factors(top: MappingNode, options: LoadOptions, has_rules: bool, note: TakeNote) -> Factors:
+def _factors(top: MappingNode, options: LoadOptions, note: TakeNote) -> Factors:
     """Return which factors loops may have: as the options say, or the template of the mapspace, or any."""
     written = read_template(top)
     if options.factors is not None:
         return options.check_factors(options.factors)
     if written is not None:
         return options.check_factors(*written)
-    return options.free_factors(_obstacle(top, options, has_rules), note)
+    return options.free_factors(_obstacle(top, options), note)
 
 
-def _obstacle(top: MappingNode, options: LoadOptions, has_rules: bool) -> str | None:
+def _obstacle(top: MappingNode, options: LoadOptions) -> str | None:
     """Return what excludes remainders, if anything does."""
     if options.rule != EXACT:
         return f"the rule `{options.rule}` does not count remainders"
-    if has_rules and options.refuse_unsearchable and not options.all_rules:
-        return "bounds do not know rules together with remainders"
     nodes = [value for name in _CONSTRAINED for _, value in sections_of(top, name)]
     if any(_says(node, "remainders", 1) for node in nodes):
         return "`remainders: 1` leaves none"
-    if options.uneven or any(_says(node, UNEVEN, True) for node in nodes):
-        return "remainders are not searched where memories have several places"
     return None
 
 

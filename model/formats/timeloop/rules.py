@@ -8,12 +8,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from model.architecture import Architecture
-from model.extents import PERFECT, Factors
 from model.formats.timeloop.constraints import RULES, TILE
 from model.formats.timeloop.context import Context
 from model.formats.timeloop.document import section_of
 from model.formats.timeloop.tree import Leaf
-from model.mapspace import NOT_SIMPLE
+from model.mapspace import NOT_SIMPLE, Mapspace
 from model.rules import Rule, Scope, parse_rule
 from model.rules.parser import Place
 from model.syntax import ExpressionError
@@ -119,11 +118,16 @@ def _numbers(names: Names) -> Mapping[str, Fraction]:
     return {name: Fraction(value) for name, value in numbers.items() if value.is_finite()}
 
 
-def check_searched(rules: Iterable[Rule], written: Sequence[WrittenRule], factors: Factors) -> None:
-    """Raise a SpecError for a rule that searches do not know, or that they know for other factors."""
-    if factors != PERFECT:
-        hint = "`--factors perfect` searches under rules; `evaluate` checks a given mapping"
-        raise SpecError("rules are not searched together with remainders", written[0].text.span, hint=hint)
+def check_searched_with_places(mapspace: Mapspace, written: Sequence[WrittenRule]) -> None:
+    """Raise a SpecError for a rule that searches do not know where memories may have several places."""
+    for rule, (text, _, _) in zip(mapspace.rules, written, strict=True):
+        if mapspace.joint and not rule.is_simple:
+            message = "this rule is not searched where memories may have several places"
+            raise SpecError(message, text.span, hint=f"{NOT_SIMPLE}; or leave out --uneven")
+
+
+def check_searched(rules: Iterable[Rule], written: Sequence[WrittenRule]) -> None:
+    """Raise a SpecError for a rule that searches do not know."""
     for rule, (text, _, _) in zip(rules, written, strict=True):
         if not rule.is_simple:
             hint = f"{NOT_SIMPLE}; `evaluate` checks other rules of a given mapping"

@@ -128,7 +128,7 @@ class Family:
             held=walk.held(position) if node.held else (),
             movers=walk.movers(position) if node.held else (),
             farther=walk.farther(position) if node.held else (),
-            tiles=(*node.tiles, tile) if node.held else (),
+            tiles=(*node.tiles, tile),
         )
 
 
@@ -229,7 +229,7 @@ class Branching:
             held=(frozenset(),) * len(views) if self.space.uneven else (),
             movers=(None,) * len(views) if self.space.uneven else (),
             farther=((),) * len(views) if self.space.uneven else (),
-            tiles=(self.space.lattice.size - 1,) if self.space.uneven else (),
+            tiles=(self.space.lattice.size - 1,),
         )
         yield from self._visit(root)
 
@@ -380,7 +380,7 @@ class Branching:
     def _uneven_leaves(self, node: Node) -> Iterator[Skeleton]:
         """Skeletons of a leaf with remainders."""
         for member in self.sub.spatial[-1].members:
-            variants = Variants(self.space, node, member, self.goal.counts_cycles)
+            variants = Variants(self.space, node, member, self.goal.counts_cycles, self._joint)
             found = variants.of_factors(lambda steps: self._may_take(node, steps))
             for temporal, steps in takewhile(lambda own: not self.stop(), found):
                 spatial, least = (*node.spatial, member), self._least_of(node, steps)

@@ -19,6 +19,7 @@ from solver.search.arrays import BoolArray, IntArray
 from solver.search.bounds.boundary import Boundary, ceil_div, times
 from solver.search.bounds.lattice_bounds import LatticeBounds
 from solver.search.branching.completion import Order, Priced, Skeleton, SkeletonKey
+from solver.search.branching.joint import JointPlaces
 from solver.search.branching.walk import Loops, Node, Walk, lonely_tiles
 from solver.search.goal import SLACK, Goal
 from solver.search.space.counts import loop_factors
@@ -28,6 +29,7 @@ from solver.search.space.orders import OrderClass, allowed_orders
 from solver.search.space.prices import BoundaryPrice
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import StageChoice
+from solver.search.space.user_rules import UnevenRule
 from solver.search.stopping import Stop
 from solver.search.subproblems.combination import Uneven
 from solver.search.subproblems.energies import Paid, UnevenSubproblem
@@ -224,6 +226,8 @@ class _Choice(NamedTuple):
     ----------
     counts
         Per level, iterations that the arithmetic asks it for; of the outermost level, steps in time.
+    extents
+        Of the tile at each level.
     """
 
     factors: Chain
@@ -237,7 +241,8 @@ class Variants:
 
     Words follow from the numbers of tiles, and least factors have the smallest tiles. But with spatial
     factors, larger tiles may take fewer steps, and less that the arithmetic asks for; where tiles have to
-    fill a level at least, words come in blocks, or only some instances pay, they may be better, too.
+    fill a level at least, words come in blocks, or only some instances pay, they may be better, too. And
+    rules of the user's own may allow some extents and no others.
 
     Parameters
     ----------
@@ -245,45 +250,81 @@ class Variants:
         A leaf and the spatial choice of the innermost level.
     timed
         Whether cycles count.
+    joint
+        What the places of memories may do together.
     """
 
     space: SearchSpace
     node: Node
     member: StageChoice
     timed: bool
+    joint: JointPlaces
 
     def of_factors(self, hopeful: Callable[[int], bool]) -> Iterator[tuple[tuple[tuple[int, ...], ...], int]]:
         """Yield temporal factors, level by level, and their steps, as far as these are hopeful."""
         options = [self._options(d) for d in range(len(self.space.active))]
-        if not all(options):
+        if not all(options) or not self.joint.finished(self.node, [own[0].factors[-1] for own in options]):
             return
         fewest = [min(choice.counts[0] for choice in own) for own in options]
-        yield from self._joined(options, fewest, hopeful, (), 1)
+        yield from self._joined(options, fewest, hopeful, ())
 
     def _joined(
         self,
         options: Sequence[Sequence[_Choice]],
         fewest: Sequence[int],
         hopeful: Callable[[int], bool],
-        chosen: tuple[Chain, ...],
-        steps: int,
+        chosen: tuple[_Choice, ...],
     ) -> Iterator[tuple[tuple[tuple[int, ...], ...], int]]:
-        place = len(chosen)
+        place, steps = len(chosen), math.prod(choice.counts[0] for choice in chosen)
         if not hopeful(steps * math.prod(fewest[place:])):
             return
         if place == len(options):
-            levels = range(len(self.space.levels))
-            yield tuple(tuple(chain[level] for chain in chosen) for level in levels), steps
+            if self._satisfies_rules(chosen):
+                levels = range(len(self.space.levels))
+                yield tuple(tuple(choice.factors[level] for choice in chosen) for level in levels), steps
             return
         for choice in options[place]:
-            yield from self._joined(
-                options, fewest, hopeful, (*chosen, choice.factors), steps * choice.counts[0]
-            )
+            yield from self._joined(options, fewest, hopeful, (*chosen, choice))
+
+    @cached_property
+    def _rules(self) -> list[tuple[int, tuple[UnevenRule, ...]]]:
+        """Levels about whose tiles there are rules, with these."""
+        return [(level, rules) for level, rules in enumerate(self.space.uneven_rules) if rules]
+
+    def _satisfies_rules(self, chosen: Sequence[_Choice]) -> bool:
+        """Whether rules allow the tiles of all levels; those that ask for what is kept are not looked at."""
+        for level, rules in self._rules:
+            extents = {dim: own.extents[level] for dim, own in zip(self.space.active, chosen, strict=True)}
+            extents = {**dict.fromkeys(self.space.problem.dims, 1), **extents}
+            if not all(rule.holds(extents) for rule in rules if not rule.asks_for_kept):
+                return False
+        return True
+
+    def _allowed_alone(self, dim: int, choice: _Choice) -> bool:
+        """Whether rules about one dimension alone allow a choice."""
+        extents = dict.fromkeys(self.space.problem.dims, 1)
+        for level, rules in self._rules:
+            extents[self.space.active[dim]] = choice.extents[level]
+            own = (rule for rule in rules if rule.dims == (self.space.active[dim],))
+            if not all(rule.holds(extents) for rule in own if not rule.asks_for_kept):
+                return False
+        return True
+
+    def _is_entangled(self, dim: int) -> bool:
+        """Whether rules may allow a choice, together with others, and not one with smaller tiles."""
+        name = self.space.active[dim]
+        rules = (rule for _, own in self._rules for rule in own if name in rule.dims)
+        return any(not rule.falls and (rule.asks_for_kept or len(rule.dims) > 1) for rule in rules)
 
     def _options(self, dim: int) -> list[_Choice]:
         """The choices of a dimension that no other one is as good as, the least factors first."""
-        found = self._chains(dim)
-        if not self._by_steps or dim in self.space.window_dims or self._idle_in_last_round(dim):
+        found = (choice for choice in self._chains(dim) if self._allowed_alone(dim, choice))
+        if (
+            self._is_entangled(dim)
+            or not self._by_steps
+            or dim in self.space.window_dims
+            or self._idle_in_last_round(dim)
+        ):
             return [*found]
         best: list[_Choice] = []
         for choice in found:
@@ -323,7 +364,8 @@ class Variants:
             for level in self.space.levels
             for view in self.space.views
         )
-        return not packed and not (self.timed and self.space.resources)
+        ruled = self.space.mapspace.joint and self.space.mapspace.rules
+        return not packed and not ruled and not (self.timed and self.space.resources)
 
     def _chains(self, dim: int) -> Iterator[_Choice]:
         """All factors of a dimension with the numbers of tiles of the leaf, the least of each level first."""
@@ -335,12 +377,14 @@ class Variants:
             for level, (own, factor, outer) in enumerate(zip(inside, spatial, tiles, strict=True))
         ]
         for factors in product(*ranges):
+            if not self.joint.multiply(dim, factors):
+                continue
             extents, extent = [], 1
             for factor, unrolled in zip(reversed(factors), reversed(spatial), strict=True):
                 extent = min(extent * unrolled * factor, bound)
                 extents.append(extent)
             counts = (_rounds(bound, factors, spatial, level) for level in range(len(spatial)))
-            yield _Choice(factors, tuple(counts), tuple(extents))
+            yield _Choice(factors, tuple(counts), tuple(reversed(extents)))
 
     def _factors(self, level: int, dim: int, tiles: int, outer: int) -> Sequence[int]:
         """Temporal factors of a level that leave `outer` of so many tiles, with passes like the node's."""

@@ -115,10 +115,12 @@ class Node:
         between.
     moved
         Per dataspace, how the loops outside of the tile move it.
-    held, movers, farther, tiles
+    tiles
+        Lattice indices of the tiles of all levels so far.
+    held, movers, farther
         Only with remainders. Per dataspace, the loops (level, dimension) directly outside of the tile that
         leave it in place; those that move the tile between two deliveries, and those that do so for any tile
-        farther in, the innermost first; and the tiles of all levels so far.
+        farther in, the innermost first.
     """
 
     level: int
@@ -136,10 +138,10 @@ class Node:
     spatial: tuple[StageChoice, ...]
     extents: tuple[tuple[int, ...], ...]
     moved: tuple[Moved, ...]
+    tiles: tuple[int, ...]
     held: tuple[frozenset[tuple[int, int]], ...] = ()
     movers: tuple[Movers | None, ...] = ()
     farther: tuple[tuple[Loops, ...], ...] = ()
-    tiles: tuple[int, ...] = ()
 
     def state(self, views: Sequence[DataspaceView]) -> NodeState:
         """All that the bounds of what lies inside depend on."""

@@ -113,6 +113,11 @@ class Lattice:
         return np.stack([m.ravel() for m in mesh], axis=1) if columns else np.ones((1, 0), dtype=np.int64)
 
     @cached_property
+    def largest_extents(self) -> IntArray:
+        """The same: only with remainders several extents have as many tiles."""
+        return self.extents
+
+    @cached_property
     def tiles(self) -> IntArray:
         """Tiles that cover each dimension, for the extents of every vector, shape (size, dimensions)."""
         tiles: IntArray = np.array(self.bounds, dtype=np.int64) // self.extents

@@ -34,7 +34,7 @@ from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.search.space.spatial import Factors, Stage, StageTable, fanout_choices, used_above
 from solver.search.space.stages import StageRules
 from solver.search.space.uneven import uneven_union, uneven_words
-from solver.search.space.user_rules import TileRules, factors_allowed
+from solver.search.space.user_rules import TileRules, UnevenRule, factors_allowed, uneven_rules
 from solver.search.space.windows import Unrolling, Words, relevant_words, union_words
 from solver.search.stopping import Stop, heeding, never
 
@@ -178,7 +178,8 @@ class SearchSpace:
     def excluded(self) -> bool:
         """Whether a rule forbids the factor 1 of a dimension of bound 1, or leaves no factor at all."""
         unit = set(self.problem.dims) - set(self.active)
-        rules = [rule for temporal in self.mapspace.temporal for rule in temporal.factors]
+        joint = (own.temporal for own in self.mapspace.joint)
+        rules = [rule for temporal in (*self.mapspace.temporal, *joint) for rule in temporal.factors]
         if any(rule.dim in unit and not rule.allows(1) for rule in rules):
             return True
         return any(not allowed for slot in self.slots for allowed in slot.allowed)
@@ -300,10 +301,44 @@ class SearchSpace:
         if least > 0 and self.levels[level].memory is None:
             within &= self._most_words(level, kept) >= least
         tiles = np.flatnonzero(within)
-        rules = self.mapspace.rules_on(Locality("tile", self.levels[level].name))
+        if self.uneven:
+            return self._that_rules_may_allow(level, kept, tiles)
+        rules = self._rules_at(level, kept)
         if not rules:
             return tiles
         return tiles[self._tile_rules(rules, level, kept, tiles).allow(len(tiles), self.stop)]
+
+    def _rules_at(self, level: int, kept: frozenset[int]) -> Sequence[Rule]:
+        """The rules that say which tiles `level` may have when it keeps `kept`.
+
+        Where memories have several places, those at the first one that ask for nothing farther in; branching
+        knows all.
+        """
+        rules = self.mapspace.rules_on(Locality("tile", self.levels[level].component))
+        if level == min(self.places_to[level]):
+            names = {self.views[place].name for place in kept}
+            return rules if self.levels[level].memory is None else [r for r in rules if r.dataspaces <= names]
+        return ()
+
+    def _that_rules_may_allow(self, level: int, kept: frozenset[int], tiles: IntArray) -> IntArray:
+        """Those of several numbers of tiles that some extents have which the rules allow."""
+        own = self._rules_at(level, kept)
+        for rule in (rule for rule in self.uneven_rules[level] if rule.rule in own):
+            tiles = tiles[self.may_satisfy(rule, kept, tiles)]
+        return tiles
+
+    def may_satisfy(self, rule: UnevenRule, kept: frozenset[int], tiles: IntArray) -> BoolArray:
+        """Which of several numbers of tiles have some extents that a rule allows where `kept` are kept."""
+        lattice, names = self.lattice, frozenset(self.views[place].name for place in kept)
+        along = [self.active.index(dim) for dim in rule.dims]
+        least = [lattice.extents[tiles, d] for d in along]
+        most = [lattice.largest_extents[tiles, d] for d in along]
+        return rule.allow(len(tiles), least, most, names, self.stop)
+
+    @cached_property
+    def uneven_rules(self) -> tuple[tuple[UnevenRule, ...], ...]:
+        """Rules of the user's own about the tile at each level, for numbers of tiles."""
+        return uneven_rules(self.mapspace)
 
     def least_words(self, level: int) -> int:
         """Words that the tiles of a level's memory must take together."""
@@ -335,8 +370,6 @@ class SearchSpace:
 
     def _most_words(self, level: int, kept: frozenset[int]) -> IntArray:
         """The same for the largest extents of each vector."""
-        if not isinstance(self.lattice, CountLattice):
-            return self._words(level, kept)
         return self.size_words(level, kept, self.lattice.largest_extents)
 
     def holds(self, level: int, kept: frozenset[int], extents: IntArray) -> BoolArray:

@@ -1,5 +1,7 @@
 """Several places of one memory, with joint room and ports: hand-derived figures, and the execution."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -11,7 +13,8 @@ from model.cost import evaluate
 from model.cost.batch import BatchEvaluator
 from model.cost.batch.mappings import encode
 from model.cost.slack import slacks
-from model.loopnest import execute
+from model.extents import FACTORS, PERFECT, Factors
+from model.loopnest import Execution, execute
 from model.mapping import Mapping, StorageMapping
 from model.problem import Problem
 from solver.report.text import violation_text
@@ -80,18 +83,17 @@ def test_a_dataspace_at_two_places_is_refused():
     assert not batch.valid[0]
 
 
-def _random_case(random: Random) -> tuple[Problem, Architecture, Mapping]:
-    task = random.choice((GEMM, conv1d(6, 3), problem(MATMUL, M=4, N=3, K=6)))
+def _random_case(random: Random, factors: Factors) -> tuple[Problem, Architecture, Mapping]:
+    small = problem(MATMUL, M=5, N=3, K=7), conv1d(7, 3)
+    even = GEMM, conv1d(6, 3), problem(MATMUL, M=4, N=3, K=6)
+    task = random.choice(even if factors == PERFECT else (*even, *small))
     size, least = random.choice((12, 20, 40)), Fraction(random.choice((0, 1)), 4)
     buffer = replace(BUFFER, size_words=size, min_utilization=least, block_size=random.choice((1, 4)))
     nodes = (DRAM, buffer, Fanout("array", 4), StorageLevel("registers", size_words=6))
     places = {"buffer": random.randint(1, 3), "registers": random.randint(1, 2)}
     architecture = with_places(Architecture("a", nodes, Compute("mac", energy=1)), places)
-    return (
-        task,
-        architecture,
-        _once_per_memory(random, architecture, random_mapping(random, task, architecture)),
-    )
+    mapping = random_mapping(random, task, architecture, factors)
+    return task, architecture, _once_per_memory(random, architecture, mapping)
 
 
 def _once_per_memory(random: Random, architecture: Architecture, mapping: Mapping) -> Mapping:
@@ -108,20 +110,34 @@ def _once_per_memory(random: Random, architecture: Architecture, mapping: Mappin
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_execution_and_batches_bear_joint_room_out(seed: int):
-    task, architecture, mapping = _random_case(Random(seed))
+@pytest.mark.parametrize("factors", FACTORS)
+def test_the_execution_and_batches_bear_joint_room_out(seed: int, factors: Factors):
+    task, architecture, mapping = _random_case(Random(seed), factors)
     cost = evaluate(task, architecture, mapping)
     seen = execute(task, architecture, mapping, operands_of(task))
     for places in architecture.memories:
-        name = architecture.levels[places[0]].component
-        assert seen.room_words[name] == sum(cost.levels[place].size_words for place in places)
+        memory = architecture.levels[places[0]]
+        assert seen.room_words[memory.component] == sum(cost.levels[place].size_words for place in places)
+        levels = [architecture.levels[place] for place in places]
+        assert {cost.levels[place].cycles for place in places} == {_cycles(memory, levels, seen)}
     assert seen.overfull == {v.node for v in cost.violations if v.kind == "capacity"}
     for level in cost.levels:
         for space in level.dataspaces:
             counts = seen.counts[level.name, space.dataspace]
-            assert counts.reads == space.reads * level.instances
-            assert counts.fills == space.fills * level.instances
-            assert counts.updates == space.updates * level.instances
+            assert (counts.instances, counts.tile_words) == (level.instances, space.tile_words)
+            assert counts.reads == space.total_reads
+            assert counts.fills == space.total_fills
+            assert counts.updates == space.total_updates
     batch = BatchEvaluator(task, architecture).evaluate(encode(task, architecture, [mapping]))
     assert bool(batch.valid[0]) == cost.valid
     assert (int(batch.energy[0]), int(batch.cycles[0])) == (cost.energy, cost.cycles)
+
+
+def _cycles(memory: StorageLevel, places: Sequence[StorageLevel], seen: Execution) -> int:
+    """Cycles that the busiest instance of a memory needs for the words of all its places."""
+    if memory.shared_bandwidth is None:
+        return seen.steps
+    counts = [own for (name, _), own in seen.counts.items() if name in {place.name for place in places}]
+    of_instances = zip(*(own.of_instances for own in counts), strict=True)
+    most = max((sum(map(sum, words)) for words in of_instances), default=0)
+    return max(seen.steps, math.ceil(most / memory.shared_bandwidth))

@@ -11,12 +11,16 @@ from tests.conftest import REPOSITORY
 SCRIPTS = REPOSITORY / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
+import perfect  # noqa: E402
+import perfect_bounds  # noqa: E402
 import prove  # noqa: E402
 
 __all__ = [
     "SCRIPTS",
     "certified",
     "digested",
+    "perfect",
+    "perfect_bounds",
     "prove",
     "solved",
     "verdict",

@@ -17,7 +17,7 @@ from solver.certificate.canonical import canonical_mapping
 from tests import strategies
 from tests.bruteforce import objective_value, valid_mappings
 from tests.mapspaces import free_mapspace
-from tests.solver.certificate.checker import digested, prove, verdict
+from tests.solver.certificate.checker import digested, perfect, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
 from tests.solver.search.unusual import (
     register_mapspaces,
@@ -109,18 +109,18 @@ def random_space(random):
             for _ in range(random.choice((1, 2, 2)))
         ]
     document = {"read_write": True, "keep": [[0]], "ranks": ranks}
-    return prove.Executed(document, bounds), bounds
+    return perfect.Executed(document, bounds), bounds
 
 
 def random_nest(random, bounds):
     """Extents of a tile, and temporal loops outside of it, some of which have spatial ones in between."""
     extent, factors = [], []
     for d, bound in enumerate(bounds):
-        inside = random.choice(prove.divisors(bound))
+        inside = random.choice(perfect.divisors(bound))
         extent.append(inside)
         left = bound // inside
         while left > 1:
-            n = random.choice(prove.divisors(left)[1:])
+            n = random.choice(perfect.divisors(left)[1:])
             factors.append((d, n, random.random() < 0.2))
             left //= n
     random.shuffle(factors)
@@ -169,7 +169,7 @@ def test_no_order_of_loops_brings_less_than_tables_take_for_granted():
     random, nests = Random(6), 0
     while nests < 30_000:
         space, bounds = random_space(random)
-        extent = tuple(random.choice(prove.divisors(bound)) for bound in bounds)
+        extent = tuple(random.choice(perfect.divisors(bound)) for bound in bounds)
         left = tuple(n // inside for n, inside in zip(bounds, extent, strict=True))
         primes = [d for d, n in enumerate(left) for _ in range(sum(times for _, times in prime_factors(n)))]
         if not 2 <= len(primes) <= 6 or not space.windows:

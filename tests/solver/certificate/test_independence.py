@@ -7,7 +7,7 @@ from solver.cli.certify import checker_path
 from tests.solver.certificate.checker import SCRIPTS
 
 CHECKER = SCRIPTS / "prove.py"
-DENSE = ("claims", "conditions", "remainders", "remainder_bounds")
+DENSE = ("claims", "conditions", "perfect", "perfect_bounds", "remainders", "remainder_bounds")
 FUSED = ("fused_claims", "fused_paths")
 SPARSE = ("sparse", "sparse_bounds", "sparse_levels", "zeros")
 PARTS = [CHECKER, *(SCRIPTS / f"{name}.py" for name in (*DENSE, *FUSED, *SPARSE))]

@@ -3,18 +3,22 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate_in
+from model.extents import ANY, PERFECT, Factors
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.places import gathered, on_places, spread, tidied
-from solver.certificate import CertificateError, canonical_sha256, certificate
+from solver.certificate import CertificateError, canonical, canonical_sha256, certificate
+from solver.certificate.canonical import canonical_mapping
+from tests.bruteforce import enumerate_mappings
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES
-from tests.solver.certificate.checker import certified, digested, solved, verdict
+from tests.solver.certificate.checker import certified, digested, prove, solved, verdict
 from tests.strategies import random_mapspaces_with_places
 
 
@@ -33,9 +37,9 @@ def document() -> dict[str, Any]:
     return certified(tight(FactorRule("M", "<=", 4), FactorRule("N", ">=", 2)), "energy")
 
 
-@pytest.mark.parametrize("seed", [0, 2, 4])
-def test_random_optima_are_valid(seed: int, tmp_path):
-    for mapspace in random_mapspaces_with_places(seed, 3, 240):
+@pytest.mark.parametrize(("seed", "factors"), [(0, PERFECT), (2, PERFECT), (4, PERFECT), (30, ANY)])
+def test_random_optima_are_valid(seed: int, factors: Factors, tmp_path):
+    for mapspace in random_mapspaces_with_places(seed, 3, 240, factors):
         if any(level.no_coalesce for level in mapspace.architecture.levels):
             with pytest.raises(CertificateError):
                 certified(mapspace, "energy")
@@ -56,6 +60,41 @@ def test_even_tiles_are_not_taken_for_the_best(tmp_path):
     found, why = verdict(certificate(mapspace, claimed, ["python"]), tmp_path)
     assert found == "INVALID"
     assert "no mapping has energy below" in why
+
+
+def test_mappings_with_remainders_cost_what_the_cost_model_says():
+    """And with their own costs as limits they are found, or others that are as good."""
+    random, seen = Random(7), 0
+    for mapspace in random_mapspaces_with_places(32, 4, 600, ANY):
+        if any(level.no_coalesce for level in mapspace.architecture.levels):
+            continue
+        space, mappings = prove.mapspace(canonical(mapspace)), list(enumerate_mappings(mapspace))
+        for mapping in random.sample(mappings, min(10, len(mappings))):
+            own, written = evaluate_in(mapspace, mapping), canonical_mapping(mapspace, mapping)
+            cost = space.price(*space.read(written))
+            enough = own.compute_instances >= mapspace.min_parallelism
+            found = (cost["energy"], cost["latency"], cost["fits"])
+            assert found == (own.energy, own.cycles, not own.violations and enough)
+            limits = prove.Query(energy=own.energy, latency=own.cycles, edp=own.energy * own.cycles)
+            assert not cost["fits"] or prove.refute(space, limits) is not None
+            seen += cost["fits"]
+    assert seen > 5
+
+
+def test_even_tiles_with_remainders_are_not_taken_for_the_best(tmp_path):
+    """Products of factors at all places lie between two numbers; none of them is exceeded."""
+    odd = tight(FactorRule("M", "<=", 4), FactorRule("N", ">=", 2))
+    mapspace = replace(odd, problem=replace(odd.problem, bounds=(5, 6, 4)), factors=ANY)
+    document = certified(mapspace, "energy")
+    assert verdict(document, tmp_path)[0] == "VALID"
+    assert document["problem"]["memories"][0]["factors"] == [[1, 4], [2, None], None]
+    raised = digested({**document, "status": "FEASIBLE", "bounds": [document["bounds"][0] + 1]})
+    assert verdict(raised, tmp_path)[0] == "INVALID"
+    changed = copy.deepcopy(document)
+    changed["problem"]["memories"][0]["factors"][1] = [1, 1]
+    changed["problem_sha256"] = canonical_sha256(changed["problem"])
+    found, why = verdict(digested(changed), tmp_path)
+    assert (found, "go together" in why) == ("INVALID", True)
 
 
 def test_rules_on_all_places_are_checked(document, tmp_path):
@@ -100,7 +139,7 @@ def _any_factors(problem: dict[str, Any]) -> None:
         (_apart, "it has the keys of a 'tilewright certificate 6'"),
         (_elsewhere, "places of a memory are neighbours"),
         (_twice, "no place is one of two memories"),
-        (_any_factors, "remainders and several places"),
+        (_any_factors, "factors lie between two numbers"),
     ],
 )
 def test_other_problems_are_not_proven(

@@ -10,6 +10,7 @@ import pytest
 
 from model.architecture import Fanout, StorageLevel
 from model.cost import evaluate_in
+from model.extents import ANY, PERFECT, Factors
 from model.mapspace import Mapspace
 from model.places import spread
 from model.rules import Scope, parse_rule
@@ -23,7 +24,7 @@ from tests.random_rules import SPATIAL, TILE, WIDE, means, random_rule, with_bin
 from tests.solver.certificate.checker import certified, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
 from tests.solver.certificate.uneven import uneven_mapspaces
-from tests.strategies import random_mapspaces
+from tests.strategies import random_mapspaces, random_mapspaces_with_places
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 KINDS = (TILE, SPATIAL, WIDE, WIDE)
@@ -202,12 +203,27 @@ def test_a_rule_without_its_text_is_checked(document, tmp_path):
     assert verdict(digested(bare), tmp_path)[0] == "VALID"
 
 
-def test_several_places_of_a_memory_know_limits_alone(tmp_path):
+def test_loops_at_several_places_of_a_memory_are_not_known(tmp_path):
     even = free_mapspace(matmul(4, 2, 2), StorageLevel("DRAM"), StorageLevel("buffer", size_words=9))
     mapspace = spread(even.where("cycles <= 16"))
     limited = certified(mapspace, "energy")
     assert verdict(limited, tmp_path)[0] == "VALID"
-    limited["problem"]["rules"] = ["tile(DRAM, K) == 2"]
+    limited["problem"]["rules"] = ["innermost(buffer) == K"]
     limited["problem_sha256"] = canonical_sha256(limited["problem"])
     result, reason = verdict(digested(limited), tmp_path)
     assert (result, "several places" in reason) == ("CANNOT CHECK", True)
+
+
+@pytest.mark.parametrize(("seed", "factors"), [(44, PERFECT), (42, ANY)])
+def test_rules_on_tiles_at_several_places(seed: int, factors: Factors, tmp_path):
+    random = Random(seed)
+    for free in random_mapspaces_with_places(seed, 3, 300, factors):
+        best = optima(free, ["energy"])[0]
+        if best is None or any(level.no_coalesce for level in free.architecture.levels):
+            continue
+        mapspace = with_binding_rules(random, free, best[1])
+        document = certified(mapspace, "energy")
+        assert verdict(document, tmp_path)[0] == "VALID"
+        if document["status"] == "OPTIMAL":
+            raised = {**document, "status": "FEASIBLE", "bounds": [document["bounds"][0] + 1]}
+            assert verdict(digested(raised), tmp_path)[0] == "INVALID"

@@ -49,6 +49,13 @@ problem:
 """
 
 ENERGY = ("--objective", "energy")
+SMALL = (
+    ("M: 8, N: 8, K: 8", "M: 7, N: 3, K: 5"),
+    ("M=1, N=2, K=2", "M=1, N<=2, K<=2"),
+    ("depth: 20", "depth: 10"),
+)
+"""Bounds that have no divisors, and little room for them."""
+
 UNEVEN = ("--uneven", "--factors", "perfect")
 
 
@@ -178,21 +185,46 @@ def test_memories_are_checked_as_one(spec, capsys):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("map --engine cp-sat", "several places"),
-        ("map --uneven --factors any", "remainders"),
+        ("map --engine cp-sat", "--engine bounds searches them"),
+        ("map --export-model model.mps", "--engine bounds searches them"),
     ],
 )
 def test_what_is_refused(command, message, spec, capsys):
-    options = ("--uneven",) if "--factors" in command else UNEVEN
-    assert main([*command.split(), spec(), *options, *ENERGY]) == EXIT_INVALID
+    assert main([*command.split(), spec(), *UNEVEN, *ENERGY]) == EXIT_INVALID
     assert message in capsys.readouterr().err
 
 
-def test_rules_on_tiles_are_refused(spec, capsys):
-    ruled = spec(("keep: [A, B, Z]}", "keep: [A, B, Z]}\n      tile: ['M == 2']"))
+def test_remainders_are_searched_by_default(spec, capsys):
+    """What uneven tiles save where loops have no remainders is said, and what these save."""
+    odd = spec(*SMALL)
+    assert main(["map", odd, "--uneven", *ENERGY, "--mapping", "m.yaml", "--json", "out.json"]) == 0
+    found, shown = document(), capsys.readouterr().out
+    assert found["status"] == "OPTIMAL"
+    assert found["value"] < found["perfect_factors"]["value"] < found["even_tiles"]["value"]
+    assert "energy where loops have no remainders, remainders save" in shown
+    assert main(["evaluate", odd, "--uneven", "--mapping", "m.yaml", "--json", "out.json"]) == 0
+    assert (document()["energy_pj"], document()["cycles"]) == (found["energy_pj"], found["cycles"])
+
+
+@pytest.mark.parametrize("uneven", [UNEVEN, ("--uneven",)])
+def test_rules_on_tiles_hold_at_all_places(uneven, spec, capsys):
+    rule = "keep: [A, B, Z]}", "keep: [A, B, Z]}\n      tile: ['M * N * K <= 4']"
+    ruled = spec(*SMALL, rule)
+    options = (*uneven, *ENERGY, "--json", "out.json", "--mapping", "m.yaml")
+    assert main(["map", ruled, *options]) == 0
+    value = document()["value"]
+    assert main(["evaluate", ruled, *uneven, "--mapping", "m.yaml"]) == 0
+    assert main(["map", spec(*SMALL), *options]) == 0
+    assert document()["value"] < value
+    assert main(["evaluate", spec(*SMALL, rule), *uneven, "--mapping", "m.yaml"]) == EXIT_INFEASIBLE
+    assert "tile of buffer" in capsys.readouterr().out
+
+
+def test_rules_on_loops_are_refused(spec, capsys):
+    ruled = spec(("keep: [A, B, Z]}", "keep: [A, B, Z]}\n      temporal: ['innermost == K']"))
     assert main(["map", ruled, *UNEVEN, *ENERGY]) == EXIT_INVALID
     shown = capsys.readouterr().err
-    assert "is not known where memories have several places" in shown
+    assert "not searched where memories may have several places" in shown
     assert "^" in shown
 
 

@@ -10,9 +10,10 @@ import pytest
 from model.architecture import StorageLevel
 from model.cost import evaluate, evaluate_in
 from model.cost.nest import build_nest
-from model.extents import ANY, FACTORS
+from model.extents import ANY, FACTORS, PERFECT
 from model.mapping import Mapping
 from model.mapspace import FactorRule, TemporalRules
+from model.places import gathered
 from solver.cpsat import ModelError
 from solver.formulation.log_relaxation import LogModel, LogRelaxation, Weights
 from solver.heuristics import sampling
@@ -30,6 +31,7 @@ from tests.solver.planted import WRONG, plant
 from tests.strategies import (
     free_mapspaces_with_remainders,
     random_mapspaces,
+    random_mapspaces_with_places,
     random_mapspaces_with_remainders,
 )
 
@@ -104,6 +106,27 @@ def test_mappings_with_remainders_are_allowed_and_never_below_the_optimum(name):
         uneven += bool(build_nest(mapspace.problem, mapspace.architecture, mapping).uneven)
     assert found >= OPTIMA_FOUND[name]
     assert uneven or name == "smaug"
+
+
+@pytest.mark.parametrize("create", [RandomSearch, GreedyDescent, Annealing])
+def test_several_places_of_a_memory(create):
+    """What they price is allowed and never below the optimum, which may have uneven tiles."""
+    best_found = uneven = 0
+    for number, kind in ((0, PERFECT), (1, PERFECT), (30, ANY)):
+        for mapspace in random_mapspaces_with_places(number, 4, 400, kind):
+            best, pricing = optimum(mapspace, "energy"), run(create(), mapspace, ("energy",))
+            if pricing.best is None:
+                continue
+            cost = evaluate_in(mapspace, pricing.best.mapping)
+            assert cost.valid
+            assert allows(mapspace, pricing.best.mapping)
+            assert pricing.best.values == (cost.energy,)
+            assert pricing.best.values[0] >= best[0]
+            best_found += pricing.best.values[0] == best[0]
+            even = optimum(gathered(mapspace), "energy")
+            uneven += even is None or pricing.best.values[0] < even[0]
+    assert best_found > 3
+    assert uneven
 
 
 @pytest.mark.parametrize("create", [RandomSearch, GreedyDescent, Annealing])

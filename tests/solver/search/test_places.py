@@ -4,12 +4,13 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate
-from model.extents import ANY
+from model.extents import ANY, PERFECT, Factors
 from model.formats.cascade import load_network
 from model.formats.timeloop.loader import LoadOptions
 from model.mapping import FanoutMapping, Mapping, SpatialLoop, StorageMapping
@@ -22,6 +23,7 @@ from tests.bruteforce import optima
 from tests.conftest import SHARED
 from tests.mapspaces import free_mapspace, matmul
 from tests.model.loopnest.nests import storage
+from tests.random_rules import with_binding_rules
 from tests.reference import OBJECTIVES
 from tests.solver.search.holding import compare, hold_search, solve
 from tests.strategies import random_mapspaces_with_places
@@ -33,6 +35,27 @@ CASCADES = SHARED / "reference" / "fused" / "tilewright"
 def test_the_best_of_all_mappings(seed: int):
     results = compare(random_mapspaces_with_places(seed, 4, 1500), OBJECTIVES)
     assert all(r.even_tiles.value is None or r.value <= r.even_tiles.value for r in results if r.value)
+
+
+@pytest.mark.parametrize("seed", range(30, 32))
+def test_the_best_of_all_mappings_with_remainders(seed: int, monkeypatch: pytest.MonkeyPatch):
+    mapspaces = random_mapspaces_with_places(seed, 4, 1500, ANY)
+    for result in compare(mapspaces, OBJECTIVES):
+        assert result.perfect_factors.value is None or result.value <= result.perfect_factors.value
+    for mapspace in mapspaces:
+        hold_search(mapspace, monkeypatch)
+
+
+@pytest.mark.parametrize(("seed", "factors"), [(40, PERFECT), (41, PERFECT), (42, ANY)])
+def test_the_best_of_those_that_rules_on_tiles_allow(
+    seed: int, factors: Factors, monkeypatch: pytest.MonkeyPatch
+):
+    random = Random(seed)
+    for free in random_mapspaces_with_places(seed, 4, 1200, factors):
+        best = optima(free, ["energy"])[0]
+        mapspace = with_binding_rules(random, free, None if best is None else best[1])
+        compare([mapspace], OBJECTIVES)
+        hold_search(mapspace, monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(20, 22))
@@ -123,11 +146,6 @@ def test_why_not_even_uneven_tiles_fit():
     found = diagnose(wide)
     assert found.verdict is Verdict.INFEASIBLE
     assert found.reasons[0].text.startswith("with even tiles: ")
-
-
-def test_remainders_are_refused():
-    with pytest.raises(ValueError, match="remainders"):
-        map_einsum(replace(spread(array(65_536, 128)), factors=ANY))
 
 
 def test_mappings_have_as_few_places_as_they_need():

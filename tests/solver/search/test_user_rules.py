@@ -2,24 +2,28 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import pytest
 
 from model.architecture import Fanout, StorageLevel
 from model.cost.counting import tile_words
+from model.extents import ANY
 from model.mapspace import Mapspace
 from model.rules import Locality, Quantity
 from solver.pareto import pareto_front
 from solver.result import Status
+from solver.search.space import user_rules
 from solver.search.space.search_space import SearchSpace
+from solver.search.space.user_rules import uneven_rules
 from tests.bruteforce import optima
 from tests.mapspaces import free_mapspace, matmul
-from tests.random_rules import with_binding_rules
+from tests.random_rules import random_rule, with_binding_rules
 from tests.reference import OBJECTIVES
 from tests.solver.search.holding import compare, few_cells, hold_search, sharp_bounds, solve
 from tests.solver.search.unusual import alike_mapspaces, register_mapspaces
-from tests.strategies import random_mapspaces
+from tests.strategies import random_mapspaces, random_mapspaces_with_remainders
 
 
 def ruled(seed: int, mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
@@ -36,6 +40,67 @@ def test_rules_about_one_tile_or_one_fanout(seed: int):
     free = random_mapspaces(500 + seed, 15, 150)
     results = compare(ruled(seed, free), OBJECTIVES)
     assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rules_about_one_tile_or_one_fanout_with_remainders(seed: int):
+    results = compare(ruled(seed, random_mapspaces_with_remainders(720 + seed, 3, 150)), OBJECTIVES)
+    assert Status.OPTIMAL in {result.status for result in results}
+
+
+EXTENTS = (
+    "tile(buffer, M) + tile(buffer, K) == 11 and tile(buffer, M) < 7",
+    "tile(buffer, M) == tile(buffer, K) + 1 and tile(buffer, N) > 1",
+    "tile(buffer, M) % 5 == 0",
+    "words(A) >= 10 and tile(buffer, M) * tile(buffer, K) % 2 == 1",
+    "words(A) <= 0.25 * capacity(buffer) and tile(buffer, M) % 3 == 0",
+    "keeps(buffer, B) and not tile(buffer, K) < 4",
+)
+
+
+@pytest.mark.parametrize("rule", EXTENTS)
+def test_of_extents_with_the_same_number_of_tiles_rules_may_allow_any(rule: str):
+    """Seven iterations in two tiles: 4, 5 or 6 in the first one."""
+    rule = rule.replace("words(A)", "words(buffer, A)")
+    buffer = StorageLevel("buffer", size_words=60)
+    mapspace = free_mapspace(matmul(7, 2, 6), StorageLevel("DRAM"), buffer)
+    mapspace = replace(mapspace, factors=ANY)
+    compare([mapspace.where(rule)], ("energy",))
+
+
+def test_tiles_are_left_out_where_no_extent_is_allowed():
+    mapspace = free_mapspace(
+        matmul(64, 64, 64), StorageLevel("DRAM"), StorageLevel("buffer", size_words=4096)
+    )
+    free = replace(mapspace, factors=ANY)
+    rules = ("tile(buffer, M) % 16 == 0", "words(buffer, A) <= 512", "tile(buffer, N) == tile(buffer, K)")
+    every = frozenset(range(3))
+    sizes = [
+        len(SearchSpace(own).feasible(1, every)) for own in (free, free.where(rules[0]), free.where(*rules))
+    ]
+    assert sizes[0] > 2 * sizes[1] > 4 * sizes[2] > 0
+
+
+@pytest.mark.parametrize("most_tried", [2, 64])
+def test_no_numbers_of_tiles_are_left_out_that_an_allowed_extent_has(
+    most_tried: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(user_rules, "MOST_TRIED", most_tried)
+    mapspace = free_mapspace(matmul(9, 1, 7), StorageLevel("DRAM"), StorageLevel("buffer", size_words=99))
+    mapspace, random, cut = replace(mapspace, factors=ANY), Random(3), 0
+    every, pairs = frozenset(range(3)), [*product(range(1, 10), range(1, 8))]
+    for _ in range(60):
+        ruled = mapspace.where(random_rule(random, mapspace, ("tile",)))
+        space, rules = SearchSpace(ruled), uneven_rules(ruled)[1]
+        if rules and rules[0].dims:
+            extents = [{"M": m, "N": 1, "K": k} for m, k in pairs]
+            names = frozenset(view.name for view in space.views)
+            held = [own for own in extents if all(rule.holds(own, names) for rule in rules)]
+            tiles = {(-(-9 // own["M"]), -(-7 // own["K"])) for own in held}
+            left = {tuple(map(int, space.lattice.tiles[tile])) for tile in space.feasible(1, every)}
+            assert tiles <= left
+            cut += len(left) < 30
+    assert cut > 10
 
 
 def limited(seed: int, mapspaces: Sequence[Mapspace]) -> list[Mapspace]:

@@ -267,17 +267,13 @@ def test_the_template_says_which_factors_there_are():
 
 
 RULE = "mapspace: {rules: ['tile(buffer, C) % 2 == 0']}\n"
-SEVERAL = "remainders are not searched where memories have several places"
 
 
 @pytest.mark.parametrize(
     ("text", "options", "reason"),
     [
         (text_with("{}"), {"counting": "timeloop"}, "the rule `timeloop` does not count remainders"),
-        (f"{text_with('{}')}{RULE}", {}, "bounds do not know rules together with remainders"),
         (text_with("{remainders: 1}"), {}, "`remainders: 1` leaves none"),
-        (text_with("{}"), {"uneven": True}, SEVERAL),
-        (spec(arch=architecture(DRAM, constrained(BUFFER, "{dataspace: {uneven: true}}"), MAC)), {}, SEVERAL),
     ],
 )
 def test_what_does_not_know_remainders_has_perfect_factors_and_says_so(text, options, reason):
@@ -290,7 +286,7 @@ def test_what_does_not_know_remainders_has_perfect_factors_and_says_so(text, opt
         load(text, **options, factors="any")
 
 
-def test_rules_go_with_remainders_where_all_are_known():
-    for options in ({"all_rules": True}, {"refuse_unsearchable": False}):
+def test_rules_go_with_remainders():
+    for options in ({}, {"all_rules": True}, {"refuse_unsearchable": False}):
         loaded = load(f"{text_with('{}')}{RULE}", **options)
         assert (loaded.mapspace.factors, list(loaded.notes)) == ("any", [])
