@@ -98,6 +98,7 @@ def page_of(document: Value) -> Page:
 
 def network_page(document: Value) -> Page:
     """Return the report of ``network``: a row per Einsum, where the energy goes, totals."""
+    sections = [*_network_sections(document)]
     proven, einsums = document["proven"].count(), document["einsums"].count()
     seconds = seconds_text(document["seconds"].number())
     return Page(
@@ -105,7 +106,7 @@ def network_page(document: Value) -> Page:
         document["status"].text(),
         f"{count_text(proven)} of {counted(einsums, 'Einsum')} proven, in {seconds}.",
         (*cost_facts(document), ("Proven", f"{count_text(proven)} of {count_text(einsums)}")),
-        (*_network_sections(document), notes_section(document), run_section(document)),
+        (*sections, notes_section(document), run_section(document)),
     )
 
 
