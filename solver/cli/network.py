@@ -73,7 +73,7 @@ UNFUSED_ONLY = {
     "no-fuse": "it is for an `arch` of AccelForge; --unfused LIST names tensors that are not fused",
 }
 
-OWN_ONLY = ("report", "certificates", "check", "check-time-limit")
+OWN_ONLY = ("certificates", "check", "check-time-limit")
 """Options of `network` on each layer's own optimum."""
 
 KEEP = "cannot keep results in"
@@ -123,7 +123,7 @@ def network_command(arguments: argparse.Namespace) -> int:
 def _with_common_loops(arguments: argparse.Namespace) -> int:
     """Find the best spatial unrolling for all layers of a network; write and print it."""
     _refuse_options(arguments, dict.fromkeys(OWN_ONLY, ""), f"does not go with --same {arguments.same}")
-    check_outputs((arguments.json,), arguments.specs)
+    check_outputs((arguments.json, arguments.report), arguments.specs)
     _check_directories(arguments)
     from model.formats.cascade import read_network
     from solver.network.common import NoCommonError, map_with_common_unrolling

@@ -12,23 +12,32 @@ fanouts above the level that is read. docs/formulation.md derives this.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 
 from model.architecture import BANDWIDTHS, StorageLevel
-from model.cost.counting import covered_words, tile_words
+from model.cost.counting import tile_words
 from model.cost.prices import network_latency, paying_instances
 from model.extents import PERFECT
-from model.problem import Dataspace, Term
+from model.problem import Dataspace
 from solver.cpsat import Literal
 from solver.formulation.program import LARGEST_TOTAL, Choice, Number
 from solver.formulation.tables import rank_groups
 from solver.formulation.variables import Keepers, Variables
-
-WHOLE, BACK, ACROSS = "whole", "back", "across"
-"""How the reuse along a window is repeated, see `View.sweep`."""
+from solver.formulation.windows import (
+    ACROSS,
+    BACK,
+    WHOLE,
+    Steps,
+    Turns,
+    coefficient_of,
+    distinct_words,
+    fewest_in_steps,
+    steps_of,
+    window_words,
+)
 
 Entry = tuple[Literal, Fraction]
 """A literal, and what it costs where it holds."""
@@ -269,8 +278,50 @@ class View:
         total = self._program.least_product(parts, name)
         if each or self.is_plain:
             return total
-        distinct = math.prod(_distinct_words(self._ranks(group), self._bound) for group in self._groups)
+        distinct = math.prod(distinct_words(self._ranks(group), self._bound) for group in self._groups)
         return self._program.mapped(total, lambda own: max(own, distinct), name)
+
+    @cached_property
+    def has_steps(self) -> bool:
+        """Whether tiles of windows bring at least a step each: of two dimensions, with perfect factors."""
+        ranks = [self._ranks(group).ranks for group in self._windows]
+        pairs = all(
+            len(group) == 2 and len(own) == 1 and min(term.coefficient for term in own[0]) > 0
+            for group, own in zip(self._windows, ranks, strict=True)
+        )
+        return bool(self._windows) and pairs and self._variables.mapspace.factors == PERFECT
+
+    def fewest_words(self, number: int, shared: Collection[int]) -> Choice[Number]:
+        """Words that all tiles of a level bring, at least, whatever loops are outside of them.
+
+        Parameters
+        ----------
+        number
+            The level.
+        shared
+            Positions of fanouts right outside of it, whose children have one read for what they ask alike.
+
+        References
+        ----------
+        docs/formulation.md, "Steps of windows".
+        """
+        parts = [self._steps_of(group, number, shared) for group in self._windows]
+        nothing: tuple[Steps, ...] = ()
+        total = self._program.constant(nothing)
+        for part in parts:
+            total = self._program.combined(total, part, lambda some, own: (*some, own))
+        alone = math.prod(distinct_words(self._ranks((dim,)), self._bound) for dim in self._alone)
+        every = alone * math.prod(distinct_words(self._ranks(own), self._bound) for own in self._windows)
+        return self._program.mapped(total, lambda some: max(every, alone * fewest_in_steps(some)))
+
+    def _steps_of(self, group: tuple[str, ...], number: int, shared: Collection[int]) -> Choice[Steps]:
+        """How tiles lie along a window."""
+        (rank,) = self._ranks(group).ranks
+        inner = range(self._variables.positions[number], len(self._variables.architecture.nodes))
+        one, other = (self._variables.chains[dim].positions(inner, shared) for dim in group)
+        coefficients = [coefficient_of(rank, dim) for dim in group]
+        bounds = [self._bound[dim] for dim in group]
+        return self._program.combined(one, other, lambda *own: steps_of(coefficients, own, bounds), "steps")
 
     def first_touches(self, reader: int, each: bool = False) -> Choice[Number]:
         """Distinct words of a plain dataspace that instances above a node touch, in all or on average."""
@@ -340,18 +391,18 @@ class _Scope:
         if len(dims) != 2 or len(part.ranks) != 1 or len(signs) != 1 or kind != PERFECT:
             return self._distinct(dims, part)
         one, other = (self._turns(dim) for dim in dims)
-        coefficients = [abs(_coefficient(part.ranks[0], dim)) for dim in dims]
+        coefficients = [abs(coefficient_of(part.ranks[0], dim)) for dim in dims]
         joint = self._program.combined(one, other, lambda a, b: (a, b))
         reuses = any(own.reused > 1 for pair in joint.values for own in pair)
         sweep = self._view.sweep(self._asking or 0, dims) if reuses else self._program.constant(WHOLE)
-        distinct = _distinct_words(part, self._view._bound)
+        distinct = distinct_words(part, self._view._bound)
         return self._program.combined(
-            joint, sweep, lambda pair, kind: _window_words(coefficients, *pair, kind, self._each, distinct)
+            joint, sweep, lambda pair, kind: window_words(coefficients, *pair, kind, self._each, distinct)
         )
 
     def _distinct(self, dims: tuple[str, ...], part: Dataspace) -> Choice[Number]:
         """Words that all tiles together have, the least that can be delivered."""
-        words: Choice[Number] = self._program.constant(_distinct_words(part, self._view._bound))
+        words: Choice[Number] = self._program.constant(distinct_words(part, self._view._bound))
         if not self._each:
             return words
         for dim in dims:
@@ -359,15 +410,15 @@ class _Scope:
             words = self._program.combined(words, spread, lambda own, places: Fraction(own, places[0]))
         return words
 
-    def _turns(self, dim: str) -> Choice[_Turns]:
+    def _turns(self, dim: str) -> Choice[Turns]:
         """How the loops over a dimension of a window are split; perfect factors only."""
         chain, end_node = self._variables.chains[dim], self._node
         inner = frozenset(range(end_node, len(self._variables.architecture.nodes)))
         bound = chain.bound
 
-        def turns(own: tuple[int, ...]) -> _Turns:
+        def turns(own: tuple[int, ...]) -> Turns:
             extent, reused, shared, above = own
-            return _Turns(extent, reused, shared, above, bound // (extent * reused * shared))
+            return Turns(extent, reused, shared, above, bound // (extent * reused * shared))
 
         cases = []
         for end, literal in self._ends(dim):
@@ -376,87 +427,6 @@ class _Scope:
             split = chain.positions(inner, reused, self._sharing, above)
             cases.append((literal, self._program.mapped(split, turns)))
         return self._program.either(cases)
-
-
-@dataclass(frozen=True)
-class _Turns:
-    """Loops over one dimension of a window: the tile's extent, and iterations of the loops outside.
-
-    Parameters
-    ----------
-    extent
-        Of the tile.
-    reused, shared, above, outside
-        Iterations of the loops that leave a part in place, of the fanouts whose children share words, of
-        the fanouts above (1 if these count with the others), and of all that are outside.
-    """
-
-    extent: int
-    reused: int
-    shared: int
-    above: int
-    outside: int
-
-
-def _distinct_words(part: Dataspace, bound: Mapping[str, int]) -> int:
-    """Words along some ranks that there are."""
-    moves = [(bound[dim], tuple(_coefficient(rank, dim) for rank in part.ranks)) for dim in part.dims]
-    return covered_words((1,) * len(part.ranks), moves)
-
-
-def _window_words(
-    coefficients: Sequence[int], one: _Turns, other: _Turns, sweep: str, each: bool, distinct: int
-) -> Number:
-    """Words along a window that are delivered, at least; docs/formulation.md, "Windows".
-
-    Those of whole sweeps are at least the `distinct` ones. Others are rounded down, so that there are few.
-    """
-    extents, reused = (one.extent, other.extent), (one.reused, other.reused)
-    children = max(1, one.shared + other.shared - 1)
-    outside = one.outside * other.outside
-    is_whole = sweep == WHOLE or one.reused == other.reused == 1 or (sweep == ACROSS and outside == 1)
-    sweep = WHOLE if is_whole else sweep
-    words = covered_window(coefficients, extents, reused, sweep) * children * outside
-    least = max(words, distinct) if is_whole else _coarse(words)
-    return Fraction(least, one.above * other.above) if each else least
-
-
-def _coarse(number: int) -> int:
-    """Round a number, at least 1, down to one of a few, by a fifth at most."""
-    found = following = 1
-    while following <= number:
-        found, following = following, max(following + 1, following * 5 // 4)
-    return found
-
-
-def covered_window(
-    coefficients: Sequence[int], extents: Sequence[int], reused: Sequence[int], sweep: str = WHOLE
-) -> int:
-    """Words along a rank of two dimensions that one sweep of the reused loops brings, at least.
-
-    Tiles that only one of the dimensions moves overlap by what the window has beyond their distance. Sums of
-    two sets of numbers have at least as many elements as both sets together, less one.
-
-    Parameters
-    ----------
-    coefficients, extents, reused
-        Of both dimensions: positive coefficients, the tile's extents, iterations of the reused loops.
-    sweep
-        Out of `WHOLE`, `BACK` and `ACROSS`: what is left of a tile from one sweep to the next.
-    """
-    widths = [own * (extent - 1) + 1 for own, extent in zip(coefficients, extents, strict=True)]
-    steps = [own * extent for own, extent in zip(coefficients, extents, strict=True)]
-    tile = sum(widths) - 1
-    alone = (tile + (turns - 1) * min(tile, step) for turns, step in zip(reused, steps, strict=True))
-    words = max(*alone, sum(turns * width for turns, width in zip(reused, widths, strict=True)) - 1)
-    moved = [step for turns, step in zip(reused, steps, strict=True) if turns > 1]
-    if not moved or sweep == WHOLE:
-        return words
-    return words - tile + (min(tile, *moved) if sweep == BACK else 0)
-
-
-def _coefficient(rank: Sequence[Term], dim: str) -> int:
-    return sum(term.coefficient for term in rank if term.dim == dim)
 
 
 def _all_tiles(part: Dataspace, dim: str, bound: int, extent: int) -> int:
@@ -552,7 +522,12 @@ class Costs:
         words = view.words(service.asking, node)
         own = partial(self._table, words, gate, service.level, space)
         if not space.read_write:
-            yield own(self._price(space, service.level, price.read))
+            read = self._price(space, service.level, price.read)
+            yield own(read)
+            shared = self._sharing(service)
+            if service.asking is not None and shared is not None:
+                fewest = partial(view.fewest_words, service.asking, shared)
+                yield from self._beyond(words, fewest, gate, service.level, space, read)
             return
         if space.name in level.no_coalesce:
             yield own(self._price(space, service.level, price.read + price.fill + price.update))
@@ -578,10 +553,50 @@ class Costs:
         if subtracts and not view.is_plain:
             return
         if not subtracts:
-            yield self._table(view.words(number, node), gate, number, space, price)
+            words = view.words(number, node)
+            yield self._table(words, gate, number, space, price)
+            yield from self._beyond(words, partial(view.fewest_words, number, ()), gate, number, space, price)
             return
         yield self._table(view.words(number, node), gate, number, space, Fraction(0), price)
         yield self._table(view.first_touches(node), gate, number, space, Fraction(0), -price)
+
+    def _sharing(self, service: Service) -> frozenset[int] | None:
+        """The fanouts right outside of a level that asks; None if there are others before who serves it."""
+        reader = self._variables.positions[service.level]
+        outside = self._variables.positions[(service.asking or 1) - 1]
+        asking = self._variables.positions[service.asking or 0]
+        between = [own for own in self._variables.fanouts if reader < own < asking]
+        return frozenset(between) if all(own > outside for own in between) else None
+
+    def _beyond(
+        self,
+        words: Choice[Number],
+        fewest_words: Callable[[], Choice[Number]],
+        gate: Literal,
+        level: int,
+        space: Dataspace,
+        price: Fraction,
+    ) -> Iterator[Table]:
+        """Words that the tiles of a level bring beyond what a table says, as digits of a binary number."""
+        view = self._views[space.name]
+        if not price or not view.has_steps:
+            return
+        fewest = self._program.given(fewest_words(), gate)
+        given = self._program.given(words, gate)
+        block = self._variables.level(level).packing_of(space.name).block_size
+        whole = [block * math.ceil(Fraction(own, block)) for own in given.values]
+        most = max((int(own) for own in fewest.values), default=0) - min(whole, default=0)
+        if most <= 0:
+            return
+        unit = max(1, -(-(sum(map(int, fewest.values)) + sum(whole)) // (LARGEST_TOTAL // 4)))
+        weights = [1 << place for place in range((most // unit).bit_length())]
+        digits = [self._program.literal("beyond") for _ in weights]
+        literals = [*fewest.literals, *given.literals, *digits]
+        numbers = [int(own) // unit for own in fewest.values]
+        numbers += [*(-(-own // unit) * -1 for own in whole), *(-weight for weight in weights)]
+        self._program.model.add(self._program.sum_of(literals, numbers) <= 0)
+        for digit, weight in zip(digits, weights, strict=True):
+            yield Table(((digit, price * unit * weight),), False, level, space.name)
 
     def _price(self, space: Dataspace, number: int, price: int) -> Fraction:
         """Energy per word of a full block, shared by as many instances of a cluster as may."""

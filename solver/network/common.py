@@ -42,6 +42,14 @@ FIRST_TRIED = 4
 """Layers, by cost, whose own unrollings are tried for all layers at first."""
 
 
+FAR_APART = 2
+"""How many times the bound the best unrolling costs from which on a better one is looked for step by step."""
+
+
+WIDTHS_TRIED = 3
+"""About how many widths of one loop are tried then, while others stay as they are."""
+
+
 class NoCommonError(ValueError):
     """The layers of a network do not run on the same fanouts."""
 
@@ -576,6 +584,36 @@ class _Search:
         self._try(self._majority(root))
         if self._best is None:
             self._try(dict.fromkeys(self._slots, 1))
+        if self._best is None or self._best[0] > FAR_APART * root.bound:
+            self._try(self._widest())
+            self._climb()
+
+    def _widest(self) -> dict[Slot, int]:
+        """An unrolling that nothing can be added to: the widest loops first."""
+        widths = dict.fromkeys(self._slots, 1)
+        for slot in sorted(self._slots, key=lambda own: -self._widths[own][-1]):
+            wider = ({**widths, slot: width} for width in reversed(self._widths[slot]))
+            widths = next((own for own in wider if self._arranged(own) is not None), widths)
+        return widths
+
+    def _climb(self) -> None:
+        """Make one loop of the best unrolling after the other wider, as long as that helps."""
+        before = None
+        while self._best is not None and self._best != before and not self._clock.stop():
+            before = self._best
+            for slot in self._slots:
+                self._widen(slot)
+
+    def _widen(self, slot: Slot) -> None:
+        """Make a loop of the best unrolling as wide as it helps, the widest first; some widths in between."""
+        assert self._best is not None
+        value, widths, _ = self._best
+        wider = [width for width in self._widths[slot] if width > widths[slot]]
+        wider = [width for width in wider if self._arranged({**widths, slot: width}) is not None]
+        for width in wider[:: -max(1, len(wider) // WIDTHS_TRIED)]:
+            self._try({**widths, slot: width})
+            if self._best[0] < value:
+                return
 
     def _try(self, widths: Mapping[Slot, int]) -> None:
         """Price one unrolling, unless it was tried before."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
+from model.objective import UNITS
 from solver.report.charts import (
     ARITHMETIC,
     COPY,
@@ -97,40 +98,101 @@ def page_of(document: Value) -> Page:
 
 def network_page(document: Value) -> Page:
     """Return the report of ``network``: a row per Einsum, where the energy goes, totals."""
-    layers = document["layers"].entries()
+    sections = [*_network_sections(document)]
     proven, einsums = document["proven"].count(), document["einsums"].count()
     seconds = seconds_text(document["seconds"].number())
-    rows = [_layer_row(*pair) for pair in _with_results(layers)]
-    headings = ("Einsum", "Shape", ">Runs", "Status", ">Value", ">Gap", ">Energy", ">Cycles", ">Utilization")
-    parts = _energy_parts(layers)
     return Page(
         f"Network {document['network'].text()}",
         document["status"].text(),
         f"{count_text(proven)} of {counted(einsums, 'Einsum')} proven, in {seconds}.",
         (*cost_facts(document), ("Proven", f"{count_text(proven)} of {count_text(einsums)}")),
+        (*sections, notes_section(document), run_section(document)),
+    )
+
+
+def _network_sections(document: Value) -> Iterator[Section]:
+    """Yield what a network costs, Einsum by Einsum."""
+    layers = document["layers"].entries()
+    rows = [_layer_row(*pair) for pair in _with_results(layers)]
+    headings = ("Einsum", "Shape", ">Runs", "Status", ">Value", ">Gap", ">Energy", ">Cycles", ">Utilization")
+    parts = _energy_parts(layers)
+    for layer in layers:
+        yield from _layer_reasons(layer)
+    yield Section(
+        "Energy by Einsum",
+        "All instances of each Einsum, by level.",
+        [Figure(partial(energies_scene, "Energy by Einsum and level", parts), first_of(parts))]
+        if parts
+        else (),
+    )
+    yield Section(
+        "Cycles by Einsum",
+        figures=[Figure(partial(_cycles_scene, layers), first_of(layers))]
+        if any(map(_cycles, layers))
+        else (),
+    )
+    yield Section(
+        "Einsums",
+        "Energies and cycles of all runs, values of one; shapes leave out dimensions of 1.",
+        tables=[Table("Einsums", (*headings, "Limited by", "From"), rows)],
+    )
+
+
+def common_page(document: Value) -> Page:
+    """Return the report of ``network --same spatial``: the common loops, and what they cost each Einsum."""
+    common, own = document["common"], document["own"]
+    shown, objective = common or own, document["objective"].text()
+    unit = UNITS[objective]
+    loops: list[Sequence[Cell]] = [
         (
-            *(section for layer in layers for section in _layer_reasons(layer)),
+            loop["fanout"].text(),
+            loop["axis"].text(),
+            loop["dimension"].text(),
+            count_text(loop["width"].count()),
+        )
+        for loop in document["spatial"].entries()
+    ]
+    facts = [
+        (label, value_text(document[key], unit))
+        for label, key in (("Common", "value"), ("Bound", "bound"), ("Own optima", "own_value"))
+    ]
+    price = _optional(document["price"])
+    told = (
+        "No common spatial unrolling was found."
+        if price is None
+        else f"{percent(price)} more than own optima"
+    )
+    return Page(
+        f"Network {document['network'].text()}, one spatial unrolling",
+        document["status"].text(),
+        f"{told}, by {objective}; in {seconds_text(document['seconds'].number())}.",
+        facts,
+        (
             Section(
-                "Energy by Einsum",
-                "All instances of each Einsum, by level.",
-                [Figure(partial(energies_scene, "Energy by Einsum and level", parts), first_of(parts))]
-                if parts
-                else (),
+                "Common spatial loops",
+                tables=[Table("Loops", ("Fanout", "Axis", "Dimension", ">Width"), loops)],
             ),
-            Section(
-                "Cycles by Einsum",
-                figures=[Figure(partial(_cycles_scene, layers), first_of(layers))]
-                if any(map(_cycles, layers))
-                else (),
-            ),
-            Section(
-                "Einsums",
-                "Energies and cycles of all runs, values of one; shapes leave out dimensions of 1.",
-                tables=[Table("Einsums", (*headings, "Limited by", "From"), rows)],
-            ),
-            notes_section(document),
+            _prices_section(own, common, unit),
+            *_network_sections(shown),
+            notes_section(shown),
             run_section(document),
         ),
+    )
+
+
+def _prices_section(own: Value, common: Value, unit: str) -> Section:
+    """Return what each Einsum costs alone, and under the common unrolling."""
+    pairs = zip(
+        *(_with_results(document["layers"].entries()) for document in (own, common or own)), strict=True
+    )
+    rows: list[Sequence[Cell]] = [
+        (layer["name"].text(), *(value_text(result["value"], unit) for result in (alone, other)))
+        for (layer, alone), (_, other) in pairs
+        if alone and other
+    ]
+    headings = ("Einsum", ">Own optimum", ">Common")
+    return Section(
+        "Price by Einsum", "Values of one run.", tables=[Table("Prices", headings, rows)] if common else ()
     )
 
 
@@ -524,6 +586,7 @@ PAGES: Mapping[str, Callable[[Value], Page]] = {
     "pareto": front_page,
     "explain": explanation_page,
     "network": network_page,
+    "network-same": common_page,
     "sweep": sweep_page,
     "compare": comparison_page,
     "assign": assignment_page,

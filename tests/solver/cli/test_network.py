@@ -362,10 +362,14 @@ def test_one_unrolling_for_all_layers(tmp_path, monkeypatch, capsys):
     assert document["value"] == pytest.approx(sum(own["energy_pj"] for own in document["common"]["layers"]))
     assert document["own_value"] == pytest.approx(sum(own["energy_pj"] for own in document["own"]["layers"]))
     assert len(list(Path("maps").iterdir())) == 2
-    assert main([*words, "--no-cache"]) == 0
+    assert main([*words, "--no-cache", "--report", "page.html"]) == 0
     printed = capsys.readouterr().out
     assert "with one spatial unrolling" in printed.splitlines()[0]
     assert "Common spatial loops" in printed
-    for option in ("--check", "--fuse", "--report"):
-        assert main([*words, option, *(["page.html"] if option == "--report" else [])]) == 2
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "Common spatial loops" in page
+    assert "Price by Einsum" in page
+    assert main(["report", "same.json", "--output", "again.html"]) == 0
+    for option in ("--check", "--fuse"):
+        assert main([*words, option]) == 2
         assert "--same" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from model.extents import ANY
 from model.mapping import Mapping, StorageMapping
 from model.mapspace import Mapspace
 from solver.cpsat import ModelError
-from solver.formulation import constraints, map_by_formulation, objective, tables, variables
+from solver.formulation import constraints, map_by_formulation, objective, tables, variables, windows
 from solver.formulation.chains import Chain
 from solver.formulation.engine import Beginning
 from solver.formulation.model import Formulation
@@ -127,9 +127,14 @@ FAULTS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
         lambda own: lambda self, level, dim: [(level, self._program.true)],
     ),
     "windows overstated": (
-        objective,
+        windows,
         "covered_window",
         lambda own: lambda *given: 9 * own(*given),
+    ),
+    "steps of windows overstated": (
+        objective,
+        "fewest_in_steps",
+        lambda own: lambda along: 3 * own(along),
     ),
     "capacities too small": (
         tables.Tables,

@@ -17,8 +17,8 @@ from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from solver.cpsat import Settings
 from solver.formulation import Formulation
 from solver.formulation.chains import Chain
-from solver.formulation.objective import ACROSS, BACK, WHOLE, covered_window
 from solver.formulation.program import EmptyProgramError, Program
+from solver.formulation.windows import ACROSS, BACK, WHOLE, covered_window
 from tests.bruteforce import count_mappings, enumerate_mappings
 from tests.mapspaces import free_mapspace, matmul
 from tests.strategies import random_mapspaces
