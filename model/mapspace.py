@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Literal
 
-from model.architecture import Architecture, Fanout
+from model.architecture import Architecture, Fanout, StorageLevel
 from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.objective import ENERGY, LATENCY
@@ -359,3 +359,12 @@ class Mapspace:
             next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
             for node in self.architecture.nodes
         )
+
+
+def toll_rules(
+    level: StorageLevel, problem: Problem, source: SourceRef | None = None
+) -> tuple[TemporalRules, KeepRules]:
+    """Return the rules of a level with tolls: no loops, and just the dataspaces that pay there pass it."""
+    paying = frozenset(dict(level.tolls))
+    loops = TemporalRules(tuple(FactorRule(dim, "=", 1, source) for dim in problem.dims))
+    return loops, KeepRules(paying, frozenset(space.name for space in problem.dataspaces) - paying, source)

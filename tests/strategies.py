@@ -25,9 +25,10 @@ from model.mapspace import (
     Relation,
     SpatialRules,
     TemporalRules,
+    toll_rules,
 )
 from model.numbers import divisors
-from model.places import spread
+from model.places import gathered, spread, spread_like
 from model.problem import Dataspace, Problem, Term
 from tests.bruteforce import count_mappings
 from tests.mapspaces import free_mapspace
@@ -133,6 +134,43 @@ def random_mapspaces_with_places(seed: int, count: int, most: int) -> list[Mapsp
         if spacious.joint and 0 < count_mappings(spacious, most, innermost_orders=False) <= most:
             found.append(spacious)
     return found
+
+
+def with_tolls(random: Random, mapspace: Mapspace) -> Mapspace:
+    """Return the mapspace with one or two tolls somewhere inside of its outermost memory."""
+    even = gathered(mapspace)
+    for number in range(random.choice((1, 1, 2))):
+        even = _with_toll(random, even, f"toll{number}")
+    return spread_like(mapspace, even)
+
+
+def _with_toll(random: Random, mapspace: Mapspace, name: str) -> Mapspace:
+    problem, nodes = mapspace.problem, mapspace.architecture.nodes
+    place = random.randint(1, len(nodes))
+    level = sum(isinstance(node, StorageLevel) for node in nodes[:place])
+    held = [space.name for space in problem.dataspaces if space.name not in mapspace.keep[0].bypass]
+    names = random.sample(held, min(len(held), random.randint(1, 2)))
+    rate, leak = random.choice((None, None, Fraction(1, 2), Fraction(3, 2))), random.choice((0, 0, 20))
+    price, directions = random.randint(0, 9_000), ("down", "up", "both")
+    toll = StorageLevel(
+        name,
+        tolls=tuple((name, random.choice(directions)) for name in names),
+        shared_bandwidth=rate,
+        energy=AccessEnergy(price, 0, price, leak),
+        gating_fanouts=random.choice((None, 0)),
+    )
+    loops, keep = toll_rules(toll, problem)
+    groups = (
+        replace(group, levels=tuple(own + (own >= level) for own in group.levels))
+        for group in mapspace.parallel
+    )
+    return replace(
+        mapspace,
+        architecture=replace(mapspace.architecture, nodes=(*nodes[:place], toll, *nodes[place:])),
+        temporal=(*mapspace.temporal[:level], loops, *mapspace.temporal[level:]),
+        keep=(*mapspace.keep[:level], keep, *mapspace.keep[level:]),
+        parallel=tuple(groups),
+    )
 
 
 def free_mapspaces_with_remainders(seed: int, count: int, most: int) -> list[Mapspace]:

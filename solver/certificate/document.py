@@ -151,6 +151,9 @@ def check_certifiable(mapspace: Mapspace) -> None:
         raise CertificateError(f"the checker does not know the counting rule {mapspace.counting!r}")
     if any(level.ports for level in mapspace.architecture.levels):
         raise CertificateError("the checker does not know ports whose reads and writes take different times")
+    tolls = [level.name for level in mapspace.architecture.levels if level.tolls]
+    if tolls:
+        raise CertificateError(f"the checker does not know tolls, such as that at {tolls[0]!r}")
     if mapspace.joint and any(level.no_coalesce for level in mapspace.architecture.levels):
         raise CertificateError("the checker does not know no_coalesce where memories have several places")
     if has_sparse_data(mapspace) and mapspace.factors != PERFECT:

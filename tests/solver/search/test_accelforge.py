@@ -20,7 +20,7 @@ from tests.conftest import SHARED
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES
 from tests.solver.search.holding import compare, hold_search
-from tests.strategies import random_mapspaces, random_mapspaces_with_places
+from tests.strategies import random_mapspaces, random_mapspaces_with_places, with_tolls
 
 REFERENCE = SHARED / "reference"
 CASES = REFERENCE / "fused" / "cases.jsonl"
@@ -58,6 +58,20 @@ def test_the_best_of_all_mappings(seed: int, monkeypatch: pytest.MonkeyPatch):
     mapspaces = [counted(mapspace, random) for mapspace in drawn]
     assert Status.OPTIMAL in {result.status for result in compare(mapspaces, OBJECTIVES)}
     hold_search(mapspaces[0], monkeypatch)
+    hold_search(mapspaces[-1], monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_of_all_mappings_through_tolls(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        strategies, "EINSUMS", (PRODUCTS, strategies.CONVOLUTIONS, strategies.EINSUMS)[seed % 3]
+    )
+    random = Random(seed)
+    drawn = [*random_mapspaces_with_places(seed, 1, 200), *random_mapspaces(seed, 2, 200, packed_share=0)]
+    mapspaces = [with_tolls(random, mapspace) for mapspace in drawn]
+    if seed % 3 < 2:
+        mapspaces = [counted(mapspace, random) for mapspace in mapspaces]
+    assert Status.OPTIMAL in {result.status for result in compare(mapspaces, OBJECTIVES)}
     hold_search(mapspaces[-1], monkeypatch)
 
 
