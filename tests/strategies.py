@@ -15,9 +15,19 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, Packing, StorageLevel
+from model.architecture import (
+    AccessEnergy,
+    Architecture,
+    Compute,
+    Fanout,
+    Node,
+    Packing,
+    Port,
+    StorageLevel,
+)
 from model.extents import ANY
 from model.mapspace import (
+    ACCELFORGE,
     FactorRule,
     KeepRules,
     Mapspace,
@@ -171,6 +181,25 @@ def _with_toll(random: Random, mapspace: Mapspace, name: str) -> Mapspace:
         keep=(*mapspace.keep[:level], keep, *mapspace.keep[level:]),
         parallel=tuple(groups),
     )
+
+
+def counted_as_accelforge(mapspace: Mapspace, random: Random) -> Mapspace:
+    """The same by AccelForge's rule, with ports, leakage, and children that share nothing here and there."""
+    names = [space.name for space in mapspace.problem.dataspaces]
+    nodes, even = [], gathered(mapspace)
+    for node in even.architecture.nodes:
+        changes: dict[str, object] = {}
+        if isinstance(node, StorageLevel):
+            changes["block_size"] = 1
+        if isinstance(node, StorageLevel) and random.random() < 0.4:
+            changes["ports"] = (Port(Fraction(random.randint(0, 3), 2), Fraction(random.randint(0, 5), 3)),)
+        if isinstance(node, StorageLevel) and random.random() < 0.4:
+            changes["energy"] = replace(node.energy, leak_per_cycle=random.randint(1, 50))
+        if isinstance(node, Fanout) and random.random() < 0.3:
+            changes["no_multicast"] = frozenset(random.sample(names, 1))
+        nodes.append(replace(node, **changes))
+    architecture = replace(even.architecture, nodes=tuple(nodes))
+    return spread_like(mapspace, replace(even, architecture=architecture, counting=ACCELFORGE))
 
 
 def free_mapspaces_with_remainders(seed: int, count: int, most: int) -> list[Mapspace]:

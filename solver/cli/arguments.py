@@ -832,7 +832,9 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
         "map, certify, and have the certificate checked without the solver",
         specs_help="YAML files with a problem and an architecture, merged by top-level key; "
         "or certificates, which are only checked",
+        countings=PRICED_COUNTINGS,
     )
+    add_arch(parser)
     add_search_options(parser, default="none")
     parser.set_defaults(time_limit=math.inf)  # also where loops may have remainders
     _add_path(parser, "--certificate", "keep the certificate in this file")
