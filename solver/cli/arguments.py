@@ -661,6 +661,7 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
 
 def _add_compare(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "compare", "run heuristic mappers against the proven optimum")
+    add_arch(parser)
     add_search_options(parser, "the mappers")
     add_mapper_options(parser)
     add_json(parser)

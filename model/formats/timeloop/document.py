@@ -160,7 +160,7 @@ LEFT_OUT = "ignore_left_out_for_the_mapping"
 """What a file with a mapping in it lists here: the constraints that the mapping meets, which it lacks."""
 _WORKLOADS = (
     "the command `network` maps workloads; `--einsum NAME` chooses one of their Einsums for map, prove, "
-    "evaluate, check and explain"
+    "compare, evaluate, check and explain"
 )
 _HINTS = {
     **dict.fromkeys((*NETWORK_SECTIONS, "arch"), _WORKLOADS),

@@ -73,7 +73,11 @@ def test_what_does_not_know_accelforges_rule_says_so(capsys: pytest.CaptureFixtu
         main(["compare", "w.yaml", "a.yaml", "--counting", "accelforge"])
     assert ended.value.code == 2
     assert main(["compare", "w.yaml", "a.yaml"]) == 2
-    assert "for map, prove, evaluate, check and explain" in capsys.readouterr().err
+    assert "for map, prove, compare, evaluate, check and explain" in capsys.readouterr().err
+    compared = ["compare", "--einsum", "T", "w.yaml", "a.yaml"]
+    assert main(compared) == 2
+    assert "mappers do not know the counting rule accelforge" in capsys.readouterr().err
+    assert main([*compared, "--counting", "exact", "--mappers", "greedy", "--budget", "0.1"]) == 0
 
 
 def test_results_have_certificates(capsys: pytest.CaptureFixture[str]):
