@@ -93,6 +93,9 @@ def test_network_and_sweep():
     assert found["latency_s"] == pytest.approx(found["cycles"] / 1e9)
     swept = document("sweep", "w.yaml", "a.yaml", "--no-cache", "--set-attribute", "Buffer.size=256,512")
     assert [point["status"] for point in swept["points"]] == ["OPTIMAL"] * 2
+    assert [point["latency_s"] * 1e9 for point in swept["points"]] == pytest.approx(
+        [point["cycles"] for point in swept["points"]]
+    )
 
 
 @pytest.mark.parametrize(
