@@ -320,9 +320,17 @@ class Rules:
         self.read = {text: Reader(text, None, doc["dims"]).whole() for text in texts}
         found = [settled(self.numbered(own), self.of_hardware) for own in self.read.values()]
         self.parts = [part for own in found for part in conjuncts(own)]
-        limits = all(cost_limit(part) for part in self.parts)
-        known = limits or not problem.memories
-        need(known, "rules and several places of a memory are not known", CannotCheckError)
+        # Those that speak of tiles or temporal loops would have to say of which place.
+        known = all(cost_limit(part) or self.is_spatial(part) for part in self.parts)
+        need(
+            known or not problem.memories,
+            "rules and several places of a memory are not known",
+            CannotCheckError,
+        )
+
+    def is_spatial(self, part):
+        """Whether a condition speaks of the factors of fanouts alone."""
+        return all(kind in ("spatial", "instances") for kind, *_ in asked(part))
 
     def numbered(self, part):
         """The same part with numbers in the place of names."""

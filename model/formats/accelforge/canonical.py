@@ -226,8 +226,7 @@ class _Reading:
             if least is None or len(least.rank_variables) == 1:
                 continue
             condition = Operation(">=", (Quantity("instances", name), Constant(Fraction(least.instances))))
-            text = f"`{name}` uses at least {least.instances:,} instances"
-            yield Rule(condition, text, source=source_ref(least.written.span))
+            yield Rule(condition, source=source_ref(least.written.span))
 
     def _check_usage(self) -> None:
         """Leave it open what ``min_usage`` means where fanouts compete for loops."""

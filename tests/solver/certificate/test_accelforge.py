@@ -80,6 +80,16 @@ def converting() -> Mapspace:
     return spread(replace(even, counting=ACCELFORGE, **own))
 
 
+def test_rules_on_fanouts_go_with_several_places(tmp_path):
+    free, alone = converting(), converting().where('instances("array") <= 1')
+    best, ruled = certified(free, "latency"), certified(alone, "latency")
+    assert verdict(best, tmp_path)[0] == verdict(ruled, tmp_path)[0] == "VALID"
+    assert ruled["bounds"] > best["bounds"]
+    # What is best without the rule breaks it.
+    forged = {**ruled, **{key: best[key] for key in ("mapping", "cost", "bounds")}}
+    assert verdict(digested(forged), tmp_path)[0] == "INVALID"
+
+
 def test_wrong_claims_are_caught(tmp_path):
     """A better bound, another cost, a dearer mapping called the best, another rule or toll."""
     mapspace = converting()
