@@ -14,6 +14,9 @@ from model.source_ref import SourceRef
 Bandwidth = Literal["read_bandwidth", "write_bandwidth", "shared_bandwidth"]
 BANDWIDTHS: tuple[Bandwidth, ...] = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 
+Direction = Literal["down", "up", "both"]
+"""Where words are on their way to that pay a toll: to the arithmetic, from it, or either."""
+
 
 @dataclass(frozen=True, slots=True)
 class AccessEnergy:
@@ -95,6 +98,10 @@ class StorageLevel:
         None when the level gates itself: only used instances leak then.
     no_temporal_reuse, rmw_first_update, no_coalesce
         Dataspaces whose accesses at this level are counted differently (`model.cost`).
+    tolls
+        Dataspaces that pass through a level without room, such as a converter, and in which direction they
+        pay: each word that goes down is a read, each that goes up an update, and nothing is filled. The level
+        must keep just these, and has no loops.
     free_first_touches
         Share of a dataspace's first touches that need neither a read nor a fill, 1 unless listed: less where
         a problem stands for several parts of an execution that touch the same words.
@@ -128,6 +135,7 @@ class StorageLevel:
     no_temporal_reuse: frozenset[str] = frozenset()
     rmw_first_update: frozenset[str] = frozenset()
     no_coalesce: frozenset[str] = frozenset()
+    tolls: tuple[tuple[str, Direction], ...] = ()
     free_first_touches: tuple[tuple[str, Fraction], ...] = ()
     other_reads: Fraction = Fraction(0)
     other_writes: Fraction = Fraction(0)
@@ -142,6 +150,15 @@ class StorageLevel:
     def component(self) -> str:
         """Name of the memory whose place this is."""
         return self.memory or self.name
+
+    @cached_property
+    def passing(self) -> frozenset[str]:
+        """Dataspaces whose stream goes on to the level outside: not coalesced, or passing a toll."""
+        return self.no_coalesce.union(dict(self.tolls))
+
+    def charges(self, dataspace: str, direction: Literal["down", "up"]) -> bool:
+        """Whether words of a dataspace that go in a direction cost something here: tolls ask for one only."""
+        return not self.tolls or dict(self.tolls).get(dataspace) in (direction, "both")
 
     @cached_property
     def usable_words(self) -> int | None:

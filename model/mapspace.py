@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Literal
 
-from model.architecture import Architecture, Fanout
+from model.architecture import Architecture, Fanout, StorageLevel
 from model.extents import PERFECT, Extents, Factors
 from model.note import Note
 from model.objective import ENERGY, LATENCY
@@ -48,6 +48,8 @@ class FactorRule:
         What the bound of the node's loop over `dim` is compared with; the bound is 1 without a loop.
     stored
         The dataspace for whose sake the rule is there: see ``KeepRules.whole``. None for any other rule.
+    is_settled
+        Whether the hardware leaves nothing else: no user could drop the rule.
     """
 
     dim: str
@@ -55,6 +57,7 @@ class FactorRule:
     value: int
     source: SourceRef | None = None
     stored: str | None = field(default=None, compare=False)
+    is_settled: bool = field(default=False, compare=False)
 
     def allows(self, factor: int) -> bool:
         """Whether `factor` satisfies this rule."""
@@ -120,7 +123,8 @@ class KeepRules:
     source, sources
         Where the constraint is written, and pairs of a dataspace and the place that asks for it.
     settled
-        Those that a ``!Parallel`` has to settle one way or the other: no mapspace leaves them free.
+        Those that a ``!Parallel`` has to settle one way or the other, and all of a level with tolls: no
+        mapspace leaves them free.
     whole
         Those of `keep` that the level, in all its instances together, stores as a whole: factor rules
         keep temporal loops over their dimensions from the levels outside.
@@ -360,3 +364,12 @@ class Mapspace:
             next(spatial).factors if isinstance(node, Fanout) else next(temporal).factors
             for node in self.architecture.nodes
         )
+
+
+def toll_rules(
+    level: StorageLevel, problem: Problem, source: SourceRef | None = None
+) -> tuple[TemporalRules, KeepRules]:
+    """Return the rules of a level with tolls: no loops, and just the dataspaces that pay there pass it."""
+    paying, names = frozenset(dict(level.tolls)), frozenset(space.name for space in problem.dataspaces)
+    loops = tuple(FactorRule(dim, "=", 1, source, is_settled=True) for dim in problem.dims)
+    return TemporalRules(loops), KeepRules(paying, names - paying, source, settled=names)

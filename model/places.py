@@ -33,7 +33,7 @@ def most_places(mapspace: Mapspace) -> dict[str, int]:
     kept = {
         level.name: sum(name not in rules.bypass for name in names)
         for level, rules in pairs
-        if not rules.whole
+        if not rules.whole and not level.tolls
     }
     return {name: count for name, count in kept.items() if count > 1}
 
@@ -46,8 +46,8 @@ def spread(mapspace: Mapspace, memories: Collection[str] | None = None) -> Mapsp
     mapspace
         Each of its memories has one place.
     memories
-        Names; None for all memories. Those that have no use for several places keep their one, and so do
-        those that store a dataspace as a whole: no loop over its dimensions may lie outside of its tile.
+        Names; None for all memories. Those that have no use for several places keep their one: tolls, and
+        those that store a dataspace as a whole, as no loop over its dimensions may lie outside of its tile.
 
     Returns
     -------

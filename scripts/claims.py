@@ -56,7 +56,10 @@ def formed(node, count):
         truths = [space[key] for space in held for key in TRUTHS]
         widths = [node["bandwidths"][key] for key in ("read", "write", "shared")]
         pairs = [*filter(None, widths), *(space["bandwidth_scale"] for space in held)]
-        fits = len(held) == count and all(len(pair) == 2 for pair in pairs)
+        pairs += [port[kind] for port in node.get("ports", []) for kind in ("read", "write")]
+        tolls = [space["toll"] for space in held if "toll" in space]
+        truths += [*chain(*tolls)]
+        fits = len(held) == count and all(len(pair) == 2 for pair in (*pairs, *tolls))
         lists = [*pairs, node["leak_fanouts"], *([space[key] for key in HELD] for space in held)]
     elif node["kind"] == "spatial":
         fits, lists = len(truths) == count, [*lists, *node["along_x"]]

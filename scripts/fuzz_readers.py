@@ -127,6 +127,13 @@ arch:
     component_class: Dummy
     n_parallel_instances: 2
     tensors: {keep: weight}
+  - !Toll
+    name: Converter
+    direction: {input | weight: down, output: up_and_down}
+    leak_power: 0
+    values_per_action: {All: 2}
+    tensors: {keep: output | weight, may_keep: All}
+    actions: [{name: read, energy: 3e-12, throughput: 1e9}]
   - !Compute
     name: MAC
     enabled: len(All) == 3

@@ -87,6 +87,12 @@ class Dataspace:
         steps = [1 + abs(c) for rank in self.ranks for _, c in rank]
         self.dense = self.plain == self.relevant and {*steps} <= {2}
         self.most = prod(steps) * prod(bounds[d] ** (n - 1) for d, n in times.items()) * prod(bounds)
+        self.ending = self.relevant  # dimensions of loops that end the reuse of a tile
+        self.multicast = {}  # by fanout, whether equal words are sent once
+
+    def stays(self, doc):
+        """Whether tiles at a level may stay in place, or keep a part, from one step to the next."""
+        return doc["temporal_reuse"]
 
     def share(self, *ranks):
         """Whether two ranks have a dimension in common."""
@@ -348,7 +354,75 @@ class Executed(Dataspace):
         return frozenset((d, n, inner[d]) for d, n in loops if n > 1 and d in self.relevant)
 
 
-RULES = {"exact": Executed, "timeloop": Timeloop}
+class Placed(Dataspace):
+    """AccelForge's rule: each loop outside of a tile fetches it again, whether it moves the tile or not.
+
+    Only the first loop outside of a tile keeps what overlaps with the tile before. Children share accesses
+    along loops that do not move their tiles, and loops that move them count as touching new words.
+    """
+
+    def __init__(self, doc, bounds):
+        super().__init__(doc, bounds)
+        self.ending, self.sliding = {*range(len(bounds))}, sorted(self.relevant - self.plain)
+        need(self.dense or not self.rw, "outputs have no windows by this rule", CannotCheckError)
+
+    def stays(self, doc):
+        """Whether a part of a tile may stay."""
+        return doc["temporal_reuse"] and bool(self.sliding)
+
+    def distinct(self, loops, multicast):
+        """Children that spatial loops span, those along loops that do not move a tile only once."""
+        return prod(n for d, n, _ in loops if d in self.relevant or not multicast)
+
+    def few_distinct(self, factors, multicast):
+        """The same, given factors (choice, dimension)."""
+        return factors[:, sorted(self.relevant) if multicast else slice(None)].prod(axis=1)
+
+    def distinct_again(self, factors):
+        """Per choice, the children of a fanout along loops that do not move a tile."""
+        return factors.prod(axis=1) // self.few_distinct(factors, True)
+
+    @lru_cache(1 << 18)
+    def delivered(self, extent, loops, reuse):
+        """Words delivered to a tile of `extent`: whole tiles, but for what the first loop outside brings."""
+        tile, outer = self.tile(extent), prod(n for _, n, _ in loops)
+        if not reuse or not loops:
+            return outer * tile
+        d, n, stride = loops[0]
+        new = int(self.fresh(extent, self.move(d, stride))) if d in self.relevant else tile
+        return advances(outer, [(n, new), (outer // n, tile)]) + tile
+
+    def few_words(self, extent, stride, left, outer):
+        """At most the words delivered to a tile of `extent`, whatever the order of the loops above."""
+        tile = self.tile(extent)
+        words = outer * tile
+        for d in self.sliding:
+            new = self.fresh(extent, self.move(d, stride[d]))
+            least = outer // left[d] * tile + (outer - outer // left[d]) * new
+            words = np.where(left[d] > 1, np.minimum(words, least), words)
+        return words
+
+    def to_come(self, extent, loops, then, left, now):
+        """The words that a tile gets first and from loops to come: whole tiles."""
+        return self.tile(extent) * prod(left)
+
+    def memory(self, loops):
+        """What decides, of the loops that follow a tile, what those to come bring: nothing."""
+        return ()
+
+    def begun(self, extents, nest, used):
+        """The words that an instance of level p writes first for tiles of level q."""
+
+        def words(p, q):
+            q = len(nest) if q is None else q
+            moving = [n for i in range(q) if i not in used for d, n, _ in nest[i] if d in self.relevant]
+            apart = (self.distinct(nest[i], self.multicast[i]) for i in used if p < i < q)
+            return self.tile(extents[q]) * prod(moving) * prod(apart)
+
+        return words
+
+
+RULES = {"exact": Executed, "timeloop": Timeloop, "accelforge": Placed}
 
 
 class Space(Problem):
@@ -365,8 +439,12 @@ class Space(Problem):
         need(all(small < large for small, large in pairs), "factors are in ascending order")
         states = prod(len(divisors(n)) for n in self.bounds)
         need(states < MOST_STATES, "the problem is too large", CannotCheckError)
-        self.exact = doc["counting"] == "exact"
+        self.exact, self.placed = doc["counting"] != "timeloop", doc["counting"] == "accelforge"
         self.spaces = [RULES[doc["counting"]](space, self.bounds) for space in doc["dataspaces"]]
+        for v, space in enumerate(self.spaces):
+            space.multicast = {p: self.nodes[p]["multicast"][v] for p in self.fans}
+        blocks = {held["block"] for own in self.at.values() for held in own}
+        need(not self.placed or blocks == {1}, "words are paid one by one by this rule", CannotCheckError)
         self.bounded(self.spaces)
         self.spatial = self.choices(doc["least_units"])
         self.rules = Rules(doc, self)
@@ -416,12 +494,21 @@ class Space(Problem):
         """Cycles that a word takes of the limited bandwidths (level, kind) that it uses."""
         widths, scale = self.nodes[p]["bandwidths"], Fraction(*self.at[p][v]["bandwidth_scale"])
         home = self.home[p]
-        return {(home, way): scale / Fraction(*widths[way]) for way in (kind, "shared") if widths[way]}
+        rates = {(home, way): scale / Fraction(*widths[way]) for way in (kind, "shared") if widths[way]}
+        ports = ((i, Fraction(*port[kind])) for i, port in enumerate(self.nodes[p].get("ports", ())))
+        return rates | {(home, f"port {i}"): scale * cycles for i, cycles in ports if cycles}
 
-    def leak(self, used):
-        """Leakage per cycle, given how many children each fanout uses."""
+    def leaks(self, used):
+        """Leakage of each level per cycle, given how many children each fanout uses."""
         nodes = [self.nodes[p] for p in self.stores]
-        return sum(node["leak"] * prod(used[q] for q in node["leak_fanouts"]) for node in nodes)
+        return [node["leak"] * prod(used[q] for q in node["leak_fanouts"]) for node in nodes]
+
+    def least_leakage(self, used, busy, steps):
+        """What leaks at least while levels are busy for so many cycles, which may have been rounded up."""
+        leaks = self.leaks(used)
+        if not self.placed:
+            return busy * sum(leaks)
+        return max(0, max(busy - 1, steps) * sum(leaks) - sum(map(bool, leaks)))
 
     def accesses(self, v, kept, one, used, split, part):
         """Yield accesses: source, level, bandwidth, words of a block and its energy, payers, times, first.
@@ -436,6 +523,9 @@ class Space(Problem):
             if p not in kept:
                 continue
             doc, above = self.at[p][v], prod([n for q, n in used.items() if q < p], start=one)
+            if "toll" in doc:
+                yield from self.tolls(doc, source, p, times, part(p, source) if rw else 0 * one, above, rw)
+                continue
             passes, paying = doc["passes_on"], np.minimum(above, min(self.nodes[p]["most_paying"], EXACT))
             writes = rw and not passes and not doc["first_write_reads"]
             first, own = (part(p, source), part(p, p)) if writes else (0 * one, 0 * one)
@@ -444,10 +534,20 @@ class Space(Problem):
                 kinds.append((source, "fill", times, 0 * one) if rw and passes else (p, "fill", one, own))
             if rw:
                 kinds.append((source, "update", times, 0 * one))
+            if rw and self.placed and p > kept[0]:
+                kinds.append((p, "read", one, 0 * one))
             for origin, action, *counts in kinds:
                 kind = "read" if action == "read" else "write"
                 yield origin, p, kind, doc["block"], doc[action], paying, *counts
             source, times = (source, times) if passes else (p, one)
+
+    def tolls(self, doc, source, p, times, first, above, rw):
+        """Yield the same of a level that words only pass, those that go down and those that go up."""
+        (down, up), paying = doc["toll"], np.minimum(above, min(self.nodes[p]["most_paying"], EXACT))
+        if down:
+            yield source, p, "read", doc["block"], doc["read"], paying, times, first
+        if up and rw:
+            yield source, p, "write", doc["block"], doc["update"], paying, times, 0 * first
 
     def price(self, loops, mask):
         """The exact energy, cycles and product of both of a mapping, and whether its tiles fit."""
@@ -462,7 +562,7 @@ class Space(Problem):
             words = {None: steps}
             for p in kept:
                 above = tuple(loop for q in reversed(range(p)) if q not in used for loop in nest[q])
-                words[p] = space.delivered(extents[p], above, self.at[p][v]["temporal_reuse"])
+                words[p] = space.delivered(extents[p], above, space.stays(self.at[p][v]))
                 sizes[self.home[p]] += space.tile(extents[p]) * self.at[p][v]["size"]
             split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
             charges = self.accesses(v, kept, 1, used, split.get, space.begun(extents, nest, used))
@@ -471,7 +571,8 @@ class Space(Problem):
                 energy += -(-count // block) * access * int(paying)
                 counts[self.home[p], v, kind] += count
         busy = max(self.level_cycles(p, counts, steps) for p in self.homes)
-        cycles, energy = busy + self.latency, energy + busy * self.leak(used)
+        cycles = math.ceil(busy) + self.latency
+        energy += sum(round(leak * busy) for leak in self.leaks(used))
         limits = ((sizes[p], *self.sizes[p]) for p in self.homes)
         fits = all(least <= size <= most for size, least, most in limits)
         return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
@@ -483,7 +584,7 @@ class Space(Problem):
             rates = [(pair, self.rates(pair[0], p, pair[1])) for pair in pairs]
             loads = [(way, rate * counts[p, *pair]) for pair, own in rates for way, rate in own.items()]
             busy = (sum(load for way, load in loads if way == own) for own, _ in loads)
-            return max(steps, *map(math.ceil, busy), 0)
+            return max(steps, *(busy if self.placed else map(math.ceil, busy)), 0)
         demand, widths, slowdown = {"read": 0.0, "write": 0.0}, self.nodes[p]["bandwidths"], 1.0
         for v, kind in product(range(len(self.spaces)), demand):
             demand[kind] += counts[p, v, kind] / steps * float(Fraction(*self.at[p][v]["bandwidth_scale"]))
@@ -503,6 +604,9 @@ class Space(Problem):
         dims, used = space.relevant if space.dense else (), {p: n.prod(axis=1) for p, n in fans.items()}
         split = {p: space.few_distinct(n, self.nodes[p]["multicast"][v]) for p, n in fans.items()}
         part = {p: space.tile(self.bounds) // self.above(p, dims) for p in kept}
+        if self.placed:  # children that share nothing touch words apart
+            alone = {p: [n for q, n in fans.items() if q > p and not space.multicast[q]] for p in kept}
+            part = {p: n * prod(space.distinct_again(own) for own in alone[p]) for p, n in part.items()}
         return [*self.accesses(v, kept, 1 + 0 * self.steps, used, split.get, lambda p, _: part[p])]
 
     @cache

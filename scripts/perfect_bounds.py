@@ -37,7 +37,7 @@ class Tables:
         self.bounds = tuple(n // prod(used) for n, *used in zip(space.bounds, *self.spatial.values()))
         self.place = [{left: i for i, left in enumerate(divisors(n))} for n in self.bounds]
         sets = enumerate(mask)
-        self.reused = [[p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in sets]
+        self.reused = [[p for p in kept[1:] if self.spaces[v].stays(space.at[p][v])] for v, kept in sets]
         self.way = [p for p in reversed(range(len(space.nodes))) if p not in self.spatial]
 
     @property
@@ -105,7 +105,7 @@ class Tables:
             table[state], held = outside[state].copy(), set()
             for v, c in (pair for pair in enumerate(state) if pair in due):
                 ended = table[(*state[:v], None, *state[v + 1 :])] + due[v, c]
-                table[state], held = np.minimum(table[state], ended), held | self.spaces[v].relevant
+                table[state], held = np.minimum(table[state], ended), held | self.spaces[v].ending
             for d in (d for d in free if d not in held):
                 self.spread(table[state], d)
         return table
@@ -136,7 +136,7 @@ class Tables:
         dims = [d for d in self.loops_next(p, here) if d not in here]
         pairs = [(d, f) for d in dims for f in self.space.factors[p][d] if at.left[d] % f == 0 < f - 1]
         for d, f in pairs:
-            moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].relevant]
+            moved = [v for v, c in enumerate(at.state) if c is not None and d in self.spaces[v].ending]
             ended = chain(*(self.ending(at, v, p, inside, stride) for v in moved))
             left = (*at.left[:d], at.left[d] // f, *at.left[d + 1 :])
             state = tuple(None if v in moved else c for v, c in enumerate(at.state))
@@ -190,8 +190,9 @@ class Choice(Tables):
         most, least = (min(query.energy, query.edp // n) for n in (low, high))
         fixed, slope, top = 0, 1 << 20, high * (1 << 20)
         if most < inf:
-            leak = self.space.leak({p: prod(factors) for p, factors in self.spatial.items()})
-            fixed = self.space.arithmetic + (low - self.space.latency) * leak
+            used = {p: prod(factors) for p, factors in self.spatial.items()}
+            busy = low - self.space.latency
+            fixed = self.space.arithmetic + self.space.least_leakage(used, busy, prod(self.bounds))
             slope = int(least // low) + 1 if measure and high < inf else 0
             top = (max(most + slope * low, least + slope * high) + 1 if slope else most) - fixed
         pairs = []
@@ -274,7 +275,7 @@ class Choice(Tables):
         """The table inside of a node whose innermost loop runs over `d`, by that without this loop."""
         found = {}
         for state in table:
-            moved = [(v, c) for v, c in enumerate(state) if c is not None and d in self.spaces[v].relevant]
+            moved = [(v, c) for v, c in enumerate(state) if c is not None and d in self.spaces[v].ending]
             after = table[tuple(None if (v, c) in moved else c for v, c in enumerate(state))]
             later = np.full(after.shape, inf)
             along, outside, place = np.moveaxis(later, d, 0), np.moveaxis(after, d, 0), self.place[d]
@@ -327,7 +328,7 @@ class Choice(Tables):
                 numbers += [s.distinct(loops, once) for s, once in sent if s.plain < s.relevant]
             elif p in self.space.stores:
                 kept = [(v, self.space.at[p][v]) for v, levels in enumerate(self.mask) if p in levels[1:]]
-                reuse = [(self.spaces[v], doc["temporal_reuse"]) for v, doc in kept]
+                reuse = [(self.spaces[v], self.spaces[v].stays(doc)) for v, doc in kept]
                 numbers += [space.delivered(inner, at.nest[since:], same) for space, same in reuse]
             else:
                 since += len(at.loops[p])
@@ -415,6 +416,7 @@ def refute(space, query):
 def floored(space, query):
     """The choices that floors do not exclude, with the cycles they may take and what may limit these."""
     kinds = [(p, kind) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items() if width]
+    kinds += [(p, f"port {i}") for p in space.homes for i in range(len(space.nodes[p].get("ports", ())))]
     masks = product(*(dataspace.keep for dataspace in space.spaces))
     for mask in (mask for mask in masks if space.arranged(mask, single=True)):
         if space.rules.case(mask, space.rules.kept(mask)) is None:

@@ -15,9 +15,19 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Node, Packing, StorageLevel
+from model.architecture import (
+    AccessEnergy,
+    Architecture,
+    Compute,
+    Fanout,
+    Node,
+    Packing,
+    Port,
+    StorageLevel,
+)
 from model.extents import ANY, PERFECT, Factors
 from model.mapspace import (
+    ACCELFORGE,
     FactorRule,
     KeepRules,
     Mapspace,
@@ -25,10 +35,11 @@ from model.mapspace import (
     Relation,
     SpatialRules,
     TemporalRules,
+    toll_rules,
 )
 from model.mapspace_size import mapspace_size
 from model.numbers import divisors
-from model.places import spread
+from model.places import gathered, spread, spread_like
 from model.problem import Dataspace, Problem, Term
 from tests.bruteforce import count_mappings
 from tests.mapspaces import free_mapspace
@@ -150,6 +161,62 @@ def _many_choices(mapspace: Mapspace) -> int:
     """Factorizations times keep masks, before it is known which of them go together."""
     size = mapspace_size(mapspace)
     return size.factorizations * size.keep_masks
+
+
+def with_tolls(random: Random, mapspace: Mapspace) -> Mapspace:
+    """Return the mapspace with one or two tolls somewhere inside of its outermost memory."""
+    even = gathered(mapspace)
+    for number in range(random.choice((1, 1, 2))):
+        even = _with_toll(random, even, f"toll{number}")
+    return spread_like(mapspace, even)
+
+
+def _with_toll(random: Random, mapspace: Mapspace, name: str) -> Mapspace:
+    problem, nodes = mapspace.problem, mapspace.architecture.nodes
+    place = random.randint(1, len(nodes))
+    level = sum(isinstance(node, StorageLevel) for node in nodes[:place])
+    held = [space.name for space in problem.dataspaces if space.name not in mapspace.keep[0].bypass]
+    names = random.sample(held, min(len(held), random.randint(1, 2)))
+    rate, leak = random.choice((None, None, Fraction(1, 2), Fraction(3, 2))), random.choice((0, 0, 20))
+    price, directions = random.randint(0, 9_000), ("down", "up", "both")
+    toll = StorageLevel(
+        name,
+        tolls=tuple((name, random.choice(directions)) for name in names),
+        shared_bandwidth=rate,
+        energy=AccessEnergy(price, 0, price, leak),
+        gating_fanouts=random.choice((None, 0)),
+    )
+    loops, keep = toll_rules(toll, problem)
+    groups = (
+        replace(group, levels=tuple(own + (own >= level) for own in group.levels))
+        for group in mapspace.parallel
+    )
+    return replace(
+        mapspace,
+        architecture=replace(mapspace.architecture, nodes=(*nodes[:place], toll, *nodes[place:])),
+        temporal=(*mapspace.temporal[:level], loops, *mapspace.temporal[level:]),
+        keep=(*mapspace.keep[:level], keep, *mapspace.keep[level:]),
+        parallel=tuple(groups),
+    )
+
+
+def counted_as_accelforge(mapspace: Mapspace, random: Random) -> Mapspace:
+    """The same by AccelForge's rule, with ports, leakage, and children that share nothing here and there."""
+    names = [space.name for space in mapspace.problem.dataspaces]
+    nodes, even = [], gathered(mapspace)
+    for node in even.architecture.nodes:
+        changes: dict[str, object] = {}
+        if isinstance(node, StorageLevel):
+            changes["block_size"] = 1
+        if isinstance(node, StorageLevel) and random.random() < 0.4:
+            changes["ports"] = (Port(Fraction(random.randint(0, 3), 2), Fraction(random.randint(0, 5), 3)),)
+        if isinstance(node, StorageLevel) and random.random() < 0.4:
+            changes["energy"] = replace(node.energy, leak_per_cycle=random.randint(1, 50))
+        if isinstance(node, Fanout) and random.random() < 0.3:
+            changes["no_multicast"] = frozenset(random.sample(names, 1))
+        nodes.append(replace(node, **changes))
+    architecture = replace(even.architecture, nodes=tuple(nodes))
+    return spread_like(mapspace, replace(even, architecture=architecture, counting=ACCELFORGE))
 
 
 def free_mapspaces_with_remainders(seed: int, count: int, most: int) -> list[Mapspace]:

@@ -54,7 +54,7 @@ class _Move:
 def backing_levels(mapspace: Mapspace) -> dict[str, int]:
     """Return where each dataspace is stored: the outermost level that does not bypass it.
 
-    With nothing kept farther out, a level with ``no_coalesce`` counts as bypassing.
+    With nothing kept farther out, a level that passes its stream on counts as bypassing.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def backing_levels(mapspace: Mapspace) -> dict[str, int]:
         Positions in ``architecture.levels``.
     """
     storages = zip(mapspace.keep, mapspace.architecture.levels, strict=True)
-    passed = [rules.bypass | level.no_coalesce for rules, level in storages]
+    passed = [rules.bypass | level.passing for rules, level in storages]
     return {
         space.name: next(level for level, names in enumerate(passed) if space.name not in names)
         for space in mapspace.problem.dataspaces

@@ -121,7 +121,7 @@ def reuses(architecture: Architecture, space: Dataspace, position: int) -> bool:
 def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> tuple[int, ...]:
     """Storage levels that keep a dataspace in effect.
 
-    A level with ``no_coalesce`` only passes its own stream on, so with nothing kept farther out it
+    A level may only pass its own stream on (`StorageLevel.passing`); with nothing kept farther out it
     counts as bypassing.
 
     Parameters
@@ -140,7 +140,7 @@ def kept_positions(architecture: Architecture, mapping: Mapping, space: str) -> 
     for position, (node, entry) in enumerate(zip(architecture.nodes, mapping.nodes, strict=True)):
         if not isinstance(entry, StorageMapping) or not isinstance(node, StorageLevel):
             continue
-        if space in entry.keep and (kept or space not in node.no_coalesce):
+        if space in entry.keep and (kept or space not in node.passing):
             kept.append(position)
     return tuple(kept)
 
@@ -158,7 +158,7 @@ def dataspace_traffic(
     The walk goes from the compute outwards with the stream of words that one instance asks from
     above. A fanout multiplies it by the number of distinct words among its children. A level that
     keeps the dataspace serves the stream and asks for what must be delivered into itself instead;
-    with ``no_coalesce`` it serves the stream but passes it on.
+    one of `StorageLevel.passing` serves the stream but passes it on.
 
     Raises
     ------
@@ -180,10 +180,13 @@ def dataspace_traffic(
             continue
         if position not in kept:
             continue
-        passes = space.name in node.no_coalesce
+        passes = space.name in node.passing
         above, beside = (0, 0) if position == kept[0] else delivery.received(position)
         held = touched(position, position)
         firsts = (touched(position, asking) if space.read_write else held), held
+        if node.tolls:
+            traffic.append(in_passing(position, node, space, stream, firsts[0]))
+            continue
         reads, fills, updates = accesses(node, space, stream, (above, 0 if passes else beside), firsts)
         if rule.drains_are_reads and space.read_write:
             reads += _nearest(above)
@@ -191,6 +194,20 @@ def dataspace_traffic(
         if not passes:
             asking, stream = position, above
     return tuple(reversed(traffic))
+
+
+def in_passing(position: int, level: StorageLevel, space: Dataspace, stream: Words, firsts: int) -> Traffic:
+    """Count what pays a toll: words that go down, but for first touches of outputs, and those that go up."""
+    down = max(0, stream - firsts) if space.read_write else stream
+    up = stream if space.read_write else 0
+    return Traffic(
+        position,
+        tile_words=0,
+        partition_words=0,
+        reads=_nearest(down) if level.charges(space.name, "down") else 0,
+        fills=0,
+        updates=_nearest(up) if level.charges(space.name, "up") else 0,
+    )
 
 
 def accesses(

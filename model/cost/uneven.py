@@ -19,7 +19,7 @@ from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.counting import covered_words, tile_words
 from model.cost.nest import Nest
 from model.cost.shares import Row, RowLoop, Share, Turn, Turns, deal, first, share_of
-from model.cost.traffic import Traffic, accesses, kept_positions, reuses
+from model.cost.traffic import Traffic, accesses, in_passing, kept_positions, reuses
 from model.mapping import Mapping
 from model.problem import Dataspace, Term
 
@@ -473,7 +473,7 @@ def uneven_traffic(
         served = Way(architecture, nest, space, position, asking)
         received = Way(architecture, nest, space, position, position)
         yield position, partial(_traffic, level, served, received, position == kept[0])
-        if space.name not in level.no_coalesce:
+        if space.name not in level.passing:
             asking = position
 
 
@@ -484,6 +484,8 @@ def _traffic(level: StorageLevel, served: Way, received: Way, outermost: bool, s
     held = received.touched_words(shares)
     firsts = (served.touched_words(shares) if space.read_write else held), held
     stream = served.brought_words(shares, reuse=_reuses(served))
+    if level.tolls:
+        return in_passing(position, level, space, stream, firsts[0])
     tile = tile_words(space, served.nest.bounds[position])
     return Traffic(position, tile, held, *accesses(level, space, stream, (above, 0), firsts))
 

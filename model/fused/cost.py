@@ -181,10 +181,10 @@ class _EinsumCounter:
     def _count(self, kind: VisitKind, space: Dataspace, words: dict[tuple[str, str], _Words]) -> None:
         """Add the words of a dataspace in one kind of visits."""
         architecture, nest = kind.architecture, kind.nest
-        if any(space.name in level.no_coalesce for level in architecture.levels):
-            raise FusedMappingError(
-                f"`no_coalesce` of `{space.name}` is not modelled in fused mappings", space
-            )
+        for passed in architecture.levels:
+            if space.name in passed.passing:
+                what = f"a toll of `{space.name}`" if passed.tolls else f"`no_coalesce` of `{space.name}`"
+                raise FusedMappingError(f"{what} at `{passed.name}` is not modelled in fused mappings", space)
         held = self._held(space)
         kept = kept_positions(architecture, kind.mapping, space.name)
         delivery = _Delivery(

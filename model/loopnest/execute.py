@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.loopnest.layout import Layout
-from model.loopnest.storage import EMPTY, AccessCounts, Link, Store, Visits, Words
+from model.loopnest.storage import EMPTY, AccessCounts, Link, Store, Toll, Visits, Words
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Dataspace, Problem
 
@@ -83,7 +83,7 @@ class _Chain:
     """The stores of one dataspace, from the whole tensor to the arithmetic, and the links between them.
 
     ``depths`` says per link how many temporal loops lie outside its child, ``visits`` how often its child
-    has moved on.
+    has moved on. ``tolls`` are those on the way, by name.
     """
 
     space: Dataspace
@@ -91,6 +91,7 @@ class _Chain:
     links: tuple[Link, ...]
     depths: tuple[int, ...]
     levels: tuple[str, ...]
+    tolls: Named[str, Toll]
     visits: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -173,7 +174,7 @@ def execute(
         (level, chain.space.name): link.child.counts()
         for chain in chains
         for level, link in zip(chain.levels, chain.links, strict=False)
-    }
+    } | {(level, chain.space.name): toll.counts() for chain in chains for level, toll in chain.tolls.items()}
     return Execution(
         outputs,
         counts,
@@ -268,20 +269,36 @@ def _chain(
         for node, part in enumerate(mapping.nodes)
         if isinstance(part, StorageMapping) and space.name in part.keep
     ]
+    tolls = {node: _toll(architecture, loops, space, node) for node in kept if _has_tolls(architecture, node)}
+    kept = [node for node in kept if node not in tolls]
     if not kept:
         raise ValueError(f"no level keeps {space.name}")
+    tolls = {node: toll for node, toll in tolls.items() if node > kept[0]}
     # The whole tensor lies outside of all nodes, the arithmetic inside of them.
     places = [-1, *kept, len(mapping.nodes)]
     stores = [
         _store(architecture, space, place, _visits(problem, loops, steps, place, layout)) for place in places
     ]
-    ways = [_way(architecture, loops, space, a, b) for a, b in pairwise(places)]
+    ways = [_way(architecture, loops, space, tolls, a, b) for a, b in pairwise(places)]
     links = tuple(
         Link(parent, child, way, space.read_write, fills_counted=parent is not stores[0])
         for (parent, child), way in zip(pairwise(stores), ways, strict=True)
     )
     depths = tuple(sum(not loop.spatial and loop.node < place for loop in loops) for place in places[1:])
-    return _Chain(space, layout, links, depths, tuple(architecture.nodes[node].name for node in kept))
+    names = tuple(architecture.nodes[node].name for node in kept)
+    return _Chain(space, layout, links, depths, names, {architecture.nodes[n].name: tolls[n] for n in tolls})
+
+
+def _has_tolls(architecture: Architecture, place: int) -> bool:
+    level = architecture.nodes[place]
+    return isinstance(level, StorageLevel) and bool(level.tolls)
+
+
+def _toll(architecture: Architecture, loops: list[_NestLoop], space: Dataspace, place: int) -> Toll:
+    level = architecture.nodes[place]
+    assert isinstance(level, StorageLevel)
+    instances = math.prod(loop.bound for loop in loops if loop.spatial and loop.node < place)
+    return Toll(instances, level.charges(space.name, "down"), level.charges(space.name, "up"))
 
 
 def _extents(loops: list[_NestLoop], place: int) -> dict[str, int]:
@@ -350,15 +367,22 @@ def _store(architecture: Architecture, space: Dataspace, place: int, visits: tup
 
 
 def _way(
-    architecture: Architecture, loops: list[_NestLoop], space: Dataspace, outer: int, inner: int
-) -> tuple[tuple[int, bool], ...]:
-    """Return the fanouts between two places: the children in use, and whether multicast reaches them."""
-    way: list[tuple[int, bool]] = []
+    architecture: Architecture,
+    loops: list[_NestLoop],
+    space: Dataspace,
+    tolls: Named[int, Toll],
+    outer: int,
+    inner: int,
+) -> tuple[tuple[int, bool] | Toll, ...]:
+    """Return the tolls and fanouts between two places: the children in use, and if multicast reaches them."""
+    way: list[tuple[int, bool] | Toll] = []
     for place in range(outer + 1, inner):
         node = architecture.nodes[place]
         if isinstance(node, Fanout):
             used = math.prod(loop.bound for loop in loops if loop.node == place)
             way.append((used, space.name not in node.no_multicast))
+        elif place in tolls:
+            way.append(tolls[place])
     return tuple(way)
 
 

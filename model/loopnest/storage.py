@@ -37,13 +37,6 @@ class AccessCounts:
 
 
 @dataclass
-class Parcel:
-    """What one access brings of one word: children that got it, and have not given it up."""
-
-    holders: int
-
-
-@dataclass
 class Buffer:
     """One dataspace in one instance of a storage level; words are flat positions in the tensor.
 
@@ -52,13 +45,13 @@ class Buffer:
     held
         Value of each word that is there.
     parcels
-        With which access each word came, where partial sums go back.
+        With which accesses each word came, where partial sums go back.
     arrived, served
         Words that have ever come in, and that have ever been handed to a child.
     """
 
     held: dict[int, int] = field(default_factory=dict)
-    parcels: dict[int, Parcel] = field(default_factory=dict)
+    parcels: dict[int, list[Parcel]] = field(default_factory=dict)
     arrived: set[int] = field(default_factory=set)
     served: set[int] = field(default_factory=set)
     reads: int = 0
@@ -69,8 +62,16 @@ class Buffer:
     def take(self, words: Words, parcels: Mapping[int, Parcel]) -> None:
         """Remember with which access partial sums came."""
         for word in words:
-            self.parcels[word] = parcels[word]
+            self.parcels.setdefault(word, []).append(parcels[word])
             parcels[word].holders += 1
+
+
+@dataclass
+class Parcel:
+    """What one access brings of one word: whence, and how many children have not given it up again."""
+
+    source: Buffer
+    holders: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,46 @@ class Store:
 
 
 @dataclass
+class Toll:
+    """All instances of a level through which one dataspace passes, which pays there and is not stored.
+
+    Parameters
+    ----------
+    instances
+        Their number.
+    pays_down, pays_up
+        Whether words that are delivered count as reads, and partial sums that go back as updates.
+    """
+
+    instances: int
+    pays_down: bool
+    pays_up: bool
+    buffers: list[Buffer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.buffers = [Buffer() for _ in range(self.instances)]
+
+    def let_down(self, number: int, request: Request, children: Sequence[Buffer], read_write: bool) -> None:
+        """Let what an instance is asked for pass; first touches of a read-write dataspace are free."""
+        buffer, words = self.buffers[number], request.words
+        paid = words & buffer.served if read_write else words
+        buffer.reads += len(paid) * self.pays_down
+        buffer.served |= words
+        if not read_write:
+            return
+        parcels = {word: Parcel(buffer) for word in words}
+        for receiver, lacks in request.receivers:
+            children[receiver].take(lacks, parcels)
+
+    def counts(self) -> AccessCounts:
+        """What has been counted so far."""
+        used = [buffer for buffer in self.buffers if buffer.served]
+        of_instances = tuple((own.reads, 0, own.updates * self.pays_up) for own in used)
+        reads, _, updates = (sum(words) for words in zip(*of_instances, strict=True))
+        return AccessCounts(reads, 0, updates, 0, len(used), of_instances)
+
+
+@dataclass
 class Request:
     """What reaches a store of what children ask for with one tile: words, and who lacks which of them."""
 
@@ -169,9 +210,9 @@ class Link:
     ----------
     parent, child
         The outer and the inner store; transfers change both.
-    fanouts
-        For every fanout on the way, outermost first: its children, and whether they can be reached by one
-        multicast.
+    way
+        What is on the way, outermost first: tolls, and of every fanout its children, and whether they can be
+        reached by one multicast.
     read_write
         Whether partial sums go back to `parent`; otherwise what leaves `child` is dropped.
     fills_counted
@@ -181,7 +222,7 @@ class Link:
 
     parent: Store
     child: Store
-    fanouts: tuple[tuple[int, bool], ...]
+    way: tuple[tuple[int, bool] | Toll, ...]
     read_write: bool
     fills_counted: bool = True
 
@@ -218,16 +259,16 @@ class Link:
         if not self.read_write:
             return
         target.held[word] += value
-        parcel = buffer.parcels.pop(word)
-        parcel.holders -= 1
-        target.updates += parcel.holders == 0
+        for parcel in buffer.parcels.pop(word):
+            parcel.holders -= 1
+            parcel.source.updates += parcel.holders == 0
 
     def _send(self, source: Buffer, request: Request) -> None:
         words = request.words
         source.reads += self._charged(self.parent, words, source.served)
         source.served |= words
         values = {word: source.held[word] for word in words}
-        parcels = {word: Parcel(0) for word in words}
+        parcels = {word: Parcel(source) for word in words}
         for receiver, lacks in request.receivers:
             buffer = self.child.buffers[receiver]
             if self.fills_counted:
@@ -248,10 +289,19 @@ class Link:
 
     def _gather(self, asked: list[dict[Way, Request]]) -> list[dict[Way, Request]]:
         """Return, per parent instance, what arrives there of what each child asks for."""
-        for size, multicast in reversed(self.fanouts):
+        for step in reversed(self.way):
+            if isinstance(step, Toll):
+                self._let_down(step, asked)
+                continue
+            size, multicast = step
             chunks = [asked[i : i + size] for i in range(0, len(asked), size)]
             asked = [join(chunk, multicast) for chunk in chunks]
         return asked
+
+    def _let_down(self, toll: Toll, asked: Sequence[Mapping[Way, Request]]) -> None:
+        for number, requests in enumerate(asked):
+            for request in requests.values():
+                toll.let_down(number, request, self.child.buffers, self.read_write)
 
 
 def join(children: Sequence[dict[Way, Request]], multicast: bool) -> dict[Way, Request]:

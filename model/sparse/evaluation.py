@@ -67,10 +67,13 @@ def evaluate_sparse(
     MappingError
         If formats cannot hold the tiles, or a level cannot unpack or pack what it exchanges.
     ValueError
-        As of `model.cost.evaluate`, and if `counting` is none of `model.mapspace.COUNTINGS`.
+        As of `model.cost.evaluate`, if `counting` is none of `model.mapspace.COUNTINGS`, and if there are
+        tolls.
     """
     if counting not in COUNTINGS:
         raise ValueError(f"sparse data are not counted by the rule {counting!r}")
+    if any(level.tolls for level in architecture.levels):
+        raise ValueError("sparse data that pay tolls are not counted")
     dense = evaluate(problem, architecture, mapping, counting)
     nest = full_nest(problem, architecture, mapping)
     analysis = _Analysis(problem, architecture, sparsity, nest, dense, timeloop_defects)

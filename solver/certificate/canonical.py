@@ -248,7 +248,7 @@ def _loops(problem: Problem, loops: Iterable[Loop | SpatialLoop]) -> list[list[i
 
 def _dataspace(mapspace: Mapspace, space: Dataspace, places: Sequence[int]) -> Json:
     positions = [places[index] for index in mapspace.architecture.storage_indices]
-    passing = [space.name in level.no_coalesce for level in mapspace.architecture.levels]
+    passing = [space.name in level.passing for level in mapspace.architecture.levels]
     # A level that only passes words on counts once another one keeps them farther out; one must keep them.
     sets = (dropwhile(passing.__getitem__, sorted(kept)) for kept in keep_sets(mapspace, space.name))
     kept = {tuple(positions[level] for level in levels) for levels in sets} - {()}
@@ -293,7 +293,7 @@ def _storage(problem: Problem, architecture: Architecture, position: int, places
 
 
 def _port(port: Port) -> Json:
-    """Return what a port takes: enough for a hash, not for a checker."""
+    """Return the cycles that a word takes of a port."""
     return {"read": _fraction(port.read_cycles), "write": _fraction(port.write_cycles)}
 
 
@@ -307,10 +307,16 @@ def _held(level: StorageLevel, space: Dataspace) -> Json:
         "fill": energy.fill * packing.accesses_per_block,
         "update": energy.update * packing.accesses_per_block,
         "bandwidth_scale": _fraction(level.scale(space.name)),
-        "temporal_reuse": space.name not in level.no_temporal_reuse,
+        "temporal_reuse": not level.tolls and space.name not in level.no_temporal_reuse,
         "first_write_reads": space.name in level.rmw_first_update,
         "passes_on": space.name in level.no_coalesce,
+        **({"toll": _toll(level, space.name)} if level.tolls else {}),
     }
+
+
+def _toll(level: StorageLevel, dataspace: str) -> list[bool]:
+    """Return whether words that go to the arithmetic pay, and those that come from it."""
+    return [level.charges(dataspace, "down"), level.charges(dataspace, "up")]
 
 
 def _temporal(level: StorageLevel, stage: list[list[int]]) -> Json:

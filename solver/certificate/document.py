@@ -20,7 +20,7 @@ from model.cost import Evaluation
 from model.extents import ANY, PERFECT, tiles_of
 from model.extents import Factors as FactorKind
 from model.mapping import Mapping
-from model.mapspace import COUNTINGS, Mapspace, SpatialRules
+from model.mapspace import ACCELFORGE, Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from model.rules import Rule
 from model.sparse import SparseEvaluation
@@ -147,10 +147,12 @@ def _format(mapspace: Mapspace) -> str:
 
 def check_certifiable(mapspace: Mapspace) -> None:
     """Raise a `CertificateError` for a mapspace with what the checker does not know."""
-    if mapspace.counting not in COUNTINGS:
-        raise CertificateError(f"the checker does not know the counting rule {mapspace.counting!r}")
-    if any(level.ports for level in mapspace.architecture.levels):
-        raise CertificateError("the checker does not know ports whose reads and writes take different times")
+    tolls = [level.name for level in mapspace.architecture.levels if level.tolls]
+    if tolls and mapspace.factors != PERFECT:
+        raise CertificateError(f"the checker knows no remainders where words pass {tolls[0]!r}")
+    ported = [level.name for level in mapspace.architecture.levels if level.ports]
+    if ported and mapspace.counting != ACCELFORGE:
+        raise CertificateError(f"the checker knows ports of {ported[0]!r} by AccelForge's rule only")
     if mapspace.joint and any(level.no_coalesce for level in mapspace.architecture.levels):
         raise CertificateError("the checker does not know no_coalesce where memories have several places")
     if has_sparse_data(mapspace) and mapspace.factors != PERFECT:

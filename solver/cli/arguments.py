@@ -661,6 +661,7 @@ def _add_check(commands: Commands) -> argparse.ArgumentParser:
 
 def _add_compare(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "compare", "run heuristic mappers against the proven optimum")
+    add_arch(parser)
     add_search_options(parser, "the mappers")
     add_mapper_options(parser)
     add_json(parser)
@@ -832,7 +833,9 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
         "map, certify, and have the certificate checked without the solver",
         specs_help="YAML files with a problem and an architecture, merged by top-level key; "
         "or certificates, which are only checked",
+        countings=PRICED_COUNTINGS,
     )
+    add_arch(parser)
     add_search_options(parser, default="none")
     parser.set_defaults(time_limit=math.inf)  # also where loops may have remainders
     _add_path(parser, "--certificate", "keep the certificate in this file")

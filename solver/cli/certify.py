@@ -290,6 +290,11 @@ def reproducing_command(result: Claims, arguments: argparse.Namespace, command: 
         words += ["--set", variable]
     for root in arguments.include_roots:
         words += ["--allow-include", str(root)]
+    if getattr(arguments, "einsum", None) is not None:
+        words += ["--einsum", arguments.einsum]
+    if getattr(arguments, "costs", None) is not None:
+        words += ["--costs", str(arguments.costs)]
+    words += ["--no-fuse"] if getattr(arguments, "no_fuse", False) else []
     for name, value in arguments.limits:
         words += ["--limit", f"{name}={value}"]
     words += ["--ignore-sparse"] if arguments.ignore_sparse else []

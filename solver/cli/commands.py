@@ -482,6 +482,9 @@ def compare_command(arguments: argparse.Namespace) -> int:
             return refuse(conflict, ())
         refused = _refused_comparison(arguments)
         return refuse(conflict, _comparison_steps(refused, arguments))
+    if mapspace.counting not in COUNTINGS:
+        message = f"mappers do not know the counting rule {mapspace.counting}: --counting exact compares them"
+        raise OutputError(message)
     from solver.heuristics.interface import MapperError
 
     try:

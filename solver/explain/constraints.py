@@ -35,6 +35,8 @@ def droppable(constraint: Constraint) -> bool:
     """Whether the user could drop `constraint`: not an axis of a single child, nor what is settled."""
     if isinstance(constraint, Keeping):
         return not constraint.settled
+    if isinstance(constraint, FactorLimit):
+        return not constraint.rule.is_settled
     return not isinstance(constraint, Mesh) or constraint.size > 1
 
 

@@ -102,10 +102,10 @@ class Integers(ABC):
     def _tenant(self, level: int, name: str, outside: Sequence[Variable]) -> Variable:
         """Whether a dataspace takes room in a level, given the same of the levels outside.
 
-        A level that does not coalesce it passes its stream on, so it bypasses what no level outside keeps.
+        A level that passes its stream on bypasses what no level outside keeps.
         """
         keep = self._keeps[level][name]
-        if name not in self.mapspace.architecture.levels[level].no_coalesce:
+        if name not in self.mapspace.architecture.levels[level].passing:
             return keep
         tenant = self.model.new_bool_var(f"tenant{level}_{name}")
         self.model.add_implication(tenant, keep)

@@ -441,7 +441,7 @@ class Formulation:
         asking = [
             own
             for own in self.variables.in_effect(levels, name)
-            if own > level and name not in self.variables.level(own).no_coalesce
+            if own > level and name not in self.variables.level(own).passing
         ]
         nodes = self.variables.positions[asking[0]] if asking else len(candidate.arcs)
         slots = asking[0] if asking else level

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 
@@ -513,12 +513,17 @@ class Costs:
         asking: int | None = None
         for level in reversed(self._variables.in_effect(levels, space.name)):
             yield Service(level, asking)
-            if space.name not in self._variables.level(level).no_coalesce:
+            if space.name not in self._variables.level(level).passing:
                 asking = level
 
     def _served(self, space: Dataspace, service: Service, gate: Literal) -> Iterator[Table]:
         level, node = self._variables.level(service.level), self._variables.positions[service.level]
         view, price = self._views[space.name], level.energy
+        price = replace(
+            price,
+            read=price.read * level.charges(space.name, "down"),
+            update=price.update * level.charges(space.name, "up"),
+        )
         words = view.words(service.asking, node)
         own = partial(self._table, words, gate, service.level, space)
         if not space.read_write:
@@ -547,7 +552,7 @@ class Costs:
         level, node = self._variables.level(number), self._variables.positions[number]
         gate = self._variables.keeps(space.name, lambda held: number in held[1:])
         view, price = self._views[space.name], self._price(space, number, level.energy.fill)
-        if gate is None or not price or (space.read_write and space.name in level.no_coalesce):
+        if gate is None or not price or level.tolls or (space.read_write and space.name in level.no_coalesce):
             return
         subtracts = space.read_write and space.name not in level.rmw_first_update
         if subtracts and not view.is_plain:
@@ -702,7 +707,7 @@ class Costs:
         """Times of reads and writes of one instance, on average; the busiest one takes no less."""
         level, node = self._variables.level(number), self._variables.positions[number]
         view, name = self._views[space.name], space.name
-        reads, writes = counts
+        reads, writes = counts[0] and level.charges(name, "down"), counts[1] and level.charges(name, "up")
         counts_firsts = space.read_write and name not in level.rmw_first_update | level.no_coalesce
         for service, gate in self._services(space):
             if service.level != number:
@@ -716,7 +721,7 @@ class Costs:
                     view.first_touches(node, each=True), gate, number, space, Fraction(0), -time
                 )
         filled = self._variables.keeps(name, lambda held: number in held[1:])
-        passes = space.read_write and name in level.no_coalesce
+        passes = bool(level.tolls) or (space.read_write and name in level.no_coalesce)
         if filled is None or not writes or passes or (counts_firsts and not view.is_plain):
             return
         yield self._table(view.words(number, node, each=True), filled, number, space, Fraction(0), time)

@@ -212,7 +212,7 @@ class Variables:
         """Return the levels that hold a dataspace: what passes its stream on needs a level outside."""
         held: list[int] = []
         for level in levels:
-            if held or dataspace not in self.level(level).no_coalesce:
+            if held or dataspace not in self.level(level).passing:
                 held.append(level)
         return tuple(held)
 

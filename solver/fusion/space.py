@@ -725,8 +725,10 @@ def _check_einsum(einsum: CascadeEinsum) -> None:
     if architecture.levels[1].min_utilization:
         name = architecture.levels[1].name
         raise NotSearchedError(f"a least utilization of `{name}` is not searched with fusion")
-    if any(level.no_coalesce for level in architecture.levels):
-        raise NotSearchedError("`no_coalesce` is not modelled in fused mappings")
+    for level in architecture.levels:
+        if level.passing:
+            what = "a toll" if level.tolls else "`no_coalesce`"
+            raise NotSearchedError(f"{what} at `{level.name}` is not modelled in fused mappings")
     if mapspace.rules:
         raise NotSearchedError("rules of your own are not searched with fusion")
     try:

@@ -128,6 +128,7 @@ class Renaming:
             no_temporal_reuse=self._spaces(node.no_temporal_reuse),
             rmw_first_update=self._spaces(node.rmw_first_update),
             no_coalesce=self._spaces(node.no_coalesce),
+            tolls=tuple(sorted((self.dataspaces[name], direction) for name, direction in node.tolls)),
         )
 
     def _factors(self, rules: Iterable[FactorRule]) -> tuple[FactorRule, ...]:

@@ -189,6 +189,7 @@ def _node(node: Node) -> Document:
             "name": node.name,
             "memory": node.component,
             **picked(node, "usable_words"),
+            **({"tolls": dict(node.tolls)} if node.tolls else {}),
         }
     return {"type": "fanout", **picked(node, "name", "mesh_x", "mesh_y")}
 

@@ -504,7 +504,9 @@ def print_sweep(console: Console, result: SweepResult, places: PlacesOf) -> None
 def points_table(result: SweepResult) -> ReportTable:
     """Return a row per point: workload, architecture, attributes, and the totals of its network."""
     attributes = (f">{name}" for name in result.attributes)
-    figures = ("Status", ">Energy", ">Cycles", ">EDP (pJ*cycles)", ">Area", ">Proven", "Front")
+    timed = any(point.result.latency_s is not None for point in result.points)
+    seconds = (">Seconds",) if timed else ()
+    figures = ("Status", ">Energy", ">Cycles", *seconds, ">EDP (pJ*cycles)", ">Area", ">Proven", "Front")
     optional = ("Status", "Proven", "Area", "EDP (pJ*cycles)")
     table = plain_table("Workload", "Architecture", *attributes, *figures, optional=optional)
     front = result.front
@@ -515,20 +517,23 @@ def points_table(result: SweepResult) -> ReportTable:
             variant.architecture,
             *(value for _, value in variant.settings),
             network.status.value,
-            *_point_figures(point),
+            *_point_figures(point, timed),
             f"{network.proven}/{len(network.network.layers)}",
             FRONT if place in front else "",
         )
     return table
 
 
-def _point_figures(point: SweepPoint) -> tuple[str, str, str, str]:
-    """Return energy, cycles, EDP and area."""
+def _point_figures(point: SweepPoint, timed: bool) -> tuple[str, ...]:
+    """Return energy, cycles, seconds where points have them, EDP and area."""
+    energy_j, latency_s = point.result.energy_j, point.result.latency_s
     area = NOTHING if point.area_mm2 is None else f"{significant(point.area_mm2)} mm2"
+    seconds = (NOTHING if latency_s is None else f"{float(latency_s):.6g}",) if timed else ()
     if point.costs is None or point.edp_pj_cycles is None:
-        return NOTHING, NOTHING, NOTHING, area
+        energy = NOTHING if energy_j is None else energy_text(energy_j * 1e12)
+        return energy, NOTHING, *seconds, NOTHING, area
     energy_pj, cycles = point.costs
-    return energy_text(energy_pj), count_text(cycles), significant(point.edp_pj_cycles), area
+    return energy_text(energy_pj), count_text(cycles), *seconds, significant(point.edp_pj_cycles), area
 
 
 def spec_notes(result: SweepResult) -> list[Note]:
@@ -593,6 +598,7 @@ def _row(point: SweepPoint, is_on_front: bool) -> Document:
         "energy_pj": energy_pj,
         "cycles": cycles,
         **picked(point, "edp_pj_cycles", "area_mm2"),
+        **si_figures(point.result.energy_j, point.result.latency_s),
         "proven": point.result.proven,
         "einsums": len(point.result.network.layers),
         "front": is_on_front,

@@ -11,7 +11,7 @@ from rich import box
 from rich.cells import cell_len
 from rich.table import Column, Table
 
-from model.architecture import BANDWIDTHS, Architecture, Fanout, StorageLevel
+from model.architecture import BANDWIDTHS, Architecture, Direction, Fanout, StorageLevel
 from model.cost.counting import tile_words
 from model.cost.report import Evaluation, LevelCost
 from model.cost.slack import CAPACITY, Resource, Slack
@@ -338,6 +338,8 @@ def _energy(units: int, units_per_pj: int) -> str:
     return energy_text(units / units_per_pj)
 
 
+_WAYS: dict[Direction, str] = {"down": "inwards", "up": "outwards", "both": "either way"}
+
 FLAGS = {
     "no_temporal_reuse": "no temporal reuse of",
     "rmw_first_update": "rmw_first_update of",
@@ -376,6 +378,9 @@ def hierarchy_table(mapspace: Mapspace) -> ReportTable:
             table.add_row(node.name, kind, children, *(NOTHING,) * 3, constraints)
             continue
         loops, keep = next(temporal)
+        if node.tolls:
+            table.add_row(*_toll_row(node, count_text(architecture.instances_above(position))))
+            continue
         instances = count_text(architecture.instances_above(position))
         several = [f"up to {places[node.name]} places"] if node.name in places else []
         flags = (*_flags_text(node), *_utilization_text(node))
@@ -388,6 +393,11 @@ def hierarchy_table(mapspace: Mapspace) -> ReportTable:
     parallelism = f"at least {count_text(least)} in use" if least > 1 else NOTHING
     table.add_row(architecture.compute.name, "compute", units, *(NOTHING,) * 3, parallelism)
     return table
+
+
+def _toll_row(node: StorageLevel, instances: str) -> tuple[str, ...]:
+    paying = ", ".join(f"{name} {_WAYS[direction]}" for name, direction in sorted(node.tolls))
+    return node.name, "toll", instances, NOTHING, str(node.word_bits), NOTHING, f"paid by {paying}"
 
 
 def size_table(mapspace: Mapspace) -> ReportTable:

@@ -340,7 +340,8 @@ def _nodeheading(problem: Problem, node: StorageLevel | Fanout, chosen: NodeMapp
     if not isinstance(chosen, StorageMapping):
         return f"{node.name}:"
     kept = [space.name for space in problem.dataspaces if space.name in chosen.keep]
-    return f"{node.name} keeps {', '.join(kept) or 'nothing'}:"
+    verb = "lets pass" if isinstance(node, StorageLevel) and node.tolls else "keeps"
+    return f"{node.name} {verb} {', '.join(kept) or 'nothing'}:"
 
 
 def _loops(chosen: NodeMapping, remainders: Sequence[int]) -> Iterator[str]:

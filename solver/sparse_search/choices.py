@@ -63,7 +63,7 @@ def _in_effect(mapspace: Mapspace, name: str, levels: frozenset[int]) -> Chain:
     """Levels without those that would only pass their own stream on."""
     chain: list[int] = []
     for level in sorted(levels):
-        if chain or name not in mapspace.architecture.levels[level].no_coalesce:
+        if chain or name not in mapspace.architecture.levels[level].passing:
             chain.append(level)
     return tuple(chain)
 

@@ -216,11 +216,11 @@ class BatchTraffic(NamedTuple):
 def kept_levels(architecture: Architecture, space: Dataspace, keep: Booleans) -> Booleans:
     """Levels that keep a dataspace in effect.
 
-    With nothing kept farther out, a level with ``no_coalesce`` counts as bypassing.
+    With nothing kept farther out, a level that passes its stream on counts as bypassing.
     """
     kept = keep.copy()
     for level, storage in enumerate(architecture.levels):
-        if space.name in storage.no_coalesce:
+        if space.name in storage.passing:
             kept[level] &= kept[:level].any(axis=0)
     return kept
 
@@ -246,8 +246,9 @@ def dataspace_traffic(
         )
         firsts = touches(position, asking), touches(position, np.full_like(asking, position))
         accesses = access_counts(node, space, stream, delivered, firsts)
-        counts.append(tuple(words * here for words in (tiles[position], *accesses)))
-        if space.name not in node.no_coalesce:
+        tile = 0 * stream if node.tolls else tiles[position]
+        counts.append(tuple(words * here for words in (tile, *accesses)))
+        if space.name not in node.passing:
             stream, asking = np.where(here, delivered, stream), np.where(here, position, asking)
     return BatchTraffic(*(np.stack(words) for words in zip(*reversed(counts), strict=True)))
 
@@ -388,6 +389,8 @@ def access_counts(
     firsts: tuple[Integers, Integers],
 ) -> tuple[Integers, Integers, Integers]:
     """Reads, fills and updates where the level keeps the dataspace (see `model.cost.traffic`)."""
+    if level.tolls:
+        return _paid_in_passing(level, space, served, firsts[0])
     if not space.read_write:
         return served, delivered, np.zeros_like(served)
     if space.name in level.no_coalesce:
@@ -396,3 +399,15 @@ def access_counts(
         return served, delivered, served
     served_first, filled_first = firsts
     return np.maximum(served - served_first, 0), np.maximum(delivered - filled_first, 0), served
+
+
+def _paid_in_passing(
+    level: StorageLevel, space: Dataspace, served: Integers, firsts: Integers
+) -> tuple[Integers, Integers, Integers]:
+    none = np.zeros_like(served)
+    down = np.maximum(served - firsts, 0) if space.read_write else served
+    return (
+        down if level.charges(space.name, "down") else none,
+        none,
+        served if space.read_write and level.charges(space.name, "up") else none,
+    )

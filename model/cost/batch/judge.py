@@ -70,7 +70,7 @@ class _Figures:
 
     @property
     def _passes_on(self) -> bool:
-        return any(level.no_coalesce for level in self._architecture.levels)
+        return any(level.passing for level in self._architecture.levels)
 
     def column(self, asked: Quantity) -> Integers:  # noqa: PLR0911 (one case per kind)
         """A number per mapping, or one for all."""

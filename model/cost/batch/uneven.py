@@ -366,7 +366,7 @@ def uneven_traffic(
     found: list[list[tuple[Integers, ...]]] = [[], []]
     for level in reversed(range(levels)):
         node, position = architecture.levels[level], architecture.storage_indices[level]
-        tile: Integers = np.prod(extents_of(index, nest.bounds[position]), axis=0)
+        tile: Integers = np.prod(extents_of(index, nest.bounds[position]), axis=0) * (not node.tolls)
         here, filled = kept[level], kept[level] & kept[:level].any(axis=0)
         for counts, first_only in zip(found, (True, False), strict=True):
             served = _served(nest, index, space, (level, asking), here, first_only)
@@ -374,7 +374,7 @@ def uneven_traffic(
             firsts = _touched(nest, index, position, first_only)
             own = access_counts(node, space, served, received, (firsts, firsts))
             counts.append(tuple(words * here for words in (tile, *own)))
-        if space.name not in node.no_coalesce:
+        if space.name not in node.passing:
             asking = np.where(here, level, asking)
     one, every = (
         BatchTraffic(*(np.stack(words) for words in zip(*reversed(counts), strict=True))) for counts in found

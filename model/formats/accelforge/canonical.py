@@ -14,6 +14,7 @@ from model.architecture import (
     Architecture,
     Bandwidth,
     Compute,
+    Direction,
     Fanout,
     Node,
     Packing,
@@ -26,14 +27,14 @@ from model.formats.accelforge.costs import ComponentCost, Costing, CostTable, Ta
 from model.formats.accelforge.latency import Action, Seconds, read_latency
 from model.formats.accelforge.mapspace import DimensionRules, can_be_used, keep_rules, spatial_rules
 from model.formats.accelforge.numbers import number, positive, truth
-from model.formats.accelforge.scope import Kept, Scope, Subject, Variables, component_attributes
-from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.formats.accelforge.scope import ABOVE, Kept, Scope, Subject, Variables, component_attributes
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules, toll_rules
 from model.rules import Quantity, Rule
 from model.rules.language import Constant, Operation
-from model.text.fields import Names, add_once, as_bool, as_mapping, as_scalar, given
+from model.text.fields import Names, add_once, as_bool, as_mapping, as_name, as_scalar, given
+from model.text.source import MappingNode, ScalarNode, Span, SpecError, TakeNote, note_at, source_ref
 from model.text.source import Node as TextNode
-from model.text.source import ScalarNode, Span, SpecError, TakeNote, source_ref
-from model.wording import listing
+from model.wording import did_you_mean, listing
 
 _PJ_PER_JOULE = 10**12
 _DIGITS = Context(prec=20)
@@ -41,6 +42,8 @@ _DIGITS = Context(prec=20)
 
 _LEAK_DIGITS = Context(prec=15)
 """Of leakage per cycle: a cycle is a quotient, often one without end."""
+
+_DIRECTIONS: Mapping[str, Direction] = {"down": "down", "up": "up", "up_and_down": "both"}
 
 LARGEST_FANOUT = 10**9
 MOST_WORDS = 1 << 56
@@ -118,6 +121,7 @@ class _Reading:
         )
         self._unsearchable: list[SpecError] = []
         self._costs: dict[str, ComponentCost] = {}
+        self._idle: set[str] = set()  # tolls that nothing passes
         self._usage: list[tuple[str, int, DimensionRules]] = []  # of each fanout on the way to the compute
 
     def result(self) -> OnEinsum:
@@ -129,31 +133,48 @@ class _Reading:
         cycle_s = self._cycle(compute)
         nodes: list[Fanout | _Level] = []
         spatial: list[SpatialRules] = []
-        keep: list[KeepRules] = []
+        rules_of: list[tuple[TemporalRules, KeepRules]] = []
         gates: list[bool] = []
         for node in chain:
-            for fanout, rules, is_gate in self._fanouts(node):
-                nodes.append(fanout)
-                spatial.append(rules)
-                gates.append(is_gate)
-            if node.kind == "Memory":
-                kept = self._kept(node, is_outermost=not keep)
-                keep.append(keep_rules(node, kept, self._subject))
-                level = self._level(node, kept, cycle_s)
-                nodes.append(replace(level, level=replace(level.level, gating_fanouts=_gate(gates, node))))
+            fanouts = list(self._fanouts(node))
+            nodes += [fanout for fanout, _, _ in fanouts]
+            spatial += [rules for _, rules, _ in fanouts]
+            gates += [is_gate for _, _, is_gate in fanouts]
+            kept = self._held(node, is_outermost=not rules_of)
+            if kept is None:
+                continue
+            level = self._level(node, kept, cycle_s)
+            nodes.append(replace(level, level=replace(level.level, gating_fanouts=_gate(gates, node))))
+            rules_of.append(self._rules(node, level.level, kept))
         self._check_gating(gates, compute)
         architecture = self._architecture(nodes, compute, cycle_s, chain)
         self._check_usage()
         mapspace = Mapspace(
             problem=self._subject.problem,
             architecture=architecture,
-            temporal=tuple(TemporalRules() for _ in keep),
+            temporal=tuple(loops for loops, _ in rules_of),
             spatial=tuple(spatial),
-            keep=tuple(keep),
+            keep=tuple(keep for _, keep in rules_of),
             objectives=("edp",) if cycle_s else ("energy",),
             rules=tuple(self._usage_rules()),
         )
         return OnEinsum(mapspace, compute.span, tuple(self._unsearchable))
+
+    def _held(self, node: WrittenNode, is_outermost: bool) -> Kept | None:
+        """Return what a memory keeps or a toll lets pass; None of nodes that are neither, and idle tolls."""
+        if node.kind == "Memory":
+            return self._kept(node, is_outermost)
+        paying = self._paying(node) if node.kind == "Toll" else None
+        if paying is not None and not paying.certain:
+            self._idle.add(node.name)
+            return None
+        return paying
+
+    def _rules(self, node: WrittenNode, level: StorageLevel, kept: Kept) -> tuple[TemporalRules, KeepRules]:
+        keep = keep_rules(node, kept, self._subject)
+        if level.tolls:
+            return toll_rules(level, self._subject.problem, keep.source)
+        return TemporalRules(), keep
 
     def _compute(self) -> WrittenNode:
         """Return the compute that is enabled for the Einsum; a copy needs none, and has the first."""
@@ -185,10 +206,6 @@ class _Reading:
             where = chain[0] if first is None else first
             message = f"the outermost node is `{where.name}`: it must be a memory that exists once"
             raise SpecError(message, where.span)
-        for node in chain:
-            if node.kind == "Toll":
-                hint = "its meaning: each value that passes it costs a read, and it stores nothing"
-                raise SpecError(f"`!Toll` `{node.name}` is not modelled yet", node.span, hint=hint)
 
     def _fanouts(self, node: WrittenNode) -> Iterator[tuple[Fanout, SpatialRules, bool]]:
         for dimension in node.spatial:
@@ -209,8 +226,7 @@ class _Reading:
             if least is None or len(least.rank_variables) == 1:
                 continue
             condition = Operation(">=", (Quantity("instances", name), Constant(Fraction(least.instances))))
-            text = f"`{name}` uses at least {least.instances:,} instances"
-            yield Rule(condition, text, source=source_ref(least.written.span))
+            yield Rule(condition, source=source_ref(least.written.span))
 
     def _check_usage(self) -> None:
         """Leave it open what ``min_usage`` means where fanouts compete for loops."""
@@ -244,6 +260,46 @@ class _Reading:
         chosen = self._setting.kept.get(node.name)
         self._scope.memories[node.name] = kept if chosen is None else self._chosen(chosen)
         return kept
+
+    def _paying(self, node: WrittenNode) -> Kept:
+        """Return the tensors that pay a toll, of those that memories farther out keep.
+
+        What only may pass it does not: nothing is gained that way.
+        """
+        everything = self._scope.everything("tensors").members
+        written, above = self._written_kept(node, everything), self._scope.find(ABOVE)
+        outside = frozenset[str]() if above is None else above.members
+        if written.free:
+            sentence = "{} may pass `{}`, but need not: that would only cost more"
+            self._note(note_at(node.span, sentence, listing(sorted(written.free)), node.name))
+        paying = Kept(written.certain & outside, written.certain & outside)
+        self._scope.memories[node.name] = paying
+        return paying
+
+    def _tolls(self, node: WrittenNode, kept: Kept) -> tuple[tuple[str, Direction], ...]:
+        """Return the dataspaces that pass a toll, and in which direction they pay."""
+        direction = node.node.require("direction")
+        if isinstance(direction, ScalarNode):
+            given_to = dict.fromkeys(kept.certain, _direction(direction))
+        else:
+            given_to = self._directions(node, as_mapping(direction, f"`direction` of `{node.name}`"))
+        for tensor in sorted(kept.certain - given_to.keys()):
+            raise SpecError(f"`direction` of `{node.name}` says nothing of `{tensor}`", direction.span)
+        return tuple(
+            (space, given_to[tensor])
+            for tensor in sorted(kept.certain)
+            for space in self._subject.dataspaces[tensor]
+        )
+
+    def _directions(self, node: WrittenNode, written: MappingNode) -> dict[str, Direction]:
+        what = f"`direction` of `{node.name}`"
+        found: dict[str, Direction] = {}
+        places: dict[str, Span] = {}
+        for key, value in written.entries:
+            for tensor in sorted(self._scope.tensors(key, what)):
+                add_once(places, tensor, key.span, f"{what} covers `{tensor}` twice")
+                found[tensor] = _direction(value)
+        return found
 
     def _chosen(self, dataspaces: frozenset[str]) -> Kept:
         """Return the tensors that a mapping keeps, with all of their dataspaces."""
@@ -354,19 +410,18 @@ class _Reading:
 
     def _level(self, node: WrittenNode, kept: Kept, cycle_s: Fraction) -> _Level:
         self._check_first_write(node)
-        written = node.node.require("size")
-        size = number(written, f"the size of `{node.name}` in bits", self._scope, self._scope.values)
+        size = self._bits(node)
         rows = _Rows(node, self._subject, self._scope, kept)
         cost = self._cost(node, rows.bits_per_action, size)
         calls = {
             action: rows.calls_per_word[action] * self._scale(node, "actions_scale")
-            for action in ACTIONS["Memory"]
+            for action in ACTIONS[node.kind]
         }
         words = None if size is None else math.floor(size / rows.word_bits)
+        written = node.get("size")
         if words is not None and words > MOST_WORDS:
-            raise SpecError(
-                f"`{node.name}` is too large: more than 2^56 words", written.span, hint="write `inf`"
-            )
+            place = node.span if written is None else written.span
+            raise SpecError(f"`{node.name}` is too large: more than 2^56 words", place, hint="write `inf`")
         level = StorageLevel(
             name=node.name,
             size_words=words,
@@ -375,7 +430,8 @@ class _Reading:
             bandwidth_scale=rows.bandwidth_scale,
             area_um2=cost.area_um2,
             area_source=cost.area_source,
-            size_source=source_ref(written.span),
+            tolls=self._tolls(node, kept) if node.kind == "Toll" else (),
+            size_source=None if written is None else source_ref(written.span),
         )
         return _Level(
             level=self._timed(level, node, cost, calls, cycle_s),
@@ -383,6 +439,12 @@ class _Reading:
             leak_w=cost.leak_w,
             cost=cost,
         )
+
+    def _bits(self, node: WrittenNode) -> Fraction | None:
+        """Return the size of a memory, None where there is no limit, as for a toll."""
+        written = node.get("size")
+        what = f"the size of `{node.name}` in bits"
+        return None if written is None else number(written, what, self._scope, self._scope.values)
 
     def _timed(
         self,
@@ -396,6 +458,9 @@ class _Reading:
         written = node.get("total_latency")
         for seconds in self._seconds(node, cost):
             per_word = {name: value * calls[name] for name, value in seconds if value}
+            if level.tolls and per_word:
+                # What goes up is a read as well.
+                per_word["write"] = per_word["read"]
             if not per_word:
                 continue
             if cycle_s == 0:
@@ -458,7 +523,7 @@ class _Reading:
     def _other_leakage(self, compute: WrittenNode, chain: Sequence[WrittenNode]) -> tuple[Fraction, str]:
         """Return the watts of the arithmetic and of what the Einsum does not use, and whose they are."""
         total, names = Fraction(0), list[str]()
-        used = {node.name for node in chain if node is not compute}
+        used = {node.name for node in chain if node is not compute} - self._idle
         for node, instances in self._instances(self._setting.arch.items, 1):
             if node.kind == "Container" or node.name in used:
                 continue
@@ -470,9 +535,7 @@ class _Reading:
     def _idle_cost(self, node: WrittenNode) -> ComponentCost:
         if node.kind != "Memory":
             return self._cost(node, {}, None)
-        size = number(
-            node.node.require("size"), f"the size of `{node.name}`", self._scope, self._scope.values
-        )
+        size = self._bits(node)
         rows = _Rows(node, self._subject, self._scope, Kept(frozenset(), frozenset()))
         return self._cost(node, rows.bits_per_action, size)
 
@@ -488,6 +551,14 @@ class _Reading:
             count = above * math.prod(sizes)
             yield item, count
             above = above if item.kind == "Compute" else count
+
+
+def _direction(node: TextNode) -> Direction:
+    written = as_name(node, "`direction`")
+    if written not in _DIRECTIONS:
+        hint = did_you_mean(written, _DIRECTIONS) or f"known are {listing(_DIRECTIONS)}"
+        raise SpecError(f"unknown direction `{written}`", node.span, hint=hint)
+    return _DIRECTIONS[written]
 
 
 def _enabled_place(node: WrittenNode) -> Span:
@@ -523,18 +594,14 @@ def _picojoules(joules: Fraction, digits: Context = _DIGITS) -> Decimal:
 
 def _priced(level: _Level, leak_pj: Decimal, units: int, others: str) -> StorageLevel:
     """Return a level with its energies; `others` names components whose leakage is counted with its own."""
-    read, write = (to_units(_picojoules(level.joules[action]), units) for action in ("read", "write"))
-    actions, leak_source = level.cost.actions, f"{level.cost.leak_source}{others}"
-    sources = {
-        "read": actions["read"].source,
-        "fill": actions["write"].source,
-        "update": actions["write"].source,
-        "leak": leak_source,
-    }
+    names = {"read": "read", "fill": "write", "update": "write"}
+    if level.level.tolls:
+        names = {"read": "read", "update": "read"}
+    figures = {name: to_units(_picojoules(level.joules[action]), units) for name, action in names.items()}
+    sources = {name: level.cost.actions[action].source for name, action in names.items()}
+    sources["leak"] = f"{level.cost.leak_source}{others}"
     energy = AccessEnergy(
-        read=read,
-        fill=write,
-        update=write,
+        **figures,
         leak_per_cycle=to_units(leak_pj, units),
         sources=tuple(sources.items()),
         given=frozenset(name for name, source in sources.items() if source != "estimated"),
@@ -548,13 +615,11 @@ class _Rows:
     def __init__(self, node: WrittenNode, subject: Subject, scope: Scope, kept: Kept) -> None:
         self._node, self._subject, self._scope = node, subject, scope
         self._bits = self._value_bits()
-        self.bits_per_action = {action: self._action_bits(action) for action in ACTIONS["Memory"]}
+        actions = ACTIONS[node.kind]
+        self.bits_per_action = {action: self._action_bits(action) for action in actions}
         tensors = sorted(kept.possible) or []
         sizes = {tensor: self._bits[tensor] for tensor in tensors}
-        calls = {
-            action: {tensor: self._calls(action, tensor) for tensor in tensors}
-            for action in ACTIONS["Memory"]
-        }
+        calls = {action: {tensor: self._calls(action, tensor) for tensor in tensors} for action in actions}
         units = {action: _common(calls[action].values()) for action in calls}
         weights = {tensor: calls["read"][tensor] / units["read"] for tensor in tensors}
         self._check_ratio(calls, units, weights)
@@ -616,7 +681,7 @@ class _Rows:
     ) -> None:
         """Check that tensors differ by the same factors in reads and in writes."""
         for tensor, weight in weights.items():
-            if calls["write"][tensor] / units["write"] != weight:
+            if any(calls[action][tensor] / units[action] != weight for action in calls):
                 message = f"tensors of `{self._node.name}` take other shares of its reads than of its writes"
                 raise SpecError(f"{message}, which is not modelled", self._node.span)
 

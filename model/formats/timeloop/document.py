@@ -159,8 +159,8 @@ ANCHOR_MARK = "ignore"
 LEFT_OUT = "ignore_left_out_for_the_mapping"
 """What a file with a mapping in it lists here: the constraints that the mapping meets, which it lacks."""
 _WORKLOADS = (
-    "the command `network` maps workloads; `--einsum NAME` chooses one of their Einsums for map, evaluate, "
-    "check and explain"
+    "the command `network` maps workloads; `--einsum NAME` chooses one of their Einsums for map, prove, "
+    "compare, evaluate, check and explain"
 )
 _HINTS = {
     **dict.fromkeys((*NETWORK_SECTIONS, "arch"), _WORKLOADS),

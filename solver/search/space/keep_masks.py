@@ -23,13 +23,13 @@ Chain = tuple[int, ...]
 def chain_of(mapspace: Mapspace, mask: KeepMask, view: DataspaceView) -> Chain:
     """Levels that keep a dataspace.
 
-    A level that does not coalesce it passes its stream on, so with nothing kept farther out it
+    A level may pass its stream on (`StorageLevel.passing`); so with nothing kept farther out it
     counts as bypassing.
     """
     levels = mapspace.architecture.levels
     chain: list[int] = []
     for level, kept in enumerate(mask):
-        if view.place in kept and (chain or view.name not in levels[level].no_coalesce):
+        if view.place in kept and (chain or view.name not in levels[level].passing):
             chain.append(level)
     return tuple(chain)
 

@@ -274,6 +274,9 @@ def accesses(
     """
     for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
         level, source = levels[place], _source(levels, name, chain, child)
+        if level.tolls:
+            yield from _in_passing(level, Access(place, "read", source, True, read_write), name)
+            continue
         if drains_are_reads and read_write and place != chain[0]:
             yield Access(place, "read", place, False, False)
         if read_write and name in level.no_coalesce:
@@ -288,9 +291,16 @@ def accesses(
             yield Access(place, "fill", place, False, free, share)
 
 
+def _in_passing(level: StorageLevel, down: Access, name: str) -> Iterator[Access]:
+    if level.charges(name, "down"):
+        yield down
+    if down.first_touch_free and level.charges(name, "up"):
+        yield down._replace(name="update", first_touch_free=False)
+
+
 def _source(levels: Sequence[StorageLevel], name: str, chain: Sequence[int], child: int) -> int:
-    """The boundary whose stream a parent serves: levels that do not coalesce pass theirs on."""
-    while child < len(levels) and (child not in chain or name in levels[child].no_coalesce):
+    """The boundary whose stream a parent serves: levels may pass theirs on."""
+    while child < len(levels) and (child not in chain or name in levels[child].passing):
         child += 1
     return child
 

@@ -7,6 +7,7 @@ from itertools import islice
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +34,14 @@ from tests.model.loopnest.nests import (
     space,
     storage,
 )
-from tests.strategies import EINSUMS, mapspaces, packed, random_architecture
+from tests.strategies import (
+    EINSUMS,
+    mapspaces,
+    packed,
+    random_architecture,
+    random_mapspace,
+    with_tolls,
+)
 
 Case = tuple[Mapspace, Mapping]
 
@@ -157,6 +165,29 @@ def test_execution_bears_the_cost_model_out_where_windows_with_remainders_meet(s
     ]
     assume(unrolled)
     _assert_executed(mapspace, random.choice(unrolled))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_execution_bears_out_what_passes_tolls(seed: int):
+    random = Random(seed)
+    while True:
+        mapspace = with_tolls(random, random_mapspace(random, 200))
+        passing = any(level.no_coalesce for level in mapspace.architecture.levels)
+        mappings = [] if passing else list(islice(enumerate_mappings(mapspace), 500))
+        if mappings and mapspace.problem.computes <= 300:
+            break
+    for mapping in random.sample(mappings, min(3, len(mappings))):
+        _assert_executed(mapspace, mapping)
+    wider = free_mapspace(mapspace.problem, *mapspace.architecture.nodes)
+    uneven = random_mapping(random, wider.problem, wider.architecture, ANY)
+    kept = zip(uneven.nodes, wider.architecture.nodes, strict=True)
+    nodes = (
+        replace(own, keep=frozenset(dict(node.tolls)), temporal=own.temporal)
+        if isinstance(node, StorageLevel) and node.tolls
+        else own
+        for own, node in kept
+    )
+    _assert_executed(replace(wider, factors=ANY), Mapping(tuple(nodes)))
 
 
 def test_children_with_equal_tiles_and_different_pasts_share_what_any_of_them_lacks():

@@ -64,7 +64,6 @@ def test_words_are_counted_as_accelforge_does_by_default(capsys: pytest.CaptureF
 def test_what_does_not_know_accelforges_rule_says_so(capsys: pytest.CaptureFixture[str]):
     one = ["map", "--einsum", "T", "w.yaml", "a.yaml"]
     for words, message in (
-        (["--check"], "the checker does not know the counting rule 'accelforge'"),
         (["--engine", "cp-sat"], "not by the rule 'accelforge'"),
         (["--factors", "any"], "the rule `accelforge` does not count remainders"),
     ):
@@ -74,7 +73,18 @@ def test_what_does_not_know_accelforges_rule_says_so(capsys: pytest.CaptureFixtu
         main(["compare", "w.yaml", "a.yaml", "--counting", "accelforge"])
     assert ended.value.code == 2
     assert main(["compare", "w.yaml", "a.yaml"]) == 2
-    assert "for map, evaluate, check and explain" in capsys.readouterr().err
+    assert "for map, prove, compare, evaluate, check and explain" in capsys.readouterr().err
+    compared = ["compare", "--einsum", "T", "w.yaml", "a.yaml"]
+    assert main(compared) == 2
+    assert "mappers do not know the counting rule accelforge" in capsys.readouterr().err
+    assert main([*compared, "--counting", "exact", "--mappers", "greedy", "--budget", "0.1"]) == 0
+
+
+def test_results_have_certificates(capsys: pytest.CaptureFixture[str]):
+    one = ["map", "--einsum", "T", "w.yaml", "a.yaml", "--objective", "energy"]
+    assert document(*one, "--certificate", "c.json", "--check") is not None
+    certificate = json.loads(Path("c.json").read_text(encoding="utf-8"))
+    assert certificate["problem"]["counting"] == "accelforge"
 
 
 def test_network_and_sweep():
@@ -83,6 +93,9 @@ def test_network_and_sweep():
     assert found["latency_s"] == pytest.approx(found["cycles"] / 1e9)
     swept = document("sweep", "w.yaml", "a.yaml", "--no-cache", "--set-attribute", "Buffer.size=256,512")
     assert [point["status"] for point in swept["points"]] == ["OPTIMAL"] * 2
+    assert [point["latency_s"] * 1e9 for point in swept["points"]] == pytest.approx(
+        [point["cycles"] for point in swept["points"]]
+    )
 
 
 @pytest.mark.parametrize(

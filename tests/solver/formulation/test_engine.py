@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from solver.search import map_einsum
 from tests.bruteforce import count_mappings, enumerate_mappings, optima
 from tests.conftest import REPOSITORY
 from tests.mapspaces import perfect_mapspace
-from tests.strategies import random_mapspaces
+from tests.strategies import random_mapspaces, with_tolls
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("latency", "energy"), ("edp", "latency"))
 SPECS = REPOSITORY / "specs"
@@ -48,6 +49,14 @@ def enumerated(mapspace: Mapspace, objectives: tuple[str, ...]) -> object:
 def test_agrees_with_enumeration(seed: int):
     for number, mapspace in enumerate(random_mapspaces(700 + seed, 12, 200)):
         objectives = OBJECTIVES[number % len(OBJECTIVES)]
+        assert found(mapspace, objectives) == enumerated(mapspace, objectives), number
+
+
+def test_agrees_with_enumeration_through_tolls():
+    random = Random(760)
+    for number, drawn in enumerate(random_mapspaces(760, 12, 120)):
+        objectives = OBJECTIVES[number % len(OBJECTIVES)]
+        mapspace = with_tolls(random, drawn)
         assert found(mapspace, objectives) == enumerated(mapspace, objectives), number
 
 

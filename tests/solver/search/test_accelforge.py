@@ -2,17 +2,15 @@
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from model.architecture import Fanout, Port, StorageLevel
+from model.architecture import StorageLevel
 from model.formats.cascade import load_network
 from model.formats.timeloop import LoadOptions
-from model.mapspace import ACCELFORGE, Mapspace
-from model.places import gathered, spread_like
+from model.mapspace import ACCELFORGE
 from solver.result import Options, Status
 from solver.search import map_einsum
 from tests import strategies
@@ -20,31 +18,17 @@ from tests.conftest import SHARED
 from tests.mapspaces import free_mapspace, matmul
 from tests.reference import OBJECTIVES
 from tests.solver.search.holding import compare, hold_search
-from tests.strategies import random_mapspaces, random_mapspaces_with_places
+from tests.strategies import (
+    counted_as_accelforge,
+    random_mapspaces,
+    random_mapspaces_with_places,
+    with_tolls,
+)
 
 REFERENCE = SHARED / "reference"
 CASES = REFERENCE / "fused" / "cases.jsonl"
 ARCHES = REFERENCE / "accelforge_arches"
 MATMULS = REFERENCE / "workloads" / "basic" / "matmuls.yaml"
-
-
-def counted(mapspace: Mapspace, random: Random) -> Mapspace:
-    """The same by AccelForge's rule, with ports, leakage, and children that share nothing here and there."""
-    names = [space.name for space in mapspace.problem.dataspaces]
-    nodes, even = [], gathered(mapspace)
-    for node in even.architecture.nodes:
-        changes: dict[str, object] = {}
-        if isinstance(node, StorageLevel):
-            changes["block_size"] = 1
-        if isinstance(node, StorageLevel) and random.random() < 0.4:
-            changes["ports"] = (Port(Fraction(random.randint(0, 3), 2), Fraction(random.randint(0, 5), 3)),)
-        if isinstance(node, StorageLevel) and random.random() < 0.4:
-            changes["energy"] = replace(node.energy, leak_per_cycle=random.randint(1, 50))
-        if isinstance(node, Fanout) and random.random() < 0.3:
-            changes["no_multicast"] = frozenset(random.sample(names, 1))
-        nodes.append(replace(node, **changes))
-    architecture = replace(even.architecture, nodes=tuple(nodes))
-    return spread_like(mapspace, replace(even, architecture=architecture, counting=ACCELFORGE))
 
 
 PRODUCTS = (strategies.gemm, strategies.mttkrp, strategies.elementwise)
@@ -55,9 +39,23 @@ def test_the_best_of_all_mappings(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", PRODUCTS if seed < 3 else strategies.CONVOLUTIONS)
     random = Random(seed)
     drawn = [*random_mapspaces_with_places(seed, 2, 300), *random_mapspaces(seed, 3, 200, packed_share=0)]
-    mapspaces = [counted(mapspace, random) for mapspace in drawn]
+    mapspaces = [counted_as_accelforge(mapspace, random) for mapspace in drawn]
     assert Status.OPTIMAL in {result.status for result in compare(mapspaces, OBJECTIVES)}
     hold_search(mapspaces[0], monkeypatch)
+    hold_search(mapspaces[-1], monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_of_all_mappings_through_tolls(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        strategies, "EINSUMS", (PRODUCTS, strategies.CONVOLUTIONS, strategies.EINSUMS)[seed % 3]
+    )
+    random = Random(seed)
+    drawn = [*random_mapspaces_with_places(seed, 1, 200), *random_mapspaces(seed, 2, 200, packed_share=0)]
+    mapspaces = [with_tolls(random, mapspace) for mapspace in drawn]
+    if seed % 3 < 2:
+        mapspaces = [counted_as_accelforge(mapspace, random) for mapspace in mapspaces]
+    assert Status.OPTIMAL in {result.status for result in compare(mapspaces, OBJECTIVES)}
     hold_search(mapspaces[-1], monkeypatch)
 
 

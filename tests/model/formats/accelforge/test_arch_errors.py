@@ -28,6 +28,14 @@ SIZE, BUFFER = "size: 64 * 8", "    name: Buffer\n"
 FANOUT = "[{name: X, fanout: 4}]"
 COMPUTE = "    name: MAC\n"
 READ = "{name: read, energy: 1e-12, throughput: 2e9}"
+PRICED = """  - !Toll
+    name: ADC
+    direction: up
+    leak_power: 0
+    tensors: {keep: output}
+    actions: [{name: read, energy: 3e-12, throughput: 1e9}]
+  - !Compute
+"""
 TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n"
 
 
@@ -150,7 +158,29 @@ TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n
         ),
         # Tolls
         ("  - !Compute\n", TOLL, "a `!Toll` has no size: it stores nothing", "size"),
-        ("  - !Compute\n", TOLL.replace("    size: 8\n", ""), "`!Toll` `ADC` is not modelled yet", "ADC"),
+        ("  - !Compute\n", TOLL.replace("size: 8", ""), "`leak_power` of `ADC` is missing", "ADC"),
+        ("  - !Compute\n", TOLL.replace("up", "upp"), "a `!Toll` has no size", "size"),
+        ("  - !Compute\n", PRICED.replace("up", "upwards"), "unknown direction `upwards`", "upwards"),
+        (
+            "  - !Compute\n",
+            PRICED.replace("up", "{input: up}"),
+            "`direction` of `ADC` says nothing of `T`",
+            "{input: up}",
+        ),
+        (
+            "  - !Compute\n",
+            PRICED.replace("up", "{All: up, output: down}"),
+            "`direction` of `ADC` covers `T` twice",
+            "output",
+        ),
+        ("  - !Compute\n", PRICED.replace("up", "{outputs: up}"), "`outputs` is not a tensor", "outputs"),
+        (
+            "  - !Compute\n",
+            PRICED.replace("{name: read, ", "{name: write, "),
+            "unknown action `write` of `ADC`",
+            "write",
+        ),
+        ("  - !Compute\n", PRICED.replace("    direction: up\n", ""), "lacks the key `direction`", None),
         # Other things that are not modelled
         ("!Container", "!Array", "`!Array` is not modelled: it is a grid of nodes", None),
         ("!Container", "!Network", "`!Network` is not modelled: it is a network that is paid", None),
