@@ -16,6 +16,7 @@ from model.mapspace import EXACT
 from model.numbers import divisors
 from solver.sparse_search.choices import Mask, Unrolled
 from solver.sparse_search.grid import ONE, BoolArray, FloatArray, IntArray, TensorGrid, Vector
+from solver.sparse_search.instances import NeededInstances
 from solver.sparse_search.shares import LeastShares, Term
 
 LEAST = 1 - 1e-9
@@ -292,7 +293,7 @@ class Subproblem:
             cost: [[] for _ in range(self.space.depth)] for cost in costs
         }
         for place, tensor in enumerate(self.space.tensors):
-            terms = self.shares.terms(tensor.space.name, self.mask.chains[tensor.space.name])
+            terms = self.shares.terms(tensor.space.name, self.mask, self.unrolled.fanouts)
             parts = (part for term in terms for part in self._of_term(place, tensor, term))
             for cost, level, weight in parts:
                 found[cost][level].append((place, weight))
@@ -719,7 +720,7 @@ class Subproblem:
     def leak_per_cycle(self) -> float:
         """Energy units that all instances in use leak per cycle, at least."""
         architecture = self.shares.mapspace.architecture
-        total = 0
+        total = 0.0
         for number, (position, level) in enumerate(
             zip(architecture.storage_indices, architecture.levels, strict=True)
         ):
@@ -728,21 +729,27 @@ class Subproblem:
                 for f, c in zip(architecture.fanout_indices, self.used_children, strict=True)
                 if f < position
             ]
-            leaking = leaking_instances(architecture, level, above)
+            leaking = float(leaking_instances(architecture, level, above))
             if level.gating_fanouts is None and self.mask.kept[number]:
-                leaking = leaking if self._always_used(number) else 1
+                leaking = max(1.0, leaking * self._in_use(number))
             total += level.energy.leak_per_cycle * leaking
-        return float(total)
+        return total
 
-    def _always_used(self, level: int) -> bool:
-        """Whether empty tiles leave no instance idle."""
-        if self.shares.skips_instances:
-            return False
-        for name in self.mask.kept[level]:
-            parent = max((k for k in self.mask.chains[name] if k < level), default=None)
-            if parent is None or self.shares.representation(parent, name) is None:
-                return True
-        return False
+    def _in_use(self, level: int) -> float:
+        """Share of a level's instances that are in use on average, at least."""
+        return max(self._needed(name, level) for name in self.mask.kept[level])
+
+    def _needed(self, name: str, level: int) -> float:
+        if self.needed is not None:
+            return float(self.needed.least(name, level).min())
+        return float(self.shares.arriving(name, level, self.mask.chains[name]).min())
+
+    @cached_property
+    def needed(self) -> NeededInstances | None:
+        """The instances that are needed, where units skip some."""
+        if not self.shares.skips_instances:
+            return None
+        return NeededInstances(self.shares, self.mask, self.unrolled.fanouts)
 
     @cached_property
     def latency(self) -> int:

@@ -365,7 +365,9 @@ class SparseSearch:
         for unrolled, mask in ((unrolled, mask) for unrolled in choices for mask in kept):
             if self.clock.stop():
                 raise _StoppedError
-            yield Subproblem(self.space, mask, unrolled)
+            sub = Subproblem(self.space, mask, unrolled)
+            if sub.needed is None or sub.needed.fits:
+                yield sub
 
     def report(self, goal: SparseGoal, bound: float | None) -> None:
         """Tell the caller how far the search is."""
