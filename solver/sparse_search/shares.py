@@ -234,16 +234,23 @@ class LeastShares:
     def met(self, saver: Saver, chain: Chain, fanouts: Fanouts) -> Vector:
         """Iterations in space that share an access of a unit's target, by active dimension.
 
-        They are those that leave the target in place, and that some condition has.
+        They are those that leave the target in place, and that some condition has. Where an access serves
+        one iteration in time, all children have it at once.
         """
         child = next((level for level in chain if level > saver.place), len(self.levels))
         shared = {axis for c in saver.option.conditions for axis in self.tensors[c].axes}
-        shared -= set(self.tensors[saver.option.target].axes)
+        if not self._is_scalar(child):
+            shared -= set(self.tensors[saver.option.target].axes)
         between = [fanouts[fanout] for fanout in self.fanouts_between(saver.place, child)]
         return tuple(
             math.prod(own[axis] for own in between) if axis in shared else 1
             for axis in range(len(self.grid.dims))
         )
+
+    def _is_scalar(self, child: int) -> bool:
+        """Whether a level that serves a child, or the arithmetic, does so in each iteration in time."""
+        depth = len(self.levels)
+        return child == depth and not self.fanouts_between(depth - 1, depth)
 
     def useless(self, saver: Saver, chain: Chain, fanouts: Fanouts) -> FloatArray:
         """Chance of an access to be useless, at most, by a tile of the next inner level or inside it."""
@@ -511,8 +518,8 @@ class LeastShares:
         if len(savers) > 1 and operands != 2:  # the stronger one's conditions count alone
             return False
         words = self.levels[last].packing_of(name).block_size == 1
-        scalar = words and not self.fanouts_between(last, len(self.levels))
-        return scalar and all(own.certain and own.place == last for own in savers)
+        scalar = self._is_scalar(len(self.levels))
+        return words and scalar and all(own.certain and own.place == last for own in savers)
 
     def _operand(self, name: str, mask: Mask, savers: Sequence[Saver], useless: float) -> Operand:
         conditions = {c for saver in savers for c in saver.option.conditions}
