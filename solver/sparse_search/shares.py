@@ -333,7 +333,9 @@ class LeastShares:
             return np.zeros(self.grid.size)
         density, arriving = self._density(name), self.arriving(name, level, chain)
         single = len(representation.ranks) == 1
-        whole = self.tensors[name].simple and all(rank.format != "UOP" for rank in representation.ranks)
+        whole = self.tensors[name].simple and all(
+            rank.format != "UOP" and self._takes_any_loop(rank, name) for rank in representation.ranks
+        )
         # Fibers of a rank with others above it count by chances that seem independent: docs/sparse.md.
         nonzeros = density if single or whole else density * density
         masked = 1 - self.empty(name) if single else np.full(self.grid.size, density)
@@ -345,6 +347,11 @@ class LeastShares:
         filled = self._filled(name)
         lowest = _bits(representation.ranks[0], density * filled, filled, arriving)
         return np.where(self.tensors[name].words > 1, np.maximum(lowest, least), least)
+
+    def _takes_any_loop(self, rank: Rank, name: str) -> bool:
+        """Whether a rank is never left out as it flattens other dimensions than the next loop's."""
+        flattened = {dim for group in rank.flattened for dim in group}
+        return not rank.flattened or self.tensors[name].space.dims <= flattened
 
     def _copies_tile(self, representation: Representation, name: str, access: Access, chain: Chain) -> bool:
         """Whether the lowest rank of a level has the whole tile of the next inner one as its fiber."""
