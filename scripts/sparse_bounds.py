@@ -16,6 +16,7 @@ from sparse import HAIR, UNIT, Unit, millionths
 from sparse_levels import ACCESSES
 
 MORE = 1 + 1e-12  # doubles err by less
+MOST_COSTS = 1 << 17  # of mappings that are known at once
 ROUNDED = 3  # computations that rounding takes away at most, one of each kind
 
 Saver = namedtuple("Saver", "place conditions skips")
@@ -204,7 +205,16 @@ class Bounds:
     """What all choices of a mapspace have in common."""
 
     def __init__(self, space):
-        self.space, self.shares, self.known = space, {}, {}
+        self.space, self.shares, self.known, self.costs = space, {}, {}, {}
+
+    def price(self, loops, mask, sides):
+        """The cost of a mapping; for each interval of cycles the same ones are left open."""
+        key = tuple(tuple(own.items()) for own in loops), mask, tuple(sides.items())
+        if key not in self.costs:
+            if len(self.costs) >= MOST_COSTS:
+                self.costs.clear()
+            self.costs[key] = self.space.price(loops, mask, sides)
+        return self.costs[key]
 
     def shares_of(self, v, kept):
         """The shares of a dataspace, by the levels that keep it."""
@@ -517,7 +527,7 @@ class Choice:
                 continue
             budget -= len(sides)
             need(budget > 0, "too many nests are left open by the bounds", CannotCheckError)
-            costs = (self.space.price(at.loops, self.mask, own) for own in sides)
+            costs = (self.bounds_of.price(at.loops, self.mask, own) for own in sides)
             found = next((cost for cost in costs if within(cost, query)), None)
             if found:
                 return found
