@@ -293,7 +293,8 @@ class Subproblem:
             cost: [[] for _ in range(self.space.depth)] for cost in costs
         }
         for place, tensor in enumerate(self.space.tensors):
-            terms = self.shares.terms(tensor.space.name, self.mask, self.unrolled.fanouts)
+            name, fanouts = tensor.space.name, self.unrolled.fanouts
+            terms = self.shares.terms(name, self.mask.chains[name], fanouts, self.needed)
             parts = (part for term in terms for part in self._of_term(place, tensor, term))
             for cost, level, weight in parts:
                 found[cost][level].append((place, weight))

@@ -114,7 +114,8 @@ class Branching:
         )
 
     def _useless_at_first(self) -> Useless:
-        return tuple(self.shares.useless_at_first(self.sub.mask, self.sub.unrolled.fanouts).items())
+        sub = self.sub
+        return tuple(self.shares.useless_at_first(sub.mask, sub.unrolled.fanouts, sub.needed).items())
 
     @cached_property
     def rough(self) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,7 @@ from model.choices import SideOrder
 from model.sparse.density import Banded
 from solver.sparse_search.choices import Mask, fits_mesh
 from solver.sparse_search.grid import FloatArray, Vector
-
-if TYPE_CHECKING:
-    from solver.sparse_search.shares import LeastShares
+from solver.sparse_search.shares import LeastShares
 
 
 @dataclass(frozen=True)

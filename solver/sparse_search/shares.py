@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -30,7 +31,6 @@ from model.sparsity import (
 from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.sparse_search.choices import Chain, Mask
 from solver.sparse_search.grid import BoolArray, FloatArray, TensorGrid, TileGrid, Vector
-from solver.sparse_search.instances import NeededInstances
 
 Fanouts = tuple[Vector, ...]
 """Spatial factors: per fanout one for each active dimension."""
@@ -39,6 +39,18 @@ ROUNDING = 1e-6
 """Shares that the arithmetic sees are whole millionths."""
 
 METADATA = {"read": METADATA_READ, "fill": METADATA_FILL, "update": METADATA_UPDATE}
+
+
+class Needed(Protocol):
+    """The instances that are needed where units skip some, see `solver.sparse_search.instances`."""
+
+    def least(self, name: str, level: int) -> FloatArray:
+        """Share of the instances of a level that a dataspace needs, at least."""
+        ...
+
+    def cut(self, name: str, level: int) -> FloatArray:
+        """Share of the accesses at a level that are cut off with instances, at most."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -369,27 +381,25 @@ class LeastShares:
 
     # ----------------------------------------------------------------------------------------- terms
 
-    def terms(self, name: str, mask: Mask, fanouts: Fanouts) -> tuple[Term, ...]:
-        """What all accesses to a dataspace cost at least, by who keeps what and by spatial factors."""
-        if self.skips_instances:
-            return self._found_terms(name, mask, fanouts)
-        chain = mask.chains[name]
+    def terms(self, name: str, chain: Chain, fanouts: Fanouts, needed: Needed | None) -> tuple[Term, ...]:
+        """What all accesses to a dataspace cost at least, by who keeps it and by spatial factors."""
+        if needed is not None:
+            return self._found_terms(name, chain, fanouts, needed)
         key = name, chain, tuple(self.met(saver, chain, fanouts) for saver in self.savers(name, chain))
         if key not in self._terms:
-            self._terms[key] = self._found_terms(name, mask, fanouts)
+            self._terms[key] = self._found_terms(name, chain, fanouts, None)
         return self._terms[key]
 
-    def _found_terms(self, name: str, mask: Mask, fanouts: Fanouts) -> tuple[Term, ...]:
-        chain, read_write = mask.chains[name], self.tensors[name].space.read_write
-        needed = NeededInstances(self, mask, fanouts) if self.skips_instances else None
+    def _found_terms(
+        self, name: str, chain: Chain, fanouts: Fanouts, needed: Needed | None
+    ) -> tuple[Term, ...]:
+        read_write = self.tensors[name].space.read_write
         return tuple(
             self._term(name, chain, access, fanouts, needed)
             for access in accesses(self.levels, name, read_write, chain)
         )
 
-    def _term(
-        self, name: str, chain: Chain, access: Access, fanouts: Fanouts, needed: NeededInstances | None
-    ) -> Term:
+    def _term(self, name: str, chain: Chain, access: Access, fanouts: Fanouts, needed: Needed | None) -> Term:
         level, sparse = self.levels[access.level], self.sparsity.levels[access.level]
         packing = level.packing_of(name)
         outer, own = self._useless(name, chain, access, fanouts)
@@ -480,16 +490,15 @@ class LeastShares:
         surely = max((saver.place for saver in savers if saver.certain), default=0)
         return tuple(saver for saver in savers if saver.place >= surely)
 
-    def useless_at_first(self, mask: Mask, fanouts: Fanouts) -> dict[str, float]:
+    def useless_at_first(self, mask: Mask, fanouts: Fanouts, needed: Needed | None) -> dict[str, float]:
         """By operand that has units, the share of accesses that the innermost ones save, at most."""
         found = {
             name: max(self.word_useless(saver, mask.chains[name], fanouts) for saver in own)
             for name, own in self.innermost(mask).items()
             if own
         }
-        if not self.skips_instances:
+        if needed is None:
             return found
-        needed = NeededInstances(self, mask, fanouts)
         word = self.grid.place((1,) * len(self.grid.dims))
         for name in self.innermost(mask):
             cut = float(needed.cut(name, len(self.levels))[word])
