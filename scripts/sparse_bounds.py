@@ -671,6 +671,8 @@ def refute(space, query):
 def left_open(bounds, query):
     """Yield least and most cycles, keep sets and number of the choices that floors leave open."""
     space = bounds.space
+    if not len(space.spatial):
+        return
     for mask in filter(space.exchangeable, product(*(own.keep for own in space.spaces))):
         arithmetic, steps = bounds.arithmetic(mask, bounds.fans)
         energies, loads = zip(*(bounds.floor(v, kept) for v, kept in enumerate(mask)))

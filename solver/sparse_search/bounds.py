@@ -14,7 +14,7 @@ from model.cost.counting import displacement, distinct_offsets, extents
 from model.cost.prices import leaking_instances, network_latency, paying_instances
 from model.mapspace import EXACT
 from model.numbers import divisors
-from solver.sparse_search.choices import Mask, Unrolled
+from solver.sparse_search.choices import Mask, Unrolled, always_kept
 from solver.sparse_search.grid import ONE, BoolArray, FloatArray, IntArray, TensorGrid, Vector
 from solver.sparse_search.instances import NeededInstances
 from solver.sparse_search.shares import LeastShares, Term
@@ -68,9 +68,33 @@ class Space:
 
     @cached_property
     def slots(self) -> tuple[tuple[frozenset[int], ...], ...]:
-        """Temporal factors that each level may have, by dimension."""
+        """Temporal factors that each level may have, by dimension: those that rules and formats leave."""
         grid = self.shares.grid
-        return tuple(grid.allowed(rules.factors) for rules in self.shares.mapspace.temporal)
+        allowed = (grid.allowed(rules.factors) for rules in self.shares.mapspace.temporal)
+        return tuple(
+            tuple(own & ONE if axis in self._without_rank[level] else own for axis, own in enumerate(slot))
+            for level, slot in enumerate(allowed)
+        )
+
+    @cached_property
+    def _without_rank(self) -> tuple[frozenset[int], ...]:
+        """Per level, dimensions whose loops find no rank in the format of a dataspace that is always there."""
+        found: list[set[int]] = [set() for _ in range(self.depth)]
+        kept = (
+            (tensor, level)
+            for tensor in self.tensors
+            for level in always_kept(self.shares.mapspace, self.shares.sparsity, tensor.space.name)
+        )
+        for tensor, level in kept:
+            found[level] |= self._left_over(tensor, level)
+        return tuple(map(frozenset, found))
+
+    def _left_over(self, tensor: TensorGrid, level: int) -> set[int]:
+        representation = self.shares.representation(level, tensor.space.name)
+        if representation is None or not all(rank.flattened for rank in representation.ranks):
+            return set()
+        taken = {dim for rank in representation.ranks for group in rank.flattened for dim in group}
+        return {axis for axis in tensor.axes if self.shares.grid.dims[axis] not in taken}
 
     @cached_property
     def possible(self) -> bool:

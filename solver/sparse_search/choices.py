@@ -59,6 +59,12 @@ def _keepers(mapspace: Mapspace, sparsity: Sparsity, name: str) -> list[tuple[fr
     return [(levels, chain) for chain, levels in found.items()]
 
 
+def always_kept(mapspace: Mapspace, sparsity: Sparsity, name: str) -> frozenset[int]:
+    """Levels that keep a dataspace whoever else does."""
+    chains = [frozenset(chain) for _, chain in _keepers(mapspace, sparsity, name)]
+    return frozenset.intersection(*chains) if chains else frozenset()
+
+
 def _in_effect(mapspace: Mapspace, name: str, levels: frozenset[int]) -> Chain:
     """Levels without those that would only pass their own stream on."""
     chain: list[int] = []
