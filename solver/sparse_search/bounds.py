@@ -78,7 +78,7 @@ class Space:
 
     @cached_property
     def _without_rank(self) -> tuple[frozenset[int], ...]:
-        """Per level, dimensions whose loops find no rank in the format of a dataspace that is always there."""
+        """Per level, dimensions whose loops find no rank in a dataspace that is always there."""
         found: list[set[int]] = [set() for _ in range(self.depth)]
         kept = (
             (tensor, level)

@@ -266,6 +266,12 @@ class TensorGrid:
         """Words of every tile."""
         return _products(self.ranks)
 
+    @cached_property
+    def covered(self) -> FloatArray:
+        """Words of all tiles of a kind, overlaps included, per word of the tensor."""
+        times = np.array(self.grid.bounds, dtype=np.int64) // self.grid.extents
+        return _products(self.ranks_of(times)) * self.words / float(self.words[-1])
+
     def table(self, figure: Callable[[Vector], float]) -> FloatArray:
         """A figure of every tile, computed once for each shape of the dataspace's part of it."""
         return _figures(self._different, figure)

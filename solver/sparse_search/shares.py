@@ -358,6 +358,8 @@ class LeastShares:
             return least
         filled = self._filled(name)
         lowest = _bits(representation.ranks[0], density * filled, filled, arriving)
+        if level == 0:  # tiles overlap, and all of their words are in the tree
+            lowest = lowest * self.tensors[name].covered
         return np.where(self.tensors[name].words > 1, np.maximum(lowest, least), least)
 
     def _takes_any_loop(self, rank: Rank, name: str) -> bool:
