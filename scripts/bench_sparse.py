@@ -13,7 +13,7 @@ from model.formats.timeloop import LoadOptions, load_timeloop
 from model.mapspace import Mapspace
 from model.objective import EDP, ENERGY
 from solver.result import Options, Status
-from solver.sparse_search import map_sparse
+from solver.sparse_search import SparseResult, map_sparse
 
 SPECS = Path(__file__).resolve().parent.parent / "specs"
 LAYERS = ("resnet18", "gpt3_6.7b")
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="parts of the names of layers")
     parser.add_argument("--densities", nargs="+", default=DENSITIES)
     parser.add_argument("--objectives", nargs="+", default=(ENERGY, EDP))
-    parser.add_argument("--time-limit", type=float, default=20.0)
+    parser.add_argument("--time-limit", type=float, default=20.0, help="CPU seconds of a search")
     arguments = parser.parse_args()
     layers = [path for folder in LAYERS for path in sorted((SPECS / "layers" / folder).glob("*.yaml"))]
     layers = [
@@ -44,13 +44,21 @@ def main() -> None:
     for layer, density, objective in product(layers, arguments.densities, arguments.objectives):
         mapspace = sparse_layer(arguments.architecture, layer, density)
         start = time.process_time()
-        result = map_sparse(mapspace, Options((objective,), time_limit_s=arguments.time_limit))
+        result = mapped(mapspace, objective, start + arguments.time_limit)
         seconds.append(time.process_time() - start)
         proven += result.status is Status.OPTIMAL
         gap = "" if not result.gap else f"  gap {100 * result.gap:.2f} %"
-        print(f"{layer.stem:28} {density:>5} {objective:8} {result.status.name:9} {seconds[-1]:7.2f} s{gap}")
+        print(
+            f"{layer.stem:28} {density:>5} {objective:8} {result.status.name:9} {seconds[-1]:7.2f} s{gap}",
+            flush=True,
+        )
     mean = statistics.geometric_mean(seconds) if seconds else 0.0
     print(f"{proven} of {len(seconds)} proven, geometric mean of CPU times {mean:.2f} s")
+
+
+def mapped(mapspace: Mapspace, objective: str, end: float) -> SparseResult:
+    """Return the best mapping that is found until some CPU time."""
+    return map_sparse(mapspace, Options((objective,)), None, lambda: time.process_time() > end)
 
 
 def sparse_layer(architecture: Path, layer: Path, density: str) -> Mapspace:

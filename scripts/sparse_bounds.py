@@ -13,9 +13,11 @@ import numpy as np
 from claims import EXACT, MOST_NESTS, SLACK, CannotCheckError, need
 from perfect import divisors
 from perfect_bounds import Tables
-from sparse import HAIR, UNIT, Unit
+from sparse import HAIR, UNIT, Unit, millionths
 from sparse_levels import ACCESSES
 
+MORE = 1 + 1e-12  # doubles err by less
+MOST_COSTS = 1 << 17  # of mappings that are known at once
 ROUNDED = 3  # computations that rounding takes away at most, one of each kind
 
 Saver = namedtuple("Saver", "place conditions skips")
@@ -28,6 +30,9 @@ class Shares:
     def __init__(self, space, v, kept):
         self.space, self.v, self.kept, self.tensor = space, v, kept, space.tensors[v]
         self.savers = [*self.found()]
+        units = (unit for p in space.stores for unit in space.has[p]["units"])
+        options = (unit["options"] for unit in units if any(own["target"] == v for own in unit["options"]))
+        self.alone = all(own["target"] == v for own in chain(*options))  # no unit serves others instead
         self.layout = {p: space.has[p]["layouts"][v] for p in kept}
 
     def found(self):
@@ -51,24 +56,52 @@ class Shares:
         fans = any(saver.place < f < q for f in space.fans for q in inside)
         return fans and any(len(own) > 1 for own in common)
 
+    def scalar(self, child):
+        """Whether a child, or the arithmetic (None), has one iteration in time of each access."""
+        return child is None and not any(f > self.space.stores[-1] for f in self.space.fans)
+
     def useless(self, saver, box):
-        """Chance of an access to be useless, at most, if the iterations of a box meet it; None: one does."""
+        """Chance of an access to be useless, at most, if the iterations of a box meet it."""
         useful = 1.0
         for c in saver.conditions:
-            useful = useful * (1 - self.space.empty_at_most(c, None if self.splits(saver) else box))
+            useful = useful * (1 - self.space.empty_at_most(c, box))
         return 1 - useful
 
-    def seen(self, saver, source, tile, box, end):
+    def word_useless(self, saver, fans):
+        """The same for an access that serves the arithmetic: all children have it that share it."""
+        return self.useless(saver, self.beside(saver, [1] * len(self.space.bounds), fans))
+
+    def beside(self, saver, box, fans, start=None):
+        """A box of iterations of what is inside of node `start`, with all that children do of it at once."""
+        child, own = self.child(saver.place), self.space.dims[self.v]
+        between = [
+            f
+            for f in fans
+            if (child is None or f < child) and saver.place < f and (start is None or f < start)
+        ]
+        every = enumerate(zip(box, self.space.bounds))
+        moved = () if self.scalar(child) else own
+        return [
+            n if d in moved else np.minimum(n * prod(fans[f][d] for f in between), bound)
+            for d, (n, bound) in every
+        ]
+
+    def seen(self, saver, source, tile, box, end, fans):
         """The same, of words that go to `source`, whose `tile` stays until node `end` around a `box`."""
         if source is None:
-            return self.useless(saver, None)
+            return self.word_useless(saver, fans)
         own = self.space.dims[self.v]
         far = end > saver.place  # loops that leave the tile in place outside of the unit do not count
-        met = [x if d in own else y if far else 1 + 0 * y for d, (x, y) in enumerate(zip(tile, box))]
+        outer = self.beside(saver, box, fans, end) if far else self.beside(saver, tile, fans)
+        least = [1 + 0 * x for x in tile] if self.splits(saver) else tile
+        met = [x if d in own else y for d, (x, y) in enumerate(zip(least, outer))]
         return self.useless(saver, met)
 
-    def weights(self, charge, tile, box, end):
-        """Energy, and words that bandwidths carry, per word of dense data of one instance, at least."""
+    def weights(self, charge, tile, box, end, fans):
+        """Energy, and words that bandwidths carry, per word of dense data of one instance, at least.
+
+        `fans` has, by fanout, a spatial factor for each dimension, or an array of them.
+        """
         source, p, action = charge.source, charge.place, charge.action
         has, outer, own = self.space.has[p], 0.0, 0.0
         savers = [
@@ -76,7 +109,7 @@ class Shares:
         ]
         skipped = 0.0
         for saver in savers:
-            chance = self.seen(saver, source, tile, box, end)
+            chance = self.seen(saver, source, tile, box, end, fans)
             if saver.place < p:
                 outer = np.maximum(outer, chance)
             else:
@@ -145,22 +178,42 @@ class Shares:
             words = {"UOP": 0.0, "CP": density, "RLE": density, "B": full, "UB": full}
             return words[ranks[0]["kind"]] * ranks[0]["metadata_bits"] * simple
         child = self.child(p)
-        copies = self.space.packs(layout) and child is not None and source == child and not self.layout[child]
-        if not copies or not simple:
+        if not simple:
             return 0.0
+        sure = all(rank["kind"] != "UOP" and self.takes_any_loop(rank) for rank in ranks)
+        least = density * min(rank["metadata_bits"] for rank in ranks) if sure else 0.0
+        if not (
+            self.space.packs(layout) and child is not None and source == child and not self.layout[child]
+        ):
+            return least
         words = self.space.spaces[self.v].tile(tile)
         if type(self.tensor).__name__ == "Even":
             filled = np.minimum(1, words * density)
             full = np.maximum(np.clip(words * density - 1, 0, 1), np.maximum(filled - 1 / 8, 0))
         units = {"UOP": 0.0, "CP": density * full, "RLE": density * full, "B": full, "UB": full}
-        return np.where(words > 1, units[ranks[0]["kind"]] * ranks[0]["metadata_bits"], 0.0)
+        return np.maximum(
+            np.where(words > 1, units[ranks[0]["kind"]] * ranks[0]["metadata_bits"], 0.0), least
+        )
+
+    def takes_any_loop(self, rank):
+        """Whether a rank is never left out as it flattens other dimensions than the next loop's."""
+        return not rank["flattened"] or self.space.dims[self.v] <= {*chain(*rank["flattened"])}
 
 
 class Bounds:
     """What all choices of a mapspace have in common."""
 
     def __init__(self, space):
-        self.space, self.shares, self.known = space, {}, {}
+        self.space, self.shares, self.known, self.costs = space, {}, {}, {}
+
+    def price(self, loops, mask, sides):
+        """The cost of a mapping; for each interval of cycles the same ones are left open."""
+        key = tuple(tuple(own.items()) for own in loops), mask, tuple(sides.items())
+        if key not in self.costs:
+            if len(self.costs) >= MOST_COSTS:
+                self.costs.clear()
+            self.costs[key] = self.space.price(loops, mask, sides)
+        return self.costs[key]
 
     def shares_of(self, v, kept):
         """The shares of a dataspace, by the levels that keep it."""
@@ -184,36 +237,69 @@ class Bounds:
         kinds = ACCESSES if self.space.spaces[v].rw else ACCESSES[:2]
         return [kind for kind in kinds if kind != "fill" or not outermost]
 
-    def arithmetic(self, mask):
-        """Energy of the arithmetic, and its computations that take time, at least."""
+    def arithmetic(self, mask, fans):
+        """Energy of the arithmetic and computations that take time, at least, for some spatial factors."""
         space = self.space
         if space.skips:
             return 0.0, 0.0
-        total, passed = float(space.computes), {}
-        units = {v: self.innermost(v, mask[v]) for v in space.operands}
-        if len(space.operands) == 2:
-            pairs = (space.operands, space.operands[::-1])
-            for v, other in (pair for pair in pairs if units[pair[0]]):
-                total *= 1 - units[v].chance
-                passed[other] = 1 - units[v].chance + HAIR
-        else:
-            named = {c for unit in units.values() if unit for c, _ in unit.empty}
-            total *= prod(1 - space.empty_at_most(c, None) for c in named)
-            passed = {c: 1 - space.empty_at_most(c, None) + HAIR for c in named}
+        units = [self.innermost(v, mask[v], fans) for v in space.operands]
+        chances = np.broadcast_arrays(*(unit.chance if unit else 0.0 for unit in units))
+        different, places = np.unique(np.stack([own.ravel() for own in chances]), axis=1, return_inverse=True)
+        costs = [self.computed(mask, units, own) for own in different.T.tolist()]
+        shape = chances[0].shape
+        return tuple(np.array(own)[places.ravel()].reshape(shape) for own in zip(*costs))
+
+    def computed(self, mask, units, chances):
+        """The same if units save certain shares at most."""
+        space, prices = self.space, self.space.doc["compute"]["energy"]
+        sure = len(units) == 2 and all(self.certain(v, mask[v]) for v in space.operands)
+        total, passed = self.let_by(units, chances, sure)
         states = [space.states(v, passed.get(v), mask) for v in space.operands]
-        made, gated, *_ = space.by_kind(max(total, 0.0), states)
-        made, gated = (max(0.0, n * (1 - SLACK) - ROUNDED) for n in (made, gated))
-        prices = space.doc["compute"]["energy"]
+        kinds = space.by_kind(max(total, 0.0), states)
+        made, gated = (max(0.0, n * (1 - SLACK) - ROUNDED) for n in kinds[:2])
+        if sure:
+            made, gated = total - sum(math.floor(n * MORE) for n in kinds[1:]), math.floor(kinds[1] / MORE)
         return made * space.compute_energy + gated * prices.get("gated_compute", 0), made + gated
 
-    def innermost(self, v, kept):
-        """The most that the innermost unit of an operand may save; None if it has none."""
-        savers = self.shares_of(v, kept).savers
-        if not savers:
-            return None
+    def let_by(self, units, chances, sure):
+        """Computations that units leave, at least, and by operand the share of cases, at most."""
+        space, total = self.space, float(self.space.computes)
+        if len(units) != 2:
+            named = {c for unit in units if unit for c, _ in unit.empty}
+            passed = {c: 1 - space.empty_at_most(c, None) + HAIR for c in named}
+            return total * prod(1 - space.empty_at_most(c, None) for c in named), passed
+        seen = [(v, chance) for v, unit, chance in zip(space.operands[::-1], units, chances) if unit]
+        for _, chance in seen:
+            total -= math.floor(total * chance * MORE) if sure else total * chance
+        if sure:
+            return total, {v: 1 - millionths(chance / MORE) for v, chance in seen}
+        return total, {v: 1 - chance + HAIR for v, chance in seen}
+
+    def certain(self, v, kept):
+        """Whether the units of an operand surely see what single computations need, and no others."""
         own = self.shares_of(v, kept)
-        empty = tuple((c, 0.0) for saver in savers for c in saver.conditions)
-        return Unit(max(own.useless(saver, None) for saver in savers), True, empty)
+        block = self.space.at[kept[-1]][v]["block"]
+        return not own.savers or (
+            block == 1
+            and own.scalar(None)
+            and all(saver.place == kept[-1] for saver in own.savers)
+            and own.alone
+        )
+
+    def innermost(self, v, kept, fans):
+        """The most that the innermost unit of an operand may save; None if it has none."""
+        own = self.shares_of(v, kept)
+        if not own.savers:
+            return None
+        empty = tuple((c, 0.0) for saver in own.savers for c in saver.conditions)
+        chances = [own.word_useless(saver, fans) for saver in own.savers]
+        return Unit(np.maximum.reduce(np.broadcast_arrays(*chances)), True, empty)
+
+    @property
+    def fans(self):
+        """By fanout, spatial factors for each dimension, as arrays over the choices."""
+        space = self.space
+        return {p: list(own.T) for p, own in zip(space.fans, np.moveaxis(space.spatial, 1, 0))}
 
     def floor(self, v, kept):
         """Per choice, energy of a dataspace, and cycles by bandwidth, at least."""
@@ -241,7 +327,7 @@ class Bounds:
         """Energy and words carried, over all tiles that fit: of all words the least, of one the most."""
         space, c = self.space, charge.source
         if c is None:
-            weights = own.weights(charge, None, None, 0)
+            weights = own.weights(charge, None, None, 0, self.fans)
             return weights, weights
         tile = [
             np.array(divisors(n) if d in space.spaces[own.v].relevant else [1])
@@ -251,7 +337,7 @@ class Bounds:
         left = [side.max() // side for side in tile]
         words = space.spaces[own.v].few_words(tile, tile, left, prod(left))
         fits = space.room(own.v, c, tile) <= space.sizes[c][1] if space.has[c]["limited"] else True
-        weights = own.weights(charge, tile, [1 + 0 * side for side in tile], len(space.nodes))
+        weights = own.weights(charge, tile, [1 + 0 * side for side in tile], len(space.nodes), {})
         return [np.where(fits, words * weight, EXACT).min() for weight in weights], [*map(np.max, weights)]
 
 
@@ -285,7 +371,7 @@ class Choice(Tables):
         self.ways = sorted(ways) if counted and high < inf else []
         self.costs_energy = energy < inf
         self.slope = energy / low if energy < inf and low else 1.0
-        arithmetic, _ = self.bounds_of.arithmetic(self.mask)
+        arithmetic, _ = self.bounds_of.arithmetic(self.mask, self.spatial)
         fixed = arithmetic + self.leak() * (low - self.space.latency)
         limit = energy - fixed if self.costs_energy else 0.0
         limits = [limit if self.costs_energy else inf, *(limit + self.slope * high for _ in self.ways)]
@@ -314,7 +400,7 @@ class Choice(Tables):
         own, found = self.bounds_of.shares_of(v, self.mask[v]), []
         tile, box = (None if sides is None else [*map(np.asarray, sides)] for sides in (tile, box))
         for charge in self.prices[v, source]:
-            energy, words = own.weights(charge, tile, box, end)
+            energy, words = own.weights(charge, tile, box, end, self.spatial)
             spare = own.slack(charge)
             loads = [float(charge.rates.get(way, 0)) * self.slope for way in self.ways]
             columns = [energy * charge.paying * self.factor[0]]
@@ -371,7 +457,7 @@ class Choice(Tables):
                 continue
             budget -= len(sides)
             need(budget > 0, "too many nests are left open by the bounds", CannotCheckError)
-            costs = (self.space.price(at.loops, self.mask, own) for own in sides)
+            costs = (self.bounds_of.price(at.loops, self.mask, own) for own in sides)
             found = next((cost for cost in costs if within(cost, query)), None)
             if found:
                 return found
@@ -477,8 +563,10 @@ def refute(space, query):
 def left_open(bounds, query):
     """Yield least and most cycles, keep sets and number of the choices that floors leave open."""
     space = bounds.space
+    if not len(space.spatial):
+        return
     for mask in filter(space.exchangeable, product(*(own.keep for own in space.spaces))):
-        arithmetic, steps = bounds.arithmetic(mask)
+        arithmetic, steps = bounds.arithmetic(mask, bounds.fans)
         energies, loads = zip(*(bounds.floor(v, kept) for v, kept in enumerate(mask)))
         energy = (sum(energies) + arithmetic) * (1 - SLACK) * UNIT
         slow = [sum(load[way] for load in loads if way in load) for way in {*chain(*loads)}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from model.problem import Problem
 from model.text.source import SpecError
 from solver import fallback
 from solver.cli.arguments import SHIPPED, input_path
+from solver.cli.sparse import with_sparse_data
+from solver.explain import explain_sparse, reasons_time_s
 from solver.fusion import fuse_cascade, mapper
 from solver.fusion.space import FusionLimits
 from solver.network import run
@@ -34,7 +36,9 @@ from solver.report.fused import fused_result_document
 from solver.report.network import network_document
 from solver.report.pages import report_fragment, report_html
 from solver.report.reading import as_value
-from solver.result import Options, ProgressCallback, Result, StopCallback
+from solver.report.sparse import sparse_result_document
+from solver.result import Options, ProgressCallback, Reason, Result, Status, StopCallback
+from solver.sparse_search import SparseResult, map_sparse
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -114,6 +118,45 @@ class EinsumResult(Result, ShownResult):
                 for name, space in level["dataspaces"].items()
             ]
         )
+
+
+@dataclass(frozen=True)
+class SparseEinsumResult(SparseResult, ShownResult):
+    """The result of a search on sparse data, with what was searched, and why there is no mapping."""
+
+    mapspace: Mapspace | None = None
+    explained: tuple[Reason, ...] = ()
+
+    def document(self) -> Document:
+        """Return the result as ``map --json`` writes it; docs/json.md lists the keys."""
+        assert self.mapspace is not None  # `map_einsum` sets it
+        return sparse_result_document(self.mapspace, self, self.explained)
+
+    def to_frame(self) -> DataFrame:
+        """Return a row per level and dataspace.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Tiles, and accesses that are made and saved, in expected words of one instance; energies of all
+            instances in picojoules.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        levels: Any = self.document()["levels"] or []
+        return _frame(
+            [_sparse_row(level, name, of) for level in levels for name, of in level["dataspaces"].items()]
+        )
+
+
+def _sparse_row(level: Mapping[str, Any], name: str, of: Mapping[str, Any]) -> dict[str, object]:
+    columns = ("format", "density", "tile_words", "size_words", "reads", "fills", "updates", "energy_pj")
+    saved = {f"saved_{kind}": of["gated"][kind] + of["skipped"][kind] for kind in ("reads", "updates")}
+    named = {"level": level["name"], "dataspace": name, "instances": of["instances"]}
+    return {**named, **{column: of[column] for column in columns}, **saved}
 
 
 @dataclass(frozen=True)
@@ -263,8 +306,8 @@ def load(
         if einsum is not None:
             return load_einsum(paths, einsum, variables, options).mapspace
         if _is_network(paths):
-            return load_network(paths, variables, options)
-        return load_timeloop(paths, variables, options).mapspace
+            return with_sparse_data(load_network(paths, variables, replace(options, model_sparse=True)))
+        return _as_searched(load_timeloop(paths, variables, replace(options, model_sparse=True)).mapspace)
 
 
 def map_einsum(
@@ -272,8 +315,10 @@ def map_einsum(
     options: Options = Options(),
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
-) -> EinsumResult:
+) -> EinsumResult | SparseEinsumResult:
     """Find the best mapping of an Einsum and prove it; if there is none, say why.
+
+    Sparse data are mapped with perfect factors, at expected costs.
 
     Parameters
     ----------
@@ -286,8 +331,8 @@ def map_einsum(
 
     Returns
     -------
-    EinsumResult
-        Status, value, bound and mapping; it shows itself in a notebook.
+    EinsumResult or SparseEinsumResult
+        Status, value, bound and mapping; it shows itself in a notebook. The latter where data are sparse.
 
     Raises
     ------
@@ -295,8 +340,24 @@ def map_einsum(
         If the mapspace has what searches do not know, see `Mapspace.check_searchable`; under rules that are
         not simple, what `solver.formulation.model.check_formulated` refuses.
     """
+    if mapspace.sparsity is not None:
+        return _map_sparse(mapspace, options, on_progress, should_stop)
     result = fallback.map_or_explain(mapspace, options, on_progress, should_stop)
     return EinsumResult(**_values(result), mapspace=mapspace)
+
+
+def _map_sparse(
+    mapspace: Mapspace,
+    options: Options,
+    on_progress: ProgressCallback | None,
+    should_stop: StopCallback | None,
+) -> SparseEinsumResult:
+    searched = replace(mapspace, factors=PERFECT)
+    result = map_sparse(searched, options, on_progress, should_stop)
+    reasons: tuple[Reason, ...] = ()
+    if result.status is Status.INFEASIBLE:
+        reasons = explain_sparse(searched, should_stop, reasons_time_s(options.time_limit_s))
+    return SparseEinsumResult(**_values(result), mapspace=searched, explained=reasons)
 
 
 def map_network(network: Network, options: Options = Options(), how: run.Run = run.Run()) -> NetworkResult:
@@ -353,7 +414,14 @@ def map_fused(
     return FusedResult(**_values(result), notes=case.notes)
 
 
-def _values(result: Result | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:
+def _as_searched(mapspace: Mapspace) -> Mapspace:
+    """Return a mapspace without densities that change no count; loops over sparse data have no remainders."""
+    if mapspace.sparsity is None or not mapspace.sparsity.optimized:
+        return replace(mapspace, sparsity=None)
+    return replace(mapspace, factors=PERFECT)
+
+
+def _values(result: Result | SparseResult | run.NetworkResult | mapper.FusedResult) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 

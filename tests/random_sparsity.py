@@ -85,12 +85,24 @@ def _density(random: Random, problem: Problem, space: Dataspace) -> Density:
 
 def _stack(random: Random, space: Dataspace) -> list[Rank]:
     """Return ranks, the lowest first, of which outer levels have more than inner ones."""
-    joined = ((tuple(sorted(space.dims)),),) if random.random() < 0.3 else ((),)
+    flattens = random.choice(("nothing", "nothing", "all", "some"))
     ranks = [
-        Rank(random.choice(FORMATS), random.choice((1, 2, 4)), random.choice((0, 3)), *joined)
+        Rank(
+            random.choice(FORMATS),
+            random.choice((1, 2, 4)),
+            random.choice((0, 3)),
+            _flattened(random, flattens, sorted(space.dims)),
+        )
         for _ in range(MOST_RANKS)
     ]
     return sorted(ranks, key=lambda rank: not rank.compressed)
+
+
+def _flattened(random: Random, flattens: str, dims: list[str]) -> tuple[tuple[str, ...], ...]:
+    """Return groups of dimensions: all of them, or some that may leave loops to other ranks."""
+    if flattens == "nothing" or not dims:
+        return ()
+    return (tuple(dims if flattens == "all" else random.sample(dims, random.randint(1, len(dims)))),)
 
 
 def _level(

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from model.mapspace import COUNTINGS, TIMELOOP, Counting, Mapspace
 from model.text.reader import parse_assignments
-from model.text.source import ConflictError, places_of
+from model.text.source import (
+    ConflictError,
+    MappingNode,
+    ScalarNode,
+    Span,
+    SpecError,
+    places_of,
+    values_in,
+)
 from solver.cli.arguments import AUTO, BOUNDS, CP_SAT, OPERATORS
 from solver.cli.output import (
     STDOUT,
@@ -375,7 +383,8 @@ def _evaluate_sparse(
     except MappingError as error:
         reasons = (Reason(str(error)),)
         document = document_steps(lambda: evaluation_document(mapspace, None, None, reasons), arguments)
-        write_stderr(f"error: the mapping does not fit the formats: {error}\n")
+        message = f"the mapping does not fit the formats: {error}"
+        write_stderr(f"{SpecError(message, _place_of_level(loaded, error.level)).render()}\n")
         deliver(document)
         return EXIT_INFEASIBLE
     report = report_steps(
@@ -383,6 +392,18 @@ def _evaluate_sparse(
     )
     deliver([*report, *document_steps(lambda: sparse_document(mapspace, mapping, evaluation), arguments)])
     return EXIT_OPTIMAL if evaluation.valid else EXIT_INFEASIBLE
+
+
+def _place_of_level(loaded: LoadedSpec, level: str) -> Span | None:
+    """Return where the mapping names a level, else where the architecture does."""
+    found = {
+        key.text: value.span
+        for node in values_in(loaded.document)
+        if isinstance(node, MappingNode)
+        for key, value in node.entries
+        if key.text in {"target", "name"} and isinstance(value, ScalarNode) and value.text == level
+    }
+    return found.get("target", found.get("name"))
 
 
 def _links_counting(arguments: argparse.Namespace) -> Counting:

@@ -14,8 +14,9 @@ from model.cost.counting import displacement, distinct_offsets, extents
 from model.cost.prices import leaking_instances, network_latency, paying_instances
 from model.mapspace import EXACT
 from model.numbers import divisors
-from solver.sparse_search.choices import Mask, Unrolled
+from solver.sparse_search.choices import Mask, Unrolled, always_kept
 from solver.sparse_search.grid import ONE, BoolArray, FloatArray, IntArray, TensorGrid, Vector
+from solver.sparse_search.instances import NeededInstances
 from solver.sparse_search.shares import LeastShares, Term
 
 LEAST = 1 - 1e-9
@@ -67,9 +68,33 @@ class Space:
 
     @cached_property
     def slots(self) -> tuple[tuple[frozenset[int], ...], ...]:
-        """Temporal factors that each level may have, by dimension."""
+        """Temporal factors that each level may have, by dimension: those that rules and formats leave."""
         grid = self.shares.grid
-        return tuple(grid.allowed(rules.factors) for rules in self.shares.mapspace.temporal)
+        allowed = (grid.allowed(rules.factors) for rules in self.shares.mapspace.temporal)
+        return tuple(
+            tuple(own & ONE if axis in self._without_rank[level] else own for axis, own in enumerate(slot))
+            for level, slot in enumerate(allowed)
+        )
+
+    @cached_property
+    def _without_rank(self) -> tuple[frozenset[int], ...]:
+        """Per level, dimensions whose loops find no rank in a dataspace that is always there."""
+        found: list[set[int]] = [set() for _ in range(self.depth)]
+        kept = (
+            (tensor, level)
+            for tensor in self.tensors
+            for level in always_kept(self.shares.mapspace, self.shares.sparsity, tensor.space.name)
+        )
+        for tensor, level in kept:
+            found[level] |= self._left_over(tensor, level)
+        return tuple(map(frozenset, found))
+
+    def _left_over(self, tensor: TensorGrid, level: int) -> set[int]:
+        representation = self.shares.representation(level, tensor.space.name)
+        if representation is None or not all(rank.flattened for rank in representation.ranks):
+            return set()
+        taken = {dim for rank in representation.ranks for group in rank.flattened for dim in group}
+        return {axis for axis in tensor.axes if self.shares.grid.dims[axis] not in taken}
 
     @cached_property
     def possible(self) -> bool:
@@ -292,7 +317,8 @@ class Subproblem:
             cost: [[] for _ in range(self.space.depth)] for cost in costs
         }
         for place, tensor in enumerate(self.space.tensors):
-            terms = self.shares.terms(tensor.space.name, self.mask.chains[tensor.space.name])
+            name, fanouts = tensor.space.name, self.unrolled.fanouts
+            terms = self.shares.terms(name, self.mask.chains[name], fanouts, self.needed)
             parts = (part for term in terms for part in self._of_term(place, tensor, term))
             for cost, level, weight in parts:
                 found[cost][level].append((place, weight))
@@ -719,7 +745,7 @@ class Subproblem:
     def leak_per_cycle(self) -> float:
         """Energy units that all instances in use leak per cycle, at least."""
         architecture = self.shares.mapspace.architecture
-        total = 0
+        total = 0.0
         for number, (position, level) in enumerate(
             zip(architecture.storage_indices, architecture.levels, strict=True)
         ):
@@ -728,21 +754,27 @@ class Subproblem:
                 for f, c in zip(architecture.fanout_indices, self.used_children, strict=True)
                 if f < position
             ]
-            leaking = leaking_instances(architecture, level, above)
+            leaking = float(leaking_instances(architecture, level, above))
             if level.gating_fanouts is None and self.mask.kept[number]:
-                leaking = leaking if self._always_used(number) else 1
+                leaking = max(1.0, leaking * self._in_use(number))
             total += level.energy.leak_per_cycle * leaking
-        return float(total)
+        return total
 
-    def _always_used(self, level: int) -> bool:
-        """Whether empty tiles leave no instance idle."""
-        if self.shares.skips_instances:
-            return False
-        for name in self.mask.kept[level]:
-            parent = max((k for k in self.mask.chains[name] if k < level), default=None)
-            if parent is None or self.shares.representation(parent, name) is None:
-                return True
-        return False
+    def _in_use(self, level: int) -> float:
+        """Share of a level's instances that are in use on average, at least."""
+        return max(self._needed(name, level) for name in self.mask.kept[level])
+
+    def _needed(self, name: str, level: int) -> float:
+        if self.needed is not None:
+            return float(self.needed.least(name, level).min())
+        return float(self.shares.arriving(name, level, self.mask.chains[name]).min())
+
+    @cached_property
+    def needed(self) -> NeededInstances | None:
+        """The instances that are needed, where units skip some."""
+        if not self.shares.skips_instances:
+            return None
+        return NeededInstances(self.shares, self.mask, self.unrolled.fanouts)
 
     @cached_property
     def latency(self) -> int:

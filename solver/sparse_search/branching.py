@@ -114,12 +114,8 @@ class Branching:
         )
 
     def _useless_at_first(self) -> Useless:
-        savers = self.shares.innermost(self.sub.mask)
-        return tuple(
-            (name, max((self.shares.word_useless(saver) for saver in own), default=0.0))
-            for name, own in savers.items()
-            if own
-        )
+        sub = self.sub
+        return tuple(self.shares.useless_at_first(sub.mask, sub.unrolled.fanouts, sub.needed).items())
 
     @cached_property
     def rough(self) -> float:
@@ -376,11 +372,12 @@ class Branching:
 
     def _seen(self, name: str, savers: Sequence[Saver], level: int, place: int) -> float:
         """What units save at most if they are right outside of a level, whose tile is known."""
-        own = self.sub.mask.chains[name]
-        child = next((keeper for keeper in own if keeper > savers[0].place), None)
-        if child != level or len({saver.place for saver in savers}) > 1:
+        own, fanouts = self.sub.mask.chains[name], self.sub.unrolled.fanouts
+        if self.shares.skips_instances or len({saver.place for saver in savers}) != 1:
             return 1.0
-        return max(float(self.shares.useless(saver, own)[place]) for saver in savers)
+        if next((keeper for keeper in own if keeper > savers[0].place), None) != level:
+            return 1.0
+        return max(float(self.shares.useless(saver, own, fanouts)[place]) for saver in savers)
 
     def _charged(self, node: Node, place: int, tiles: IntArray) -> Node:
         """Add what the boundary of the node's own level costs."""
@@ -474,8 +471,9 @@ class Branching:
                 runs.append(run)
             elif goes_on:
                 kind.append(_gaps(order, tensor.axes))
-            if self._shapes_ranks(name, level):
-                kind.append(tuple(axis for axis in order if axis in tensor.axes))
+            moving = tuple(axis for axis in order if axis in tensor.axes)
+            keeper = max((k for k in chain if k <= level), default=None)
+            kind.append(() if keeper is None else moving[: self._told_apart(name, keeper, moving)])
             if self._is_seen(name, level):
                 kind.append((run, mover))
         if level == self.depth - 1 and self._in_blocks:
@@ -491,18 +489,23 @@ class Branching:
             for saver in self.shares.savers(name, chain)
         )
 
-    def _shapes_ranks(self, name: str, level: int) -> bool:
-        """Whether the order of a slot's loops shapes ranks of a dataspace."""
-        keeper = max((k for k in self.sub.mask.chains[name] if k <= level), default=None)
-        representation = None if keeper is None else self.shares.representation(keeper, name)
+    def _told_apart(self, name: str, keeper: int, moving: Sequence[int]) -> int | None:
+        """Innermost loops of a node whose order shapes ranks of a level's tiles; None if all do.
+
+        Ranks that are left over reach from the innermost loop outwards. Where a dimension has no loop at the
+        node, a loop of bound 1 is innermost.
+        """
+        representation = self.shares.representation(keeper, name)
         if representation is None:
-            return False
-        own = {self.grid.dims[axis] for axis in self.shares.tensors[name].axes}
+            return 0
+        own = self.shares.tensors[name].space.dims
         joined = all(
             own <= {dim for group in rank.flattened for dim in group} and len(rank.flattened) == 1
             for rank in representation.ranks
         )
-        return representation.inner_to_outer or not joined
+        if representation.inner_to_outer or not joined:
+            return None
+        return 1 if len(representation.ranks) > 1 and len(moving) == len(own) else 0
 
     def _is_seen(self, name: str, level: int) -> bool:
         """Whether units see which loops of a slot leave a dataspace in place."""
@@ -527,15 +530,15 @@ class Branching:
     @cached_property
     def _arranged(self) -> list[tuple[FanoutMapping, ...]]:
         """All ways to arrange the spatial loops that may differ."""
-        mapspace, skips = self.shares.mapspace, self.shares.skips_instances
+        mapspace, needed = self.shares.mapspace, self.sub.needed
         options = [
             arrangements(
                 fanout,
                 mapspace.spatial[number],
                 self.grid,
                 self.sub.unrolled.fanouts[number],
-                skips or self._is_crossed(number),
-                skips,
+                needed is not None or self._is_crossed(number),
+                needed is not None and not needed.needs_all(number),
             )
             for number, fanout in enumerate(mapspace.architecture.fanouts)
         ]
@@ -547,10 +550,12 @@ class Branching:
 
     def _crosses(self, name: str, own: Chain, fanout: int) -> bool:
         units = {saver.place for saver in self.shares.savers(name, own)}
+        factors = self.sub.unrolled.fanouts[fanout]
+        moving = [axis for axis in self.shares.tensors[name].axes if factors[axis] > 1]
         return any(
             fanout in self.shares.fanouts_between(keeper, child)
             for keeper, child in zip(own, (*own[1:], self.depth), strict=True)
-            if keeper in units or self.shares.representation(keeper, name) is not None
+            if keeper in units or self._told_apart(name, keeper, moving) != 0
         )
 
     def _mapping(

@@ -59,6 +59,12 @@ def _keepers(mapspace: Mapspace, sparsity: Sparsity, name: str) -> list[tuple[fr
     return [(levels, chain) for chain, levels in found.items()]
 
 
+def always_kept(mapspace: Mapspace, sparsity: Sparsity, name: str) -> frozenset[int]:
+    """Levels that keep a dataspace whoever else does."""
+    chains = [frozenset(chain) for _, chain in _keepers(mapspace, sparsity, name)]
+    return frozenset.intersection(*chains) if chains else frozenset()
+
+
 def _in_effect(mapspace: Mapspace, name: str, levels: frozenset[int]) -> Chain:
     """Levels without those that would only pass their own stream on."""
     chain: list[int] = []
@@ -127,11 +133,12 @@ def _of_fanout(fanout: Fanout, rules: SpatialRules, grid: TileGrid, skips: bool)
     return [
         vector
         for vector in product(*map(sorted, grid.allowed(rules.factors)))
-        if skips or (math.prod(vector) <= fanout.size and _fits(fanout, order, grid, vector))
+        if skips or (math.prod(vector) <= fanout.size and fits_mesh(fanout, order, grid, vector))
     ]
 
 
-def _fits(fanout: Fanout, order: SideOrder, grid: TileGrid, vector: Vector) -> bool:
+def fits_mesh(fanout: Fanout, order: SideOrder, grid: TileGrid, vector: Vector) -> bool:
+    """Whether spatial factors of a fanout fit its mesh along some axes."""
     factors = {dim: factor for dim, factor in zip(grid.dims, vector, strict=True) if factor > 1}
     total = math.prod(vector)
     widths = (math.prod(factors[dim] for dim in along_x) for along_x in order.sets_along_x(factors))

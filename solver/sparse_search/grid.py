@@ -239,13 +239,17 @@ class TensorGrid:
     @cached_property
     def ranks(self) -> IntArray:
         """Extents per rank of every tile, shape (size, ranks)."""
-        extents = dict(zip(self.grid.dims, self.grid.extents.T, strict=True))
-        one = np.ones(self.grid.size, dtype=np.int64)
+        return self.ranks_of(self.grid.extents)
+
+    def ranks_of(self, iterations: IntArray) -> IntArray:
+        """Extents per rank of what some iterations touch, each row a number per active dimension."""
+        extents = dict(zip(self.grid.dims, iterations.T, strict=True))
+        one = np.ones(len(iterations), dtype=np.int64)
         columns = [
             one + sum((abs(t.coefficient) * (extents[t.dim] - 1) for t in rank if t.dim in extents), 0 * one)
             for rank in self.space.ranks
         ]
-        return np.stack(columns, axis=1) if columns else np.empty((self.grid.size, 0), dtype=np.int64)
+        return np.stack(columns, axis=1) if columns else np.empty((len(one), 0), dtype=np.int64)
 
     @cached_property
     def moving(self) -> FloatArray:
@@ -263,13 +267,39 @@ class TensorGrid:
         return _products(self.ranks)
 
     @cached_property
-    def _different(self) -> tuple[IntArray, IntArray]:
-        """One tile of each kind, and of which kind every tile is."""
-        _, firsts, kinds = np.unique(self.ranks, axis=0, return_index=True, return_inverse=True)
-        return firsts, kinds.reshape(-1)
+    def covered(self) -> FloatArray:
+        """Words of all tiles of a kind, overlaps included, per word of the tensor."""
+        times = np.array(self.grid.bounds, dtype=np.int64) // self.grid.extents
+        return _products(self.ranks_of(times)) * self.words / float(self.words[-1])
 
     def table(self, figure: Callable[[Vector], float]) -> FloatArray:
         """A figure of every tile, computed once for each shape of the dataspace's part of it."""
-        firsts, kinds = self._different
-        values = np.array([figure(tuple(own)) for own in self.ranks[firsts].tolist()], dtype=np.float64)
-        return values[kinds]
+        return _figures(self._different, figure)
+
+    @cached_property
+    def _different(self) -> tuple[IntArray, IntArray]:
+        return _shapes(self.ranks)
+
+    def table_around(
+        self, figure: Callable[[Vector], float], factors: Vector, single: Sequence[int]
+    ) -> FloatArray:
+        """The figure of what the iterations of every tile touch, times some factors, within the problem.
+
+        Along the axes of `single` tiles count as one iteration.
+        """
+        iterations = self.grid.extents.copy()
+        iterations[:, list(single)] = 1
+        most = np.array(self.grid.bounds, dtype=np.int64)
+        iterations = np.minimum(iterations * np.array(factors, dtype=np.int64), most)
+        return _figures(_shapes(self.ranks_of(iterations)), figure)
+
+
+def _shapes(ranks: IntArray) -> tuple[IntArray, IntArray]:
+    """All different rows, and which one every row is."""
+    shapes, kinds = np.unique(ranks, axis=0, return_inverse=True)
+    return shapes, kinds.reshape(-1)
+
+
+def _figures(shapes: tuple[IntArray, IntArray], figure: Callable[[Vector], float]) -> FloatArray:
+    rows, kinds = shapes
+    return np.array([figure(tuple(own)) for own in rows.tolist()], dtype=np.float64)[kinds]

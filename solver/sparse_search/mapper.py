@@ -12,7 +12,7 @@ from itertools import count, islice
 from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
-from model.objective import ENERGY
+from model.objective import EDP, ENERGY, LATENCY
 from model.sparse import FIXED_POINT, MappingError, SparseEvaluation, evaluate_sparse_in
 from solver.result import (
     Clock,
@@ -44,6 +44,9 @@ DENSE_SHARE = 0.25
 
 DENSE_S = 5.0
 """Seconds that this may take."""
+
+FRUGAL_S = 10.0
+"""Seconds in which a mapping of low energy and latency is searched before latency alone, at most."""
 
 DIVE_CHECKS = 8
 """Looks at the clock until a search for any first mapping leaves its subproblem."""
@@ -196,8 +199,18 @@ def map_sparse(
     search = SparseSearch(mapspace, clock, on_progress)
     of_zeros = None if of_dense.mapping is None else search.priced(of_dense.mapping)
     first = None if known is None else search.priced(known)
-    result = search.minimise(objectives, [own for own in (of_zeros, first) if own is not None])
-    return replace(result, dense=of_dense, dense_best=of_zeros)
+    found = [own for own in (of_zeros, first) if own is not None]
+    if objectives[0] == LATENCY:
+        found += _frugal(mapspace, clock, found)
+    return replace(search.minimise(objectives, found), dense=of_dense, dense_best=of_zeros)
+
+
+def _frugal(mapspace: Mapspace, clock: Clock, known: Sequence[Priced]) -> list[Priced]:
+    """The mapping of least EDP that is found in a while; bounds on energy lead to such that are fast, too."""
+    left_s = clock.left_s
+    limit_s = FRUGAL_S if left_s is None else min(FRUGAL_S, left_s * DENSE_SHARE)
+    best = SparseSearch(mapspace, Clock(limit_s, clock.stop), None).minimise((EDP,), known).best
+    return [] if best is None else [best]
 
 
 def map_totals(
@@ -365,7 +378,9 @@ class SparseSearch:
         for unrolled, mask in ((unrolled, mask) for unrolled in choices for mask in kept):
             if self.clock.stop():
                 raise _StoppedError
-            yield Subproblem(self.space, mask, unrolled)
+            sub = Subproblem(self.space, mask, unrolled)
+            if sub.needed is None or sub.needed.fits:
+                yield sub
 
     def report(self, goal: SparseGoal, bound: float | None) -> None:
         """Tell the caller how far the search is."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -31,10 +32,25 @@ from solver.search.space.prices import Access, Resource, accesses, resources
 from solver.sparse_search.choices import Chain, Mask
 from solver.sparse_search.grid import BoolArray, FloatArray, TensorGrid, TileGrid, Vector
 
+Fanouts = tuple[Vector, ...]
+"""Spatial factors: per fanout one for each active dimension."""
+
 ROUNDING = 1e-6
 """Shares that the arithmetic sees are whole millionths."""
 
 METADATA = {"read": METADATA_READ, "fill": METADATA_FILL, "update": METADATA_UPDATE}
+
+
+class Needed(Protocol):
+    """The instances that are needed where units skip some, see `solver.sparse_search.instances`."""
+
+    def least(self, name: str, level: int) -> FloatArray:
+        """Share of the instances of a level that a dataspace needs, at least."""
+        ...
+
+    def cut(self, name: str, level: int) -> FloatArray:
+        """Share of the accesses at a level that are cut off with instances, at most."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -106,10 +122,12 @@ class LeastShares:
             for name, tensor in self.tensors.items()
         }
         self._empty: dict[str, FloatArray] = {}
+        self._empty_around: dict[tuple[str, Vector, Vector], FloatArray] = {}
         self._densities: dict[str, float] = {}
         self._sizes: dict[tuple[int, str], FloatArray] = {}
         self._savers: dict[tuple[str, Chain], tuple[Saver, ...]] = {}
-        self._terms: dict[tuple[str, Chain], tuple[Term, ...]] = {}
+        self._between: dict[tuple[int, int], list[int]] = {}
+        self._terms: dict[tuple[str, Chain, tuple[Vector, ...]], tuple[Term, ...]] = {}
 
     @cached_property
     def resources(self) -> tuple[Resource, ...]:
@@ -135,20 +153,25 @@ class LeastShares:
     def _band_empty(self, name: str) -> FloatArray:
         """The same of a band: its tiles are counted on grids, so larger ones may be empty more often."""
         tensor, distribution = self.tensors[name], self.distributions[name]
-        if not self._whole_words:  # what blocks meet may have any extents
-            return np.ones(self.grid.size)
         shapes = np.unique(tensor.ranks, axis=0)
         chances = np.array([distribution.empty(tuple(shape)) for shape in shapes.tolist()])
         return tensor.table(
             lambda tile: float(chances[(shapes >= np.array(tile)).all(axis=1)].max(initial=0.0))
         )
 
-    @cached_property
-    def _whole_words(self) -> bool:
-        """Whether all levels access single words."""
-        names = [space.name for space in self.mapspace.problem.dataspaces]
-        pairs = ((level, name) for level in self.levels for name in names)
-        return all(level.packing_of(name).block_size == 1 for level, name in pairs)
+    def empty_around(self, name: str, factors: Vector, single: Vector) -> FloatArray:
+        """The same of what the iterations of a tile touch, times some factors.
+
+        Along the axes of `single` tiles count as one iteration.
+        """
+        if isinstance(self.distributions[name], Banded):
+            whole = np.full(self.grid.size, self.one_empty(name))
+            return whole if single else self.empty(name)
+        key = name, factors, single
+        if key not in self._empty_around:
+            figure = self.distributions[name].empty
+            self._empty_around[key] = self.tensors[name].table_around(figure, factors, single)
+        return self._empty_around[key]
 
     def one_empty(self, name: str) -> float:
         """Chance of a single word to be zero, at least what that of any tile is."""
@@ -220,18 +243,57 @@ class LeastShares:
                 certain = all(other.target == name for other in unit.options)
                 yield Saver(places[-1], option, unit.kind == "skipping", certain)
 
-    def useless(self, saver: Saver, chain: Chain) -> FloatArray:
+    def met(self, saver: Saver, chain: Chain, fanouts: Fanouts) -> Vector:
+        """Iterations in space that share an access of a unit's target, by active dimension.
+
+        They are those that leave the target in place, and that some condition has. Where an access serves
+        one iteration in time, all children have it at once.
+        """
+        child = next((level for level in chain if level > saver.place), len(self.levels))
+        shared = {axis for c in saver.option.conditions for axis in self.tensors[c].axes}
+        if not self._is_scalar(child):
+            shared -= set(self.tensors[saver.option.target].axes)
+        between = [fanouts[fanout] for fanout in self.fanouts_between(saver.place, child)]
+        return tuple(
+            math.prod(own[axis] for own in between) if axis in shared else 1
+            for axis in range(len(self.grid.dims))
+        )
+
+    def _is_scalar(self, child: int) -> bool:
+        """Whether a level that serves a child, or the arithmetic, does so in each iteration in time."""
+        depth = len(self.levels)
+        return child == depth and not self.fanouts_between(depth - 1, depth)
+
+    def useless(self, saver: Saver, chain: Chain, fanouts: Fanouts) -> FloatArray:
         """Chance of an access to be useless, at most, by a tile of the next inner level or inside it."""
-        alike = self._may_split(saver, chain)
+        met = self.met(saver, chain, fanouts)
+        single = self.tensors[saver.option.target].axes if self._may_split(saver, chain) else ()
         effectual = np.ones(self.grid.size)
         for condition in saver.option.conditions:
-            effectual = effectual * (1 - (self.one_empty(condition) if alike else self.empty(condition)))
+            if self._in_blocks(saver, condition):
+                return np.ones(self.grid.size)
+            effectual = effectual * (1 - self.empty_around(condition, met, single))
         most: FloatArray = 1 - effectual
         return most
 
-    def word_useless(self, saver: Saver) -> float:
-        """The same for an access that serves one computation."""
-        return 1 - math.prod(1 - self.one_empty(condition) for condition in saver.option.conditions)
+    def word_useless(self, saver: Saver, chain: Chain, fanouts: Fanouts) -> float:
+        """The same for an access that serves computations."""
+        if any(self._in_blocks(saver, condition) for condition in saver.option.conditions):
+            return 1.0
+        met = dict(zip(self.grid.dims, self.met(saver, chain, fanouts), strict=True))
+        return 1 - math.prod(1 - self._box_empty(condition, met) for condition in saver.option.conditions)
+
+    def _box_empty(self, name: str, box: dict[str, int]) -> float:
+        """Chance of what a box of iterations touches to be empty, at most."""
+        if isinstance(self.distributions[name], Banded):
+            return self.one_empty(name)
+        whole = {dim: box.get(dim, 1) for dim in self.mapspace.problem.dims}
+        return self.distributions[name].empty(_extents(self.tensors[name], whole))
+
+    def _in_blocks(self, saver: Saver, condition: str) -> bool:
+        """Whether blocks of words meet a band, which may be empty in any shape."""
+        block_size = self.levels[saver.place].packing_of(saver.option.target).block_size
+        return block_size > 1 and isinstance(self.distributions[condition], Banded)
 
     def _may_split(self, saver: Saver, chain: Chain) -> bool:
         """Whether less than a tile may meet an access: with several dimensions in common in space."""
@@ -243,13 +305,16 @@ class LeastShares:
 
     def fanouts_between(self, outer: int, inner: int) -> list[int]:
         """Numbers of the fanouts between two levels; the level after the last one is the arithmetic."""
-        architecture = self.mapspace.architecture
-        places = (*architecture.storage_indices, len(architecture.nodes))
-        return [
-            number
-            for number, place in enumerate(architecture.fanout_indices)
-            if places[outer] < place < places[inner]
-        ]
+        key = outer, inner
+        if key not in self._between:
+            architecture = self.mapspace.architecture
+            places = (*architecture.storage_indices, len(architecture.nodes))
+            self._between[key] = [
+                number
+                for number, place in enumerate(architecture.fanout_indices)
+                if places[outer] < place < places[inner]
+            ]
+        return self._between[key]
 
     def arriving(self, name: str, level: int, chain: Chain) -> FloatArray:
         """Share of tiles that come to a level, at least, by the tile there or one inside it."""
@@ -280,7 +345,9 @@ class LeastShares:
             return np.zeros(self.grid.size)
         density, arriving = self._density(name), self.arriving(name, level, chain)
         single = len(representation.ranks) == 1
-        whole = self.tensors[name].simple and all(rank.format != "UOP" for rank in representation.ranks)
+        whole = self.tensors[name].simple and all(
+            rank.format != "UOP" and self._takes_any_loop(rank, name) for rank in representation.ranks
+        )
         # Fibers of a rank with others above it count by chances that seem independent: docs/sparse.md.
         nonzeros = density if single or whole else density * density
         masked = 1 - self.empty(name) if single else np.full(self.grid.size, density)
@@ -291,7 +358,14 @@ class LeastShares:
             return least
         filled = self._filled(name)
         lowest = _bits(representation.ranks[0], density * filled, filled, arriving)
+        if level == 0:  # tiles overlap, and all of their words are in the tree
+            lowest = lowest * self.tensors[name].covered
         return np.where(self.tensors[name].words > 1, np.maximum(lowest, least), least)
+
+    def _takes_any_loop(self, rank: Rank, name: str) -> bool:
+        """Whether a rank is never left out as it flattens other dimensions than the next loop's."""
+        flattened = {dim for group in rank.flattened for dim in group}
+        return not rank.flattened or self.tensors[name].space.dims <= flattened
 
     def _copies_tile(self, representation: Representation, name: str, access: Access, chain: Chain) -> bool:
         """Whether the lowest rank of a level has the whole tile of the next inner one as its fiber."""
@@ -309,31 +383,43 @@ class LeastShares:
 
     # ----------------------------------------------------------------------------------------- terms
 
-    def terms(self, name: str, chain: Chain) -> tuple[Term, ...]:
-        """What all accesses to a dataspace cost at least, by the levels that keep it."""
-        key = name, chain
+    def terms(self, name: str, chain: Chain, fanouts: Fanouts, needed: Needed | None) -> tuple[Term, ...]:
+        """What all accesses to a dataspace cost at least, by who keeps it and by spatial factors."""
+        if needed is not None:
+            return self._found_terms(name, chain, fanouts, needed)
+        key = name, chain, tuple(self.met(saver, chain, fanouts) for saver in self.savers(name, chain))
         if key not in self._terms:
-            read_write = self.tensors[name].space.read_write
-            self._terms[key] = tuple(
-                self._term(name, chain, access) for access in accesses(self.levels, name, read_write, chain)
-            )
+            self._terms[key] = self._found_terms(name, chain, fanouts, None)
         return self._terms[key]
 
-    def _term(self, name: str, chain: Chain, access: Access) -> Term:
+    def _found_terms(
+        self, name: str, chain: Chain, fanouts: Fanouts, needed: Needed | None
+    ) -> tuple[Term, ...]:
+        read_write = self.tensors[name].space.read_write
+        return tuple(
+            self._term(name, chain, access, fanouts, needed)
+            for access in accesses(self.levels, name, read_write, chain)
+        )
+
+    def _term(self, name: str, chain: Chain, access: Access, fanouts: Fanouts, needed: Needed | None) -> Term:
         level, sparse = self.levels[access.level], self.sparsity.levels[access.level]
         packing = level.packing_of(name)
-        outer, own = self._useless(name, chain, access)
+        outer, own = self._useless(name, chain, access, fanouts)
+        if needed is not None:
+            outer = np.maximum(outer, needed.cut(name, access.level))
         stored = self._stored(name, chain, access)
         spread = self.arriving(name, access.level, chain) if packing.block_size > 1 else 1.0
         price = getattr(level.energy, access.name) * packing.accesses_per_block / packing.block_size
-        idle = self._idle_price(name, chain, access) * packing.accesses_per_block / packing.block_size
+        idle = 0.0
+        if needed is None:
+            idle = self._idle_price(name, chain, access) * packing.accesses_per_block / packing.block_size
         saved = np.maximum(outer, own)
         per_word = stored * spread * np.minimum(price, (1 - saved) * price + saved * idle)
         metadata_price = sparse.energy.get(METADATA[access.name], 0)
         bits = self._metadata_bits(name, access, chain)
         if metadata_price and sparse.metadata_width_bits:
             per_word = per_word + bits * (1 - saved) * metadata_price / sparse.metadata_width_bits
-        lasting = self._lasting(name, access.level)
+        lasting = 1.0 if needed is None else needed.least(name, access.level)
         rounds = access.name == "read" and bool(own.any())
         read_write = self.tensors[name].space.read_write
         return Term(
@@ -349,18 +435,22 @@ class LeastShares:
         """Share of the dense words that are there at a level, of all instances."""
         if self.representation(access.level, name) is not None:
             return np.full(self.grid.size, self._density(name))
+        if self.skips_instances:  # then instances are counted apart
+            return np.ones(self.grid.size)
         return self.arriving(name, access.level, chain)
 
-    def _useless(self, name: str, chain: Chain, access: Access) -> tuple[FloatArray, FloatArray]:
+    def _useless(
+        self, name: str, chain: Chain, access: Access, fanouts: Fanouts
+    ) -> tuple[FloatArray, FloatArray]:
         """Shares that units farther out cut off, and that the level's own ones save, at most."""
         outer, own = np.zeros(self.grid.size), np.zeros(self.grid.size)
         serves_compute = access.boundary == len(self.levels)
         for saver in self.savers(name, chain):
             if saver.place < access.level:
-                outer = np.maximum(outer, self.useless(saver, chain))
+                outer = np.maximum(outer, self.useless(saver, chain, fanouts))
             elif saver.place == access.level and access.name != "fill":
-                scalar = self.word_useless(saver)
-                chance = np.full(self.grid.size, scalar) if serves_compute else self.useless(saver, chain)
+                word = self.word_useless(saver, chain, fanouts) if serves_compute else None
+                chance = self.useless(saver, chain, fanouts) if word is None else word
                 own = np.maximum(own, chance)
                 outer = np.maximum(outer, chance) if saver.skips else outer
         return outer, own
@@ -373,12 +463,6 @@ class LeastShares:
         further = self.sparsity.levels[access.level].energy
         kinds = {"skipped" if saver.skips else "gated" for saver in savers}
         return min((further.get(f"{kind}_{access.name}", 0) for kind in kinds), default=0)
-
-    def _lasting(self, name: str, level: int) -> float:
-        """Whether instances of a level are surely all in use: skipping in space saves some farther in."""
-        if not self.skips_instances:
-            return 1.0
-        return 0.0 if self.fanouts_between(0, level) else 1.0
 
     def _loads(
         self, name: str, access: Access, words: FloatArray, bits: FloatArray
@@ -408,10 +492,24 @@ class LeastShares:
         surely = max((saver.place for saver in savers if saver.certain), default=0)
         return tuple(saver for saver in savers if saver.place >= surely)
 
+    def useless_at_first(self, mask: Mask, fanouts: Fanouts, needed: Needed | None) -> dict[str, float]:
+        """By operand that has units, the share of accesses that the innermost ones save, at most."""
+        found = {
+            name: max(self.word_useless(saver, mask.chains[name], fanouts) for saver in own)
+            for name, own in self.innermost(mask).items()
+            if own
+        }
+        if needed is None:
+            return found
+        word = self.grid.place((1,) * len(self.grid.dims))
+        for name in self.innermost(mask):
+            cut = float(needed.cut(name, len(self.levels))[word])
+            if cut:
+                found[name] = max(cut, found.get(name, 0.0))
+        return found
+
     def computes(self, mask: Mask, useless: dict[str, float]) -> Computes:
         """Computations, at least, if the innermost units save no more than some shares, by operand."""
-        if self.skips_instances:
-            return Computes(0, 0, 0)
         savers = self.innermost(mask)
         operands = [
             self._operand(space.name, mask, savers[space.name], useless.get(space.name, 0.0))
@@ -419,10 +517,10 @@ class LeastShares:
             if not space.read_write
         ]
         made = computes(self.mapspace.problem.computes, operands, self.sparsity.compute)
-        if all(self._is_settled(mask, name, own, len(operands)) for name, own in savers.items()):
+        settled = all(self._is_settled(mask, name, own, len(operands)) for name, own in savers.items())
+        if settled and not self.skips_instances:
             return made
-        passed = [1 - share for name, share in useless.items() if savers[name]]
-        left = math.prod(1 - min(1.0, ROUNDING / max(ROUNDING, share)) for share in passed)
+        left = math.prod(1 - min(1.0, ROUNDING / max(ROUNDING, 1 - share)) for share in useless.values())
         # Three kinds are rounded apart.
         actual, gated = (max(0, math.floor(count * left) - 3) for count in (made.actual, made.gated))
         return Computes(actual, gated, 0)
@@ -438,13 +536,13 @@ class LeastShares:
         if len(savers) > 1 and operands != 2:  # the stronger one's conditions count alone
             return False
         words = self.levels[last].packing_of(name).block_size == 1
-        scalar = words and not self.fanouts_between(last, len(self.levels))
-        return scalar and all(own.certain and own.place == last for own in savers)
+        scalar = self._is_scalar(len(self.levels))
+        return words and scalar and all(own.certain and own.place == last for own in savers)
 
     def _operand(self, name: str, mask: Mask, savers: Sequence[Saver], useless: float) -> Operand:
         conditions = {c for saver in savers for c in saver.option.conditions}
         empty = tuple((condition, self.one_empty(condition)) for condition in sorted(conditions))
-        unit = Unit(Saved(useless, any(s.skips for s in savers), empty)) if savers else None
+        unit = Unit(Saved(useless, any(s.skips for s in savers), empty)) if savers or useless else None
         announced = self.representation(mask.chains[name][-1], name) is not None
         return Operand(name, self.distributions[name].mean, announced, unit)
 

@@ -111,3 +111,20 @@ def test_fused_results_show_themselves(tmp_path):
     assert "<figure>" in (tmp_path / "fused.html").read_text()
     assert result.document()["kind"] == "network-fused"
     assert map_fused(case.cascade, "latency").objective == "latency"
+
+
+def test_sparse_data(tmp_path):
+    pytest.importorskip("pandas")
+    mapspace = load("specs/sparse/dot_product.yaml", "specs/sparse/problems/dot_product.yaml")
+    result = map_einsum(mapspace, Options(("energy",)))
+    assert (mapspace.factors, result.status, result.document()["kind"]) == (
+        "perfect",
+        Status.OPTIMAL,
+        "map-sparse",
+    )
+    assert "hypergeometric" in result._repr_html_()
+    frame = result.to_frame()
+    assert frame["saved_reads"].sum() > 0 and set(frame["dataspace"]) == {"A", "B", "Z"}
+    result.report(tmp_path / "report.html")
+    dense = load("specs/sparse/gemm_array.yaml", "specs/sparse/problems/gemm.yaml")
+    assert dense.sparsity is None
