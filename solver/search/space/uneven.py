@@ -58,10 +58,10 @@ def uneven_words(
             kept = plain // own * (own - _moved_apart(component, lattice, unrolling, one, own))
             again = plain - _kept_besides(view, lattice, unrolling, kept, moving)
             repeated = np.where(live, np.minimum(repeated, again), repeated)
-            if view.window_dims:
-                # Where a loop moves the window next, tiles of a pass of one iteration only overlap, too.
-                begun = np.where(live, np.minimum(begun, plain - kept), begun)
-    whole = begun is plain
+            # Where a loop moves a window next, tiles of a pass of one iteration only overlap, too.
+            first = plain - kept if view.window_dims else begun
+            begun = np.where(live, np.minimum(begun, first), begun)
+    whole = begun is plain or not view.window_dims
     words = np.broadcast_to(repeated, lattice.counts).reshape(lattice.size)
     return Words(
         words, tables.plain_words if whole else np.broadcast_to(begun, lattice.counts).reshape(lattice.size)
@@ -181,7 +181,7 @@ def _led(
     start = np.where(only, np.minimum(step[dim], box), _least_start(component, dim, step, spans, box))
     led = _moved_along(component, lattice, unrolling, dim, own, most_alone, start, only)
     back = np.clip(step[dim] - others * (2 if component.turns else 1), 0, box)
-    again = share * (led + np.where(only, 0, np.maximum(back - start, 0)))
+    again = share * np.maximum(led + np.where(only, 0, np.maximum(back - start, 0)), 0)
     # When the tile moves along other components, a loop over `dim` goes back; at first the tile comes whole.
     first = _overlap(component, lattice, unrolling, dim, start, only)
     begun = led * share + first * _first_tiles(view, component, lattice, unrolling)
@@ -401,7 +401,8 @@ def _moved_along(
 ) -> IntArray:
     """Least words that a loop over `dim` brings along a window, the first tile of each pass so many.
 
-    Where it is the `only` one that moves the window, these bring what a step does.
+    Where it is the `only` one that moves the window, these bring what a step does. Short tiles lack words that
+    whole ones have, so that the least may be negative.
 
     As a function of the extents that leave so many tiles this is concave: its least is at the shortest or the
     longest ones.
@@ -421,7 +422,7 @@ def _moved_along(
         step = np.minimum(abs(component.coefficient(dim)) * side[dim] * unrolling.directly[dim], box)
         words = (tiles - starts) * step + (starts - alone) * np.where(only, step, np.minimum(start, step))
         moved.append(words * (number // tiles) - (number * box - own))
-    least: IntArray = np.maximum(reduce(np.minimum, moved), 0)
+    least: IntArray = reduce(np.minimum, moved)
     return least
 
 
