@@ -99,12 +99,13 @@ def _problem(result: FusedResult) -> Json:
     cascade, limits = result.cascade, result.limits
     tensors, scales = list(cascade.users), dict(cascade.room_scale)
     memory = cascade.einsums[0].mapspace.architecture.levels[1]
+    may_store = limits.memories is None or memory.name in limits.memories
     return {
         "einsums": [_einsum(einsum, tensors) for einsum in cascade.einsums],
         "tensors": [
             {
                 "name": name,
-                "may_stay": name not in cascade.persistent and name not in limits.no_fuse,
+                "may_stay": may_store and name not in cascade.persistent | limits.no_fuse,
                 "room_scale": _fraction(scales.get(name, Fraction(1))),
             }
             for name in tensors

@@ -11,6 +11,7 @@ from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
 from model.mapspace import EXACT
 from model.objective import objective_value
+from model.wording import listing
 from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.path import Counts, PathSearch
@@ -27,7 +28,7 @@ WIDTH = 3
 ROUNDS = 4
 """Such paths; edges are settled in between."""
 
-EVEN_NESTS = "below shared loops each memory has one place for the tiles that are neither stored nor held"
+EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories} below shared loops"
 PERFECT_LOOPS = "loops have no remainders"
 ONE_MEMORY = "tensors are stored in {memory} only"
 
@@ -160,6 +161,8 @@ def fuse_cascade(
     ------
     NotSearchedError
         A ValueError: the cascade has what the search does not know.
+    LimitError
+        A ValueError: `limits` names what is not there.
     ContradictionError
         Parts of the program disagree: a defect.
     """
@@ -244,8 +247,10 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield PERFECT_LOOPS
-        if self.cascade.einsums[0].mapspace.counting == EXACT:
-            yield EVEN_NESTS
+        first = self.cascade.einsums[0]
+        even = [level.name for level in architecture.levels[1:] if level.name not in first.uneven]
+        if first.mapspace.counting == EXACT and even:
+            yield EVEN_NESTS.format(memories=listing(even))
         if len(architecture.levels) > 2:
             yield ONE_MEMORY.format(memory=architecture.levels[1].name)
 

@@ -15,9 +15,9 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
-from model.mapspace import ACCELFORGE, Mapspace
+from model.mapspace import Mapspace
 from model.objective import objective_value
-from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_all_places
+from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_places_of
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile, Trips
 from solver.network.tasks import Renaming, by_position
 from solver.result import Clock, Options, Result, Status, Termination
@@ -558,7 +558,7 @@ class EdgePricer:
         temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
         mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
-        return with_all_places(mapspace) if mapspace.counting == ACCELFORGE else mapspace
+        return with_places_of(self.space.einsums[place], mapspace)
 
     def _survey(self, mapspace: Mapspace) -> tuple[int, int]:
         """Least energy and cycles by the survey; 0 where it takes too much, or is stopped."""

@@ -18,6 +18,7 @@ from model.fused.visits import Visits, multi_term_dims
 from model.mapspace import ACCELFORGE, TIMELOOP
 from model.numbers import divisors
 from model.problem import Dataspace
+from model.wording import listing
 from solver.fusion.edges import box_words
 
 Trips = dict[str, int]
@@ -37,6 +38,14 @@ class NotSearchedError(ValueError):
     """A cascade has what the search for fused mappings does not know."""
 
 
+class LimitError(ValueError):
+    """A limit names what is not there; `field` is its name in `FusionLimits`."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 @dataclass(frozen=True)
 class FusionLimits:
     """What narrows the space.
@@ -47,11 +56,35 @@ class FusionLimits:
         Most shared loops above an Einsum, in all and over one of its ranks; None for no limit.
     no_fuse
         Tensors that go through the outermost memory.
+    memories
+        On-chip memories that may store tensors; None for all that are searched.
     """
 
     max_loops: int | None = None
     max_loops_per_rank: int | None = None
     no_fuse: frozenset[str] = frozenset()
+    memories: frozenset[str] | None = None
+
+    def check(self, cascade: Cascade) -> None:
+        """Check that a cascade has what the limits name.
+
+        Raises
+        ------
+        LimitError
+            If a tensor or a memory is not there, or is none that tensors are stored in.
+        """
+        for tensor in sorted(self.no_fuse - cascade.users.keys()):
+            between = listing(cascade.intermediates)
+            raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
+        outermost, *on_chip = (level.name for level in cascade.einsums[0].mapspace.architecture.levels)
+        for memory in sorted((self.memories or frozenset()) - set(on_chip[:1])):
+            if memory == outermost:
+                text = f"{memory!r} is the outermost memory; tensors that are not fused go through it anyway"
+            elif memory in on_chip:
+                text = f"tensors are stored in {on_chip[0]!r} only: {memory!r} is not searched"
+            else:
+                text = f"there is no memory {memory!r}; on chip there are {listing(on_chip)}"
+            raise LimitError("memories", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +173,7 @@ class FusionSpace:
         """Refuse what is not searched."""
         for einsum in self.cascade.einsums:
             _check_einsum(einsum)
+        self.limits.check(self.cascade)
 
     @cached_property
     def einsums(self) -> tuple[CascadeEinsum, ...]:
@@ -183,8 +217,10 @@ class FusionSpace:
         same_ranks = len({frozenset(access.ranks) for _, access in accesses}) == 1
         kept = all(a.dataspace not in einsum.mapspace.keep[1].bypass for einsum, a in accesses)
         copied = any(einsum.is_copy for einsum, _ in accesses)
-        free = tensor not in self.limits.no_fuse and tensor not in self.cascade.persistent
-        return same_ranks and kept and free and not copied
+        limits = self.limits
+        free = tensor not in limits.no_fuse | self.cascade.persistent
+        home = limits.memories is None or self.memory.name in limits.memories
+        return same_ranks and kept and free and home and not copied
 
     @cached_property
     def _classes(self) -> dict[tuple[int, int], tuple[tuple[str, ...], ...]]:
