@@ -477,15 +477,14 @@ class Space(Problem):
                 yield origin, p, kind, doc["block"], doc[action], paying, *counts
             source, times = (source, times) if passes else (p, one)
 
-    def price(self, loops, mask):
-        """The exact energy, cycles and product of both of a mapping, and whether its tiles fit."""
+    def moves(self, loops, mask):
+        """What a mapping moves: accesses as `accesses` has them with their number; room; children in use."""
         extents, nest = [(1,) * len(self.bounds)], []
         for factors in reversed(loops):
             nest.insert(0, tuple((d, n, extents[0][d]) for d, n in factors.items()))
             extents.insert(0, tuple(x * factors.get(d, 1) for d, x in enumerate(extents[0])))
         used = {p: prod(loops[p].values()) for p in self.fans}
-        steps = self.computes // prod(used.values())
-        energy, counts, sizes = self.arithmetic, Counter(), Counter()
+        steps, moves, sizes = self.computes // prod(used.values()), [], Counter()
         for v, (space, kept) in enumerate(zip(self.spaces, mask)):
             words = {None: steps}
             for p in kept:
@@ -495,14 +494,29 @@ class Space(Problem):
             split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
             charges = self.accesses(v, kept, 1, used, split.get, space.begun(extents, nest, used))
             for source, p, kind, block, access, paying, times, first in charges:
-                count = max(0, words[source] * times - first)
-                energy += -(-count // block) * access * int(paying)
-                counts[self.home[p], v, kind] += count
+                moves.append((v, p, kind, block, access, int(paying), max(0, words[source] * times - first)))
+        return moves, sizes, used
+
+    def fits(self, sizes):
+        """Whether tiles of these sizes fit."""
+        limits = ((sizes[p], *self.sizes[p]) for p in self.homes)
+        return all(least <= size <= most for size, least, most in limits)
+
+    def price(self, loops, mask):
+        """The exact energy, cycles and product of both of a mapping, and whether its tiles fit."""
+        moves, sizes, used = self.moves(loops, mask)
+        energy, counts, steps = self.arithmetic, Counter(), self.computes // prod(used.values())
+        for v, p, kind, block, access, paying, count in moves:
+            energy += -(-count // block) * access * paying
+            counts[self.home[p], v, kind] += count
         busy = max(self.level_cycles(p, counts, steps) for p in self.homes)
         cycles, energy = busy + self.latency, energy + busy * self.leak(used)
-        limits = ((sizes[p], *self.sizes[p]) for p in self.homes)
-        fits = all(least <= size <= most for size, least, most in limits)
-        return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
+        return {
+            "energy": energy,
+            "latency": cycles,
+            "edp": energy * cycles,
+            "fits": self.fits(sizes),
+        }
 
     def level_cycles(self, p, counts, steps):
         """Cycles that level `p` needs, in doubles as Timeloop defines them, or exact quotients rounded up."""
@@ -898,7 +912,7 @@ def decide(query, low, high, measures, space, mask, i, pinned=()):
 
 
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (6, 7, 8))
-FUSED, SPARSE = (f"tilewright certificate {kind} 1" for kind in ("fused", "sparse"))
+FUSED, SPARSE = (f"tilewright certificate {kind}" for kind in ("fused 2", "sparse 1"))
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first

@@ -45,7 +45,6 @@ from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
-    from model.fused.cascade import Cascade
     from model.sweep import Variant
     from solver.fusion import FusedResult, FusionProgress
     from solver.network.cache import ResultCache
@@ -189,8 +188,6 @@ def _fuse(arguments: argparse.Namespace) -> int:
     if len(objectives) > 1:
         raise OutputError("--fuse minimises one objective")
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
-    if arguments.certificate is not None or arguments.check:
-        _check_certifiable(cascade)
     try:
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
             result = fuse_cascade(cascade, objectives[0], options, limits, on_progress, stop.is_set)
@@ -213,16 +210,6 @@ def _fuse(arguments: argparse.Namespace) -> int:
         deliver(steps)
         code = _check_fused(result, certificate, arguments) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
-
-
-def _check_certifiable(cascade: Cascade) -> None:
-    from solver.certificate import CertificateError
-    from solver.fusion.certificate import check_fused_certifiable
-
-    try:
-        check_fused_certifiable(cascade)
-    except CertificateError as error:
-        raise OutputError(f"there can be no certificate: {error}") from None
 
 
 @contextmanager

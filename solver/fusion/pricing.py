@@ -217,6 +217,10 @@ class EdgePricer:
     coarser: Coarser = field(default_factory=Coarser)
     inner_bounds: dict[Mapspace, Inner] = field(default_factory=dict)
     part_bounds: dict[Mapspace, tuple[int, int]] = field(default_factory=dict)
+    in_unlike_parts: dict[tuple[int, tuple[tuple[str, Parts], ...]], tuple[int, int]] = field(
+        default_factory=dict
+    )
+    alone: dict[tuple[object, ...], Alone] = field(default_factory=dict)
 
     @cached_property
     def timed(self) -> bool:
@@ -424,7 +428,7 @@ class EdgePricer:
             paid = cycles = 0
             for chosen in product(*(sizes for _, sizes in key[1])):
                 one = tuple((dim, (own,)) for (dim, _), own in zip(key[1], chosen, strict=True))
-                energy, busy = self._in_part(place, one)
+                energy, busy = self.in_unlike_parts[place, one] = self._in_part(place, one)
                 times = math.prod(count for _, count in chosen)
                 paid, cycles = paid + times * energy, cycles + times * (busy - self.latency(place))
             least = self.arithmetic(place)
@@ -685,22 +689,18 @@ class EdgePricer:
         complete = tuple(nests) if len(nests) == kinds else ()
         return _Mixed(least, (paid[0], paid[1]), max(needs), complete)
 
-    @cached_property
-    def _found_alone(self) -> dict[tuple[object, ...], Result]:
-        return {}
-
     def _alone(self, space: EdgeSpace, room: int | None, objectives: tuple[str, ...]) -> Result:
         """The best mapping of visits of one kind."""
         key = self._core_key(space.kind), space.unlimited, room, objectives
-        if key not in self._found_alone:
+        if key not in self.alone:
             self.searches += 1
             mapspace = space.mapspace(room)
             result = self._searched(by_position(mapspace.problem).mapspace(mapspace), objectives, Caps())
             if result.termination is not Termination.PROVEN:
                 self.clock.stop()
                 return result
-            self._found_alone[key] = result
-        return self._found_alone[key]
+            self.alone[key] = Alone(space, room, objectives, result)
+        return self.alone[key].result
 
     def _next_point(self, edge: Edge, at: _Solved) -> None:
         """Extend the front by its next point, which takes fewer cycles than the last one."""
@@ -725,6 +725,15 @@ class EdgePricer:
         self.clock.stop()
         bound = result.bound or 0
         at.beyond = (bound, 0) if self.objective != "latency" else (0, bound)
+
+
+class Alone(NamedTuple):
+    """A search for visits of one kind that is proven."""
+
+    space: EdgeSpace
+    room_words: int | None
+    objectives: tuple[str, ...]
+    result: Result
 
 
 class Inner(NamedTuple):

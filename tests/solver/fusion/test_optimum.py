@@ -165,12 +165,15 @@ def test_loops_that_slide_windows(name: str, seed: int):
             assert result.value == result.bound
 
 
-def test_unlike_visits_are_what_is_best():
-    """Rows of a convolution's input wait in a buffer that could not hold them all."""
+def halo_waits() -> Cascade:
+    """A convolution's input comes from another Einsum, and a buffer could not hold all of its rows."""
     main, buffer = StorageLevel("Main", energy=AccessEnergy(99, 99, 99)), StorageLevel("GLB", size_words=10)
     architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
-    cascade = cascade_of(SHAPES["depthwise"], {"q": 8, "r": 3, "p": 10, "c": 2, "k": 1}, architecture)
-    result = fuse_cascade(cascade, "energy")
+    return cascade_of(SHAPES["depthwise"], {"q": 8, "r": 3, "p": 10, "c": 2, "k": 1}, architecture)
+
+
+def test_unlike_visits_are_what_is_best():
+    result = fuse_cascade(halo_waits(), "energy")
     assert result.status is Status.OPTIMAL
     assert result.mapping is not None
     assert result.evaluation is not None
