@@ -460,8 +460,8 @@ class Cascade:
     def spans(self, j, d, loops):
         """The parts of a dimension, as first index and end, in each iteration of the loops over it.
 
-        """The parts of a dimension, as first index and end, in the iterations of the loops over it.
-        on from where it was.
+        A loop cuts equal tiles. What is handed over goes as far as those that read it under the same loop,
+        and on from where it was.
         """
         if not loops:
             return ((0, self.einsums[j].bounds[d]),)
