@@ -55,8 +55,9 @@ class FusionStatistics:
 
     Parameters
     ----------
-    edges, surveys, searches
-        Edges bounded in closed form, those that a survey bounded, and searches for exact costs of edges.
+    edges, surveys, mapped, searches
+        Edges bounded in closed form, surveys for bounds, edges that were mapped exactly (those that differ in
+        names alone once), and searches for that and for bounds.
     paths, states, dominated
         Shortest paths found, states expanded for them, and states that others dominated.
     """
@@ -64,6 +65,7 @@ class FusionStatistics:
     seconds: float
     edges: int
     surveys: int
+    mapped: int
     searches: int
     paths: int
     states: int
@@ -238,6 +240,7 @@ class _Search:
             self.clock.seconds,
             len(pricer.edges),
             pricer.surveys,
+            sum(any(known.points for known in core.solved) for core in pricer.cores.values()),
             pricer.searches,
             self.paths,
             self.counts.expanded,
@@ -246,6 +249,7 @@ class _Search:
 
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
+        yield from self.limits.phrases()
         yield PERFECT_LOOPS
         first = self.cascade.einsums[0]
         even = [level.name for level in architecture.levels[1:] if level.name not in first.uneven]

@@ -65,6 +65,17 @@ class FusionLimits:
     no_fuse: frozenset[str] = frozenset()
     memories: frozenset[str] | None = None
 
+    def phrases(self) -> Iterator[str]:
+        """Yield what the limits leave, for people."""
+        if self.max_loops is not None:
+            yield f"at most {self.max_loops} shared loops above an Einsum"
+        if self.max_loops_per_rank is not None:
+            yield f"at most {self.max_loops_per_rank} shared loops over one rank of an Einsum"
+        if self.no_fuse:
+            yield f"{listing(sorted(self.no_fuse))} through the outermost memory"
+        if self.memories is not None:
+            yield f"tensors are stored in {listing(sorted(self.memories))}"
+
     def check(self, cascade: Cascade) -> None:
         """Check that a cascade has what the limits name.
 

@@ -20,7 +20,10 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "OPTIMAL  energy" in out
     assert "fusion saves" in out
-    assert "Searched: loops have no remainders" in out
+    assert "Searched: at most 1 shared loops over one rank of an Einsum; loops have no remainders" in out
+    assert " mapped exactly, " in out
+    assert out.count("T1 waits in GLB") == 1
+    assert "Waiting on chip" in out
     assert "body " in out
     assert main(["evaluate", *SMALL, "--mapping", str(mapping), "--json", str(priced), "--quiet"]) == 0
     result, cost = json.loads(found.read_text()), json.loads(priced.read_text())
