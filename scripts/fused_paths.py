@@ -67,7 +67,9 @@ class Floors:
         once = einsum.whole
         pairs = ((v, einsum.touched(v, once)) for v in sorted(exchanging) if self.timed)
         held = tuple((v, words, min(words, einsum.held(v, once)[2])) for v, words in pairs)
-        kind = Kind(*visits, frozenset(einsum.stay), held)
+        # Bandwidths carry the words of all visits together, however these differ.
+        is_even = all(size * count == whole for size, count, whole in zip(*visits, einsum.bounds))
+        kind = Kind(*visits, frozenset(einsum.stay), held, None, not is_even)
         for without, energy in ((False, paid), (True, free)):
             space = Edge(einsum, kind, None, self.problem(einsum, kind, without))
             below = energy and refute(space, Query(energy=energy - 1))

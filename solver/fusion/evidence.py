@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +29,8 @@ class LeastClaim:
     trips
         Of shared loops, all of which bring anew what is inside; sorted by name.
     parts
-        As of `EdgeKind`: the extents that visits have along dimensions whose parts are not alike.
+        As of `EdgeKind`: the extents that visits have along dimensions whose parts are not alike. Bandwidths
+        limit nothing then.
     """
 
     place: int
@@ -98,8 +98,7 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
         yield LeastClaim(place, frozenset(), 0, energy, cycles, trips)
     for (place, parts), (energy, cycles) in pricer.in_unlike_parts.items():
         trips = tuple((dim, count) for dim, ((_, count),) in parts)
-        times = math.prod(count for _, count in trips)
-        yield LeastClaim(place, frozenset(), 0, times * energy, times * cycles, trips, parts)
+        yield LeastClaim(place, frozenset(), 0, energy, cycles, trips, parts)
 
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:

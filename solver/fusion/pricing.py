@@ -422,15 +422,21 @@ class EdgePricer:
         return {}
 
     def in_parts(self, place: int, parts: Mapping[str, Parts]) -> Inner:
-        """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts."""
+        """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts.
+
+        Bandwidths do not count, which all visits load together; whole vectors are rounded up on totals.
+        """
         key = place, tuple(sorted(parts.items()))
         if key not in self._in_parts:
-            paid = cycles = 0
+            spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
+            paid, cycles = spare, 0
             for chosen in product(*(sizes for _, sizes in key[1])):
                 one = tuple((dim, (own,)) for (dim, _), own in zip(key[1], chosen, strict=True))
-                energy, busy = self.in_unlike_parts[place, one] = self._in_part(place, one)
+                energy, busy = self._in_part(place, one)
                 times = math.prod(count for _, count in chosen)
-                paid, cycles = paid + times * energy, cycles + times * (busy - self.latency(place))
+                every = times * max(0, energy - spare)
+                self.in_unlike_parts[place, one] = every + spare, times * busy
+                paid, cycles = paid + every, cycles + times * (busy - self.latency(place))
             least = self.arithmetic(place)
             self._in_parts[key] = Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
         return self._in_parts[key]
@@ -550,7 +556,7 @@ class EdgePricer:
         moving = (self.space.dense[tile] for tile in tiles if tile.space.name in exchanging)
         shifts = tuple(self.shift(tile, WHOLE) for tile in moving)
         kind = EdgeKind(place, trips, above, shifts, parts)
-        own = EdgeSpace(self.space.einsums[place], kind, self.timed)
+        own = EdgeSpace(self.space.einsums[place], kind, self.timed, unlimited=bool(parts))
         mapspace = own.even_mapspace(None)
         nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
         outside, inside = nodes[0], nodes[position]
