@@ -25,7 +25,7 @@ def answers() -> list[dict[str, Any]]:
 
 
 @pytest.mark.skipif(not FUSED.is_dir(), reason="no reference data in ../shared")
-@pytest.mark.parametrize("name", ["qkv_31_32", "skip_31_14"])
+@pytest.mark.parametrize("name", ["qkv_31_32"])
 def test_the_search_finds_the_optima_of_an_independent_enumeration(name: str):
     """Which has a place per dataspace in the buffer."""
     folder = FUSED / "tilewright"
