@@ -308,19 +308,16 @@ class Edges:
 
         Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all.
         """
-        spare = einsum.rounding() * (sum(1 for _ in einsum.kinds(cut)) - 1)
-        sums = {}
+        kinds = [*einsum.kinds(cut)]
+        spare, options = einsum.rounding() * (len(kinds) - 1), []
         for homes in einsum.all_homes(above):
-            limits = above, (), homes, self.timed
-            kinds = [Kind(*own, *limits) for own in einsum.kinds(cut)]
-            claims = [self.claims.get((einsum.key, kind), ()) for kind in kinds]
-            for room in {own[0] for many in claims for own in many}:
-                sums.setdefault(room, []).append(self.at_room(claims, room, spare))
-        # With more room, what is cheaper bounds all.
-        every = len([*einsum.all_homes(above)])
-        found = [(room, [own for own in many if own]) for room, many in sums.items() if len(many) == every]
-        least = [(room, [tuple(map(min, zip(*many)))] if many else []) for room, many in found]
-        return sorted(least, key=lambda pair: -pair[0])
+            each = [Kind(*own, above, (), homes, self.timed) for own in kinds]
+            options.append([self.claims.get((einsum.key, kind), ()) for kind in each])
+        found = []
+        for room in sorted({own[0] for many in chain(*options) for own in many}, reverse=True):
+            open_ = [own for claims in options if (own := self.at_room(claims, room, spare))]
+            found.append((room, [tuple(map(min, zip(*open_)))] if open_ else []))
+        return found
 
     def at_room(self, claims, room, spare):
         """Least energy and cycles of all kinds of visits with some room; None if one has no mapping."""
