@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from model.extents import PERFECT
+from model.mapspace import ACCELFORGE
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
@@ -187,6 +188,9 @@ def _fuse(arguments: argparse.Namespace) -> int:
     objectives = options.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
         raise OutputError("--fuse minimises one objective")
+    if arguments.uneven is False and cascade.einsums[0].mapspace.counting == ACCELFORGE:
+        why = "by AccelForge's rule memories have several places in fused mappings"
+        raise OutputError(f"--no-uneven does not go with --fuse: {why}")
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     try:
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
