@@ -96,13 +96,18 @@ class Floors:
 
     @staticmethod
     def cheaper(einsum, v):
-        """What the on-chip memory knows of a tile that may pass it by: the less of both energies per word."""
+        """What the on-chip memory knows of a tile that may pass it by: the less of both energies.
+
+        They are compared block by block where both memories have the same, or else word by word.
+        """
         outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
-        energies = {
-            key: min(inside[key] // inside["block"], outside[key] // outside["block"])
-            for key in ("read", "fill", "update")
-        }
-        return {**inside, **energies, "block": 1}
+        keys, block = (
+            ("read", "fill", "update"),
+            inside["block"] if inside["block"] == outside["block"] else 1,
+        )
+        parts = [(key, inside[key] * block // inside["block"]) for key in keys]
+        energies = {key: min(own, outside[key] * block // outside["block"]) for key, own in parts}
+        return {**inside, **energies, "block": block}
 
     @cache
     def least(self, j, exchanging, cut):
@@ -225,8 +230,9 @@ class Edges:
         energies = [outer + (read * inside["fill"] // inside["block"] if einsum.may_keep[v] else 0)]
         if einsum.may_pass[v] and einsum.may_keep[v]:
             cheap = self.floors.cheaper(einsum, v)
-            pairs = ((read, "read"), (written, "update"))
-            energies.append(sum(n * outside[key] // outside["block"] - n * cheap[key] for n, key in pairs))
+            scale, pairs = outside["block"] // cheap["block"], ((read, "read"), (written, "update"))
+            more = [(n, outside[key] - cheap[key] * scale) for n, key in pairs]
+            energies.append(sum(n * own // outside["block"] for n, own in more))
         moves = self.loads(outside, read, written)
         return Way(0, max(0, min(energies)), *moves, not einsum.may_keep[v])
 

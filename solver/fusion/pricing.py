@@ -434,10 +434,11 @@ class EdgePricer:
                 one = tuple((dim, (own,)) for (dim, _), own in zip(key[1], chosen, strict=True))
                 energy, busy = self._in_part(place, one)
                 times = math.prod(count for _, count in chosen)
-                every = times * max(0, energy - spare)
-                self.in_unlike_parts[place, one] = every + spare, times * busy
+                every = times * (energy - spare)
+                self.in_unlike_parts[place, one] = max(0, every + spare), times * busy
                 paid, cycles = paid + every, cycles + times * (busy - self.latency(place))
             least = self.arithmetic(place)
+            paid = max(paid, least.paid)
             self._in_parts[key] = Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
         return self._in_parts[key]
 

@@ -125,6 +125,18 @@ def test_certificates_of_loops_that_slide_windows(
         assert document["bound"] == optimum or document["status"] == "FEASIBLE"
 
 
+@pytest.mark.parametrize("name, objective", [("depthwise", "energy"), ("residual", "edp")])
+def test_whole_vectors_are_rounded_up_for_all_visits_together(name: str, objective: str, tmp_path):
+    """And the buffer's bandwidth carries the words of all of them."""
+    main = StorageLevel("Main", energy=AccessEnergy(20, 0, 20, 1), block_size=4)
+    buffer = StorageLevel(
+        "GLB", size_words=16, block_size=4, energy=AccessEnergy(8, 9, 7), shared_bandwidth=2
+    )
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    cascade = cascade_of(SHAPES[name], {"q": 4, "r": 3, "p": 6, "c": 2, "k": 2}, architecture)
+    assert verdict(certified(cascade, objective), tmp_path)[0] == "VALID"
+
+
 @pytest.mark.parametrize(
     "name, objective", [("products", "energy"), ("projections", "edp"), ("three", "latency")]
 )
