@@ -125,7 +125,7 @@ def test_certificates_of_loops_that_slide_windows(
         assert document["bound"] == optimum or document["status"] == "FEASIBLE"
 
 
-@pytest.mark.parametrize("name, objective", [("depthwise", "energy"), ("residual", "edp")])
+@pytest.mark.parametrize("name, objective", [("depthwise", "energy"), ("residual", "latency")])
 def test_whole_vectors_are_rounded_up_for_all_visits_together(name: str, objective: str, tmp_path):
     """And the buffer's bandwidth carries the words of all of them."""
     main = StorageLevel("Main", energy=AccessEnergy(20, 0, 20, 1), block_size=4)
