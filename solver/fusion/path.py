@@ -11,16 +11,23 @@ from typing import NamedTuple
 import numpy as np
 
 from model.objective import objective_value
-from solver.fusion.drafts import DECIDED_OUTSIDE, DraftBounds, Given, worth
+from solver.fusion.drafts import DECIDED_OUTSIDE, DraftBounds, FloatArray, Given, worth
 from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile
 from solver.fusion.pricing import EdgePricer, Exchange
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
-FEW = 24
-"""Bodies up to which bounds are computed one by one."""
-
-SHARED = ("ends", "_after", "_states", "bounds", "_lowers", "_sums", "_drafts", "_sizes")
+SHARED = (
+    "ends",
+    "_after",
+    "_states",
+    "bounds",
+    "_lowers",
+    "_sums",
+    "_drafts",
+    "_sizes",
+    "_drawn_bodies",
+)
 """Tables that the searches for rests of paths have in common."""
 
 MOST_WAITING = 6
@@ -47,6 +54,15 @@ class _Tail(NamedTuple):
 
     label: Label | None
     rest: tuple[int, int]
+
+
+class _Bodies(NamedTuple):
+    """Bodies with one segment more than a draft, trips that are left, and what their Einsums cost at the least."""
+
+    frames: Sequence[Frame]
+    left: Sequence[tuple[int, ...]]
+    energies: FloatArray
+    cycles: FloatArray
 
 
 @dataclass
@@ -425,19 +441,24 @@ class PathSearch:
             self.counts.expanded += 1
             self.counts.settled = max(self.counts.settled, label.at)
             if queue.passes(label, self._costs(label)):
-                self._expand(queue, label)
+                self._expand(queue, label, value)
         return None, None
 
-    def _expand(self, queue: Queue, label: Label) -> None:
+    def _expand(self, queue: Queue, label: Label, least: int) -> None:
         # The first ones are those with few and short loops: of equal labels they come first.
         for following, rough in reversed(list(self._following(label))):
-            value = self.value(following) if rough is None else rough
+            value = max(least, self.value(following) if rough is None else rough)
             if not queue.improves(value):
                 continue
             if not queue.enter(following, self._costs(following)):
                 self.counts.dominated += 1
                 continue
-            queue.push(following, value, is_rough=rough is not None)
+            queue.push(following, value, is_rough=rough is not None and self._slides(following))
+
+    def _slides(self, label: Label) -> bool:
+        """Whether loops of a label's bodies may move windows: bounds on many bodies are weak then."""
+        drafted = () if label.draft is None else (label.draft.frame,)
+        return any(self.space.sliding(frame.start, frame.end) for frame in (*label.frames, *drafted))
 
     def _start(self, first: int, waiting: Waiting) -> Label:
         users = self.space.cascade.users
@@ -485,7 +506,22 @@ class PathSearch:
 
     def _drawn(self, label: Label, draft: Draft) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
+        frames, lefts, energies, cycles = self._bodies(label, draft)
+        outside = self.rest(label, draft.frame.end)
+        energy, cycle = float(label.energy + outside[0]), float(label.cycles + outside[1])
+        factors = {"energy": (energies + energy, 1.0), "latency": (1.0, cycles + cycle)}
+        one, other = factors.get(self.objective, (energies + energy, cycles + cycle))
+        for longer, left, value in zip(frames, lefts, worth(one * other), strict=True):
+            if value >= 0:
+                yield self._with_body(label, longer, left), value
+
+    def _bodies(self, label: Label, draft: Draft) -> _Bodies:
+        """The bodies that a draft may become, and the least cost of each one's Einsums."""
         frame = draft.frame
+        given = tuple(self._given(label, place) for place in range(frame.start, frame.end))
+        key = label.frames, draft, given
+        if key in self._drawn_bodies:
+            return self._drawn_bodies[key]
         if draft.left is None:
             lefts = list(self.space.products(label.frames, frame.start, frame.end))
             frames, following = [frame] * len(lefts), [(1,) * len(own) for own in lefts]
@@ -497,13 +533,15 @@ class PathSearch:
             ]
             frames, lefts = [longer for longer, _ in pairs], [rest for _, rest in pairs]
             following = [_counts(longer, len(draft.left)) for longer in frames]
-        if len(lefts) < FEW:
-            yield from ((self._with_body(label, *pair), None) for pair in zip(frames, lefts, strict=True))
-            return
-        worths = self._worths(label, frame, following, lefts)
-        for longer, left, value in zip(frames, lefts, worths, strict=True):
-            if value >= 0:
-                yield self._with_body(label, longer, left), value
+        least = np.zeros(0), np.zeros(0)
+        if lefts:
+            least = self.bounds.least(label.frames, frame, np.array(following), np.array(lefts), given)
+        self._drawn_bodies[key] = _Bodies(frames, lefts, *least)
+        return self._drawn_bodies[key]
+
+    @cached_property
+    def _drawn_bodies(self) -> dict[tuple[object, ...], _Bodies]:
+        return {}
 
     def _with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
         """The label with a body that is drafted, or opened once no loops are left."""
@@ -513,20 +551,6 @@ class PathSearch:
         room = Room(label.room.held + more, label.room.peaks + more)
         parted = (*label.parted[:-1], True, False) if label.parted else (False,)
         return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
-
-    def _worths(
-        self, label: Label, frame: Frame, following: Sequence[Sequence[int]], left: Sequence[Sequence[int]]
-    ) -> list[int]:
-        """Values that no path through each body is below; -1 for those that do not fit."""
-        given = [self._given(label, place) for place in range(frame.start, frame.end)]
-        energies, cycles = self.bounds.least(label.frames, frame, np.array(following), np.array(left), given)
-        outside = self.rest(label, frame.end)
-        energy, cycle = label.energy + outside[0], label.cycles + outside[1]
-        if self.objective == "energy":
-            return worth(energies + float(energy))
-        if self.objective == "latency":
-            return worth(cycles + float(cycle))
-        return worth((energies + float(energy)) * (cycles + float(cycle)))
 
     @cached_property
     def bounds(self) -> DraftBounds:
