@@ -116,12 +116,12 @@ class _Joint:
 
     def _shares(self, way: _Way, free_words: int) -> tuple[tuple[IntArray, IntArray, IntArray], IntArray]:
         """Parts that an Einsum holds and most that all may hold, in the bodies where it has room."""
-        part = self.usable_words / SHARES
         (fits,) = (way.words <= free_words).nonzero()
-        held = np.floor(way.lasting[fits] / part * (1 - 1e-9)).clip(0, SHARES)
-        others = np.floor((free_words - way.words[fits]) / part + 1e-9)
-        most = (held + others).clip(0, SHARES)
-        return (held.astype(np.int64), most.astype(np.int64), fits), fits
+        # Words are whole numbers: what is above one by no more than floating-point errors is that one.
+        held, words = (np.ceil(own[fits] - 1e-6) for own in (way.lasting, way.words))
+        parts = held * SHARES // self.usable_words
+        most = np.minimum(parts + (free_words - words) * SHARES // self.usable_words, SHARES)
+        return (parts.astype(np.int64), most.astype(np.int64), fits), fits
 
     def least(self) -> tuple[FloatArray, FloatArray]:
         """Least energy and cycles of all Einsums."""
@@ -447,10 +447,11 @@ class DraftBounds:
     ) -> list[_Option]:
         """Ways to keep a tile, but those that are dearer than to fetch it in each visit.
 
-        With tensors that further bodies may store `deeper`, what they store and hold takes no room.
+        What further bodies hold, and the tensors that they may store, `deeper`, take no room; without such
+        bodies it is None.
         """
         size = len(left)
-        zero, is_last = np.zeros(size), deeper is None
+        zero = np.zeros(size)
         # A tensor that is read twice takes room once.
         again = any(
             own.tensor == tile.tensor and own.space.name < tile.space.name for own in self.space.tiles[tile.place]
@@ -473,9 +474,9 @@ class DraftBounds:
             at = self._constant(cut.trips, tile.place, size)
             words = self._words(tile, at) * tile.size_per_value
             found.append(self._option(tile, words, at)._replace(lasting=True))
-        if not is_last:
-            found.append(self._option(tile, zero, within))
-        elif not is_handed:
+        if deeper is not None:
+            found.append(self._option(tile, zero, last))
+        if not is_handed:
             smallest = self._words(tile, last) * tile.size_per_value
             some = left.max(axis=1) > 1
             further = self._option(tile, np.where(some, smallest, np.inf), within)
