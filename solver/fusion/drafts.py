@@ -363,7 +363,7 @@ class DraftBounds:
     ) -> Iterator[_Option]:
         """Yield ways to keep a tile: fetched in each visit, held so that it comes once, and stored."""
         zero = np.zeros(len(next(iter(last.values()))))
-        yield self._option(self.space.dense[tile], zero, last)._replace(above=False)
+        yield self._fetched(tile, last)
         if not tile.bypassed and self.space.looped(tile.place):
             words = self._words(tile, last) * tile.size_per_value
             yield self._option(tile, words, {dim: np.ones_like(zero) for dim in last})
@@ -375,7 +375,7 @@ class DraftBounds:
                 if dim in tile.dims and any(users[0] in body and users[-1] in body for body in bodies)
             )
             words = np.floor(self.space.stored_words(tile.tensor, {}) / math.prod(dividing, start=zero + 1))
-            yield _Option(words, zero, zero, zero)
+            yield _Option(zero if self.space.is_repeated(tile) else words, zero, zero, zero)
 
     def _apart(self, place: int, last: dict[str, FloatArray]) -> BoolArray:
         """Where loops over two dimensions meet whose bodies never lie in each other."""
@@ -452,14 +452,11 @@ class DraftBounds:
         """
         size = len(left)
         zero = np.zeros(size)
-        # A tensor that is read twice takes room once.
-        again = any(
-            own.tensor == tile.tensor and own.space.name < tile.space.name for own in self.space.tiles[tile.place]
-        )
+        again = self.space.is_repeated(tile)  # then it takes room once
         known = stored.get(tile.tensor, DECIDED_OUTSIDE)
         if known > 0:
             return [_Option(np.full(size, 0.0 if again else float(known)), zero, zero, zero)]
-        found = [self._option(self.space.dense[tile], zero, last)._replace(above=False)]
+        found = [self._fetched(tile, last)]
         if not known:
             found.append(_Option(zero, zero, zero, zero))
         elif tile.tensor in self.space.storable and tile.tensor not in stored:
@@ -494,6 +491,11 @@ class DraftBounds:
         for terms in tile.space.ranks:
             words *= 1 + sum(abs(t.coefficient) * (bound[t.dim] / trips[t.dim] - 1) for t in terms)
         return words
+
+    def _fetched(self, tile: Tile, last: dict[str, FloatArray]) -> _Option:
+        """A tile that is neither stored nor held."""
+        words = np.full(len(next(iter(last.values()))), float(tile.least_words))
+        return self._option(self.space.dense[tile], words, last)._replace(above=False)
 
     def _option(self, tile: Tile, words: FloatArray, trips: dict[str, FloatArray]) -> _Option:
         moved = self._words(tile, trips) * np.prod(list(trips.values()), axis=0)

@@ -14,6 +14,10 @@ from solver.fusion.pricing import Choice
 from solver.fusion.space import Frame, Frames
 
 
+DRAFTS = 8
+"""Times as many drafts as bodies are looked at, where few are."""
+
+
 class StoredTile(NamedTuple):
     """A tensor that waits on chip, below the first `depth` segments of its path's loops."""
 
@@ -166,7 +170,9 @@ class Queue:
         if any(own != costs and _covers(own, costs) for own in self.seen.get(label.key, ())):
             return False
         self.looks[label.shape] += 1
-        return self.width is None or self.looks[label.shape] <= self.width
+        if self.width is None:
+            return True
+        return self.looks[label.shape] <= self.width * (1 if label.draft is None else DRAFTS)
 
 
 def _covers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

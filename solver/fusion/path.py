@@ -316,14 +316,17 @@ class PathSearch:
     ) -> list[_Kept]:
         """Ways to keep a tile."""
         words, name = stored.get(tile.tensor, DECIDED_OUTSIDE), tile.space.name
+        # A tensor that is read twice takes room once.
+        again = self.space.is_repeated(tile)
         if words > 0:
-            return [_Kept(name, words, None, above=True)]
+            return [_Kept(name, 0 if again else words, None, above=True)]
         fetched = self.pricer.exchange(tile, cuts[-1])
-        found = [_Kept(name, 0, fetched, above=False)]
+        found = [_Kept(name, tile.least_words, fetched, above=False)]
         if tile.tensor in stored:
             found += [_Kept(name, 0, None, above=True)] if not words else []
         elif tile.tensor in self.space.storable:
-            found.append(_Kept(name, self._stored_words(frames, tile.tensor, left), None, above=True))
+            room = 0 if again else self._stored_words(frames, tile.tensor, left)
+            found.append(_Kept(name, room, None, above=True))
         if tile.bypassed:
             return found
         for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):

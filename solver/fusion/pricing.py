@@ -600,8 +600,13 @@ class EdgePricer:
         rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
         if edge.space.kind.parts:
             return
-        if len(solved) == 1 and at.points and not (rules.factors or rules.inner or rules.outer):
+        if len(solved) > 1:
+            return
+        if at.points and not (rules.factors or rules.inner or rules.outer):
             self.coarser.add(edge.space.kind, *self._least_at(at))
+        is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
+        if at.points and not is_roomy and not self.clock.stop():
+            self.refine(edge, room_words)
 
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""

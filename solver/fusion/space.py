@@ -105,6 +105,11 @@ class Tile(NamedTuple):
     bypassable: bool
     size_per_value: int
 
+    @property
+    def least_words(self) -> int:
+        """Room that it takes at the least where it is neither stored nor held."""
+        return 0 if self.bypassable else self.size_per_value
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -172,6 +177,11 @@ class FusionSpace:
             space.name not in rules.keep,
             level.packing_of(space.name).size_per_value,
         )
+
+    def is_repeated(self, tile: Tile) -> bool:
+        """Whether the Einsum accesses a tile's tensor before, too."""
+        others = self.tiles[tile.place]
+        return next(own.space.name for own in others if own.tensor == tile.tensor) != tile.space.name
 
     @cached_property
     def storable(self) -> frozenset[str]:
