@@ -14,7 +14,7 @@ from solver.fusion.pricing import Choice
 from solver.fusion.space import Frame, Frames
 
 
-DRAFTS = 8
+DRAFTS = 30
 """Times as many drafts as bodies are looked at, where few are."""
 
 

@@ -21,7 +21,7 @@ from solver.result import Clock, ContradictionError, Options, Status, StopCallba
 LONGEST = (3, 5)
 """Einsums of the bodies that paths look at which are to give good mappings soon."""
 
-WIDTH = 3
+WIDTH = 4
 """Bodies of each span that such paths look at."""
 
 ROUNDS = 4
