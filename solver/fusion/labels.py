@@ -10,7 +10,7 @@ from itertools import count
 from typing import NamedTuple
 
 from solver.fusion.edges import EdgeKind
-from solver.fusion.pricing import Choice
+from solver.fusion.pricing import IMPOSSIBLE, Choice
 from solver.fusion.space import Frame, Frames
 
 
@@ -142,8 +142,8 @@ class Queue:
         return len(self.heap)
 
     def improves(self, value: int) -> bool:
-        """Whether a value is below the limit."""
-        return self.limit is None or value < self.limit
+        """Whether a value is below the limit, and that of something that can be."""
+        return value < (IMPOSSIBLE if self.limit is None else self.limit)
 
     def push(self, label: Label, value: int, is_rough: bool = False) -> None:
         """Add a label if its value is below the limit; `is_rough` if it may be far below the true one."""

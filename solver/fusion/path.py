@@ -40,6 +40,10 @@ Waiting = frozenset[str] | None
 """Tensors that are stored on chip where no body spans the cut; None if they might all be, without room."""
 
 
+Limits = dict[str, int]
+"""By objective, a value."""
+
+
 class _Kept(NamedTuple):
     """A way to keep a dataspace: room, what it exchanges with the outermost memory, whether above nests."""
 
@@ -85,6 +89,8 @@ class PathSearch:
     counts: Counts = field(default_factory=Counts)
     longest: int | None = None
     """Einsums of a body; with a limit, there are no bodies in bodies, and some bounds are estimates."""
+    most_labels: int = 100
+    """Labels that are expanded of each search for the rest of a path; each call of `tighten` doubles it."""
     as_paid: bool = False
     """Whether Einsums whose visits differ cost what their best known nests do: then it is no bound."""
 
@@ -145,16 +151,41 @@ class PathSearch:
             self._after[key] = min(energies), min(cycles)
         return self._after[key]
 
-    def tighten(self, width: int | None = None) -> None:
+    def tighten(self, limit: int | None = None, width: int | None = None) -> None:
         """Raise the bounds on the rests of paths, from the last cut on, by shortest paths of their own.
 
-        With a `width`, as of `shortest`, these are no bounds.
+        With each call more of their labels are looked at. With a `width`, as of `shortest`, these are no
+        bounds.
+
+        Parameters
+        ----------
+        limit
+            Value of whole paths that is to be improved.
         """
-        cuts = reversed(range(1, len(self.space.einsums)))
-        for state in ((at, waiting) for at in cuts for waiting in self.states(at)):
-            known = self._tails.get(state)
-            if known is None or any(map(self._has_changed, known)):
-                self._tails[state] = self._tail(*state, width)
+        self.most_labels *= 2
+        for at in reversed(range(1, len(self.space.einsums))):
+            limits = self._limits(at, limit)
+            for state in ((at, waiting) for waiting in self.states(at)):
+                known = self._tails.get(state)
+                if known is None or any(map(self._has_changed, known)):
+                    self._tails[state] = self._tail(*state, limits, width)
+
+    def _limits(self, at: int, limit: int | None) -> Limits:
+        """Energy and cycles that the rest of a path from a cut on must be below, if the whole one is to."""
+        if limit is None or self.objective == "edp":
+            return {}
+        energy, cycles = self._before[at]
+        before = energy if self.objective == "energy" else cycles
+        return {self.objective: max(0, limit - before)}
+
+    @cached_property
+    def _before(self) -> list[tuple[int, int]]:
+        """Least energy and cycles of all Einsums before each cut."""
+        total, found = (0, 0), [(0, 0)]
+        for place in range(len(self.space.einsums)):
+            total = _plus(total, self.lower((), place, Given((), 0)))
+            found.append(total)
+        return found
 
     @cached_property
     def _tails(self) -> dict[tuple[int, Waiting], tuple[_Tail, ...]]:
@@ -174,18 +205,21 @@ class PathSearch:
         chosen, known = step.choice, self.pricer.edge(step.kind).choices(self.as_paid)
         return not any(own.need_words <= chosen.need_words and own[:2] == chosen[:2] for own in known)
 
-    def _tail(self, at: int, waiting: Waiting, width: int | None) -> tuple[_Tail, ...]:
+    def _tail(self, at: int, waiting: Waiting, limits: Limits, width: int | None) -> tuple[_Tail, ...]:
         tails: list[_Tail] = []
+        most = self.most_labels if width is None else None
         best = list(self.ends[at, waiting])
         for number, objective in enumerate(("energy", "latency")):
             if self.objective not in {objective, "edp"}:
                 continue
             search = replace(self, objective=objective)
             search.__dict__.update({name: getattr(self, name) for name in SHARED})
-            label, value = search.shortest(None, at, waiting, width)
+            limit = limits.get(objective)
+            label, value = search.shortest(limit, at, waiting, width, most)
             if label is None:
-                none = value is None and width is None  # no path at all
-                best[number] = UNLIMITED_WORDS if none else max(best[number], value or 0)
+                none = value is None and width is None  # no path at all, or none that is of use
+                least = UNLIMITED_WORDS if limit is None else limit
+                best[number] = max(best[number], least if none else value or 0)
                 tails.append(_Tail(None, (int(none), 0)))
                 continue
             best[number] = max(best[number], value or 0)
@@ -405,6 +439,7 @@ class PathSearch:
         first: int = 0,
         waiting: Waiting = frozenset(),
         width: int | None = None,
+        most: int | None = None,
     ) -> tuple[Label | None, int | None]:
         """The best path from a cut on by the costs and bounds that are known, and its value.
 
@@ -420,16 +455,19 @@ class PathSearch:
         width
             Most labels that are looked at of those with the same bodies, whatever their loops: then other
             paths may be better.
+        most
+            Labels that are expanded.
 
         Returns
         -------
         tuple
-            No label if no path is below the limit. If the search was stopped, no label, and a bound on all
+            No label if no path is below the limit. If the search has to stop, no label, and a bound on all
             paths that are left.
         """
         queue = Queue(limit, width)
         start = self._start(first, waiting)
         queue.push(start, self.value(start))
+        last = None if most is None else self.counts.expanded + most
         while queue:
             value, label, is_rough = queue.pop()
             self.counts.open = len(queue)
@@ -441,6 +479,8 @@ class PathSearch:
                 return label, value
             if self.counts.expanded % 64 == 0 and self.pricer.clock.stop():
                 return None, value
+            if self.counts.expanded == last:
+                return None, value
             self.counts.expanded += 1
             self.counts.settled = max(self.counts.settled, label.at)
             if queue.passes(label, self._costs(label)):
@@ -449,7 +489,7 @@ class PathSearch:
 
     def _expand(self, queue: Queue, label: Label, least: int) -> None:
         # The first ones are those with few and short loops: of equal labels they come first.
-        for following, rough in reversed(list(self._following(label))):
+        for following, rough in reversed(list(self._following(label, queue))):
             value = max(least, self.value(following) if rough is None else rough)
             if not queue.improves(value):
                 continue
@@ -484,10 +524,10 @@ class PathSearch:
         cycles = (label.cycles,) if objective != "energy" else ()
         return (*energy, *cycles, *label.room.held, *label.room.peaks)
 
-    def _following(self, label: Label) -> Iterator[tuple[Label, int | None]]:
+    def _following(self, label: Label, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield what follows a label, with a lower bound on its value if that is known."""
         if label.draft is not None:
-            yield from self._drawn(label, label.draft)
+            yield from self._drawn(label, label.draft, queue)
             return
         if label.opening:
             yield replace(label, opening=False, parent=label, step=None), None
@@ -507,7 +547,7 @@ class PathSearch:
             for flat in (True, False) if end > at + 2 and self.longest is None else (True,):
                 yield replace(label, draft=Draft(Frame(at, end, (), flat)), parent=label, step=None)
 
-    def _drawn(self, label: Label, draft: Draft) -> Iterator[tuple[Label, int | None]]:
+    def _drawn(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
         frames, lefts, energies, cycles = self._bodies(label, draft)
         outside = self.rest(label, draft.frame.end)
@@ -515,7 +555,7 @@ class PathSearch:
         factors = {"energy": (energies + energy, 1.0), "latency": (1.0, cycles + cycle)}
         one, other = factors.get(self.objective, (energies + energy, cycles + cycle))
         for longer, left, value in zip(frames, lefts, worth(one * other), strict=True):
-            if value >= 0:
+            if value >= 0 and queue.improves(value):
                 yield self._with_body(label, longer, left), value
 
     def _bodies(self, label: Label, draft: Draft) -> _Bodies:

@@ -460,8 +460,9 @@ class FusionSpace:
     def products(self, frames: Frames, start: int, end: int) -> Iterator[tuple[int, ...]]:
         """Yield trips for each class, all loops of the body together, not all 1."""
         left = [self._parts_left(frames, place) for place in range(start, end)]
+        is_plain = not self.slides(frames) and not self.sliding(start, end)
         for chosen in self._choose(self.classes(start, end), left, (), self._leaders(start, end)):
-            if self._is_even(frames, start, end, chosen):
+            if is_plain or self._is_even(frames, start, end, chosen):
                 yield chosen
 
     def _parts_left(self, frames: Frames, place: int) -> Trips:
