@@ -223,10 +223,16 @@ class DraftBounds:
         is_open = (slides or follows) and not self.are_estimates
         inner = self._inner(place, last, is_open)
         outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)
-        floor = self.floor(place, outside, given.taken_words).among(last) if deepest and not follows else (0.0, 0.0)
+        floor = (
+            self.floor(place, outside, given.taken_words).among(last)
+            if deepest and not follows
+            else (0.0, 0.0)
+        )
         for deeper in deepest or (None,):
             options = [
-                self._options((*frames, frame), tile, cuts, within, last, following, left, dict(given.stored), deeper)
+                self._options(
+                    (*frames, frame), tile, cuts, within, last, following, left, dict(given.stored), deeper
+                )
                 for tile in tiles
             ]
             for way in self._ways(place, options, inner, last, is_open):

@@ -511,9 +511,9 @@ class FusionSpace:
         if not self.slides(frames) and not any(number in sliding for number, _ in segment):
             return True
         own = (*frames, Frame(start, end, (segment,)))
-        if any(not self._is_whole(frames, start, end, loop) for loop in segment):
-            return False
-        return not any(self._is_moved_twice(own, place) for place in range(start, end))
+        if any(self._is_moved_twice(own, place) for place in range(start, end)):
+            return False  # which visits do not know
+        return all(self._is_whole(frames, start, end, loop) for loop in segment)
 
     @cached_property
     def _whole(self) -> dict[tuple[Frames, int, int, tuple[int, int]], bool]:
