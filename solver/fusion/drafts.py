@@ -72,7 +72,7 @@ class _Inside(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """One way to keep all tiles of an Einsum: room in all, room that lasts, energy and cycles in each body."""
+    """One way to keep all tiles of an Einsum: room in all, room that lasts, energy and cycles, by body."""
 
     words: FloatArray
     lasting: FloatArray

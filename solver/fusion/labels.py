@@ -13,7 +13,6 @@ from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import IMPOSSIBLE, Choice
 from solver.fusion.space import Frame, Frames
 
-
 DRAFTS = 30
 """Times as many drafts as bodies are looked at, where few are."""
 

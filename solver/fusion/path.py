@@ -61,7 +61,7 @@ class _Tail(NamedTuple):
 
 
 class _Bodies(NamedTuple):
-    """Bodies with one segment more than a draft, trips that are left, and what their Einsums cost at the least."""
+    """Bodies with one segment more than a draft, trips that are left, and least costs of their Einsums."""
 
     frames: Sequence[Frame]
     left: Sequence[tuple[int, ...]]
@@ -163,12 +163,11 @@ class PathSearch:
             Value of whole paths that is to be improved.
         """
         self.most_labels *= 2
-        for at in reversed(range(1, len(self.space.einsums))):
-            limits = self._limits(at, limit)
-            for state in ((at, waiting) for waiting in self.states(at)):
-                known = self._tails.get(state)
-                if known is None or any(map(self._has_changed, known)):
-                    self._tails[state] = self._tail(*state, limits, width)
+        cuts = reversed(range(1, len(self.space.einsums)))
+        for at, waiting in [(cut, own) for cut in cuts for own in self.states(cut)]:
+            known = self._tails.get((at, waiting))
+            if known is None or any(map(self._has_changed, known)):
+                self._tails[at, waiting] = self._tail(at, waiting, self._limits(at, limit), width)
 
     def _limits(self, at: int, limit: int | None) -> Limits:
         """Energy and cycles that the rest of a path from a cut on must be below, if the whole one is to."""

@@ -287,13 +287,14 @@ class EdgePricer:
                 for tile in self.space.tiles[kind.place]
                 if tile.space.name not in kind.above or tile.space.name in shifts
             ]
+            held = sum(move.energy for move in moves if move.dataspace in shifts)
+            looped = () if kind.parts else ((), kind.trips)
+            cores = [self.core(kind.place, kind.above, trips) for trips in looped]
             energy, cycles = self.together(kind.place, cut, moves)
-            if not kind.parts:
-                held = sum(move.energy for move in moves if move.dataspace in shifts)
-                for trips in ((), kind.trips):
-                    core = self.core(kind.place, kind.above, trips)
-                    energy, cycles = max(energy, core[0] + held), max(cycles, core[1])
-            self._least[kind] = energy, cycles
+            self._least[kind] = (
+                max(energy, *(core[0] + held for core in cores), 0),
+                max(cycles, *(core[1] for core in cores), 0),
+            )
         return self._least[kind]
 
     def together(
