@@ -22,7 +22,7 @@ from solver.result import Clock, ContradictionError, Options, Status, StopCallba
 LONGEST = (3, 5)
 """Einsums of the bodies that paths look at which are to give good mappings soon."""
 
-WIDTH = 3
+WIDTH = 4
 """Bodies of each span that such paths look at."""
 
 ROUNDS = 4
@@ -265,7 +265,7 @@ class _Search:
         self._dive(space, best)
         bound = 0
         while True:
-            search.tighten()
+            search.tighten(best.value)
             label, value = search.shortest(best.value)
             self.paths += 1
             bound = max(bound, value or 0)
@@ -285,7 +285,7 @@ class _Search:
             return
         search = PathSearch(space, self.pricer, self.objective, self.counts, as_paid=True)
         while not self.pricer.clock.stop():
-            search.tighten()
+            search.tighten(best.value)
             label, _ = search.shortest(best.value)
             if label is None or self._settle(search, label, best):
                 return
@@ -303,7 +303,7 @@ class _Search:
 
     def _look(self, search: PathSearch, best: _Best) -> bool:
         """Settle a path that looks at a few bodies; whether there is nothing more to find."""
-        search.tighten(WIDTH)
+        search.tighten(best.value, WIDTH)
         label, _ = search.shortest(best.value, width=WIDTH)
         return label is None or self._settle(search, label, best)
 

@@ -102,7 +102,8 @@ class _Settled(NamedTuple):
 class Coarser:
     """Edges that are settled: with further shared loops, and no other tiles above, none costs less.
 
-    Such loops may be the outermost private loops instead, which keep what a visit would bring again.
+    Such loops may be the outermost private loops instead, which keep what a visit would bring again. Names
+    are those of positions.
     """
 
     settled: dict[tuple[int, frozenset[str]], list[_Settled]] = field(default_factory=dict)
@@ -133,6 +134,7 @@ class Edge:
     least: tuple[int, int]
     core: _Core
     known: Coarser
+    positional: EdgeKind
 
     @cached_property
     def renaming(self) -> Renaming:
@@ -151,7 +153,7 @@ class Edge:
         solved = self.core.solved
         most = solved[0].room_words if solved else -1
         if not solved:
-            energy, cycles = (0, 0) if self.space.kind.parts else self.known.bound(self.space.kind)
+            energy, cycles = (0, 0) if self.space.kind.parts else self.known.bound(self.positional)
             energy += self.space.shift_energy
             yield Choice(max(self.least[0], energy), max(self.least[1], cycles), 0, None)
         elif most is not None:
@@ -233,8 +235,20 @@ class EdgePricer:
         if kind not in self.edges:
             own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
             core = self.cores.setdefault(self._core_key(kind), _Core())
-            self.edges[kind] = Edge(own, self.least(kind), core, self.coarser)
+            self.edges[kind] = Edge(own, self.least(kind), core, self.coarser, self._positional(kind))
         return self.edges[kind]
+
+    def _positional(self, kind: EdgeKind) -> EdgeKind:
+        """A kind with names of positions, of the first Einsum that differs in names alone."""
+        problem = self.space.einsums[kind.place].problem
+        renaming = by_position(problem)
+        return replace(
+            kind,
+            place=self._alike[kind.place],
+            trips=tuple(sorted((renaming.dims[dim], count) for dim, count in kind.trips)),
+            above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
+            shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
+        )
 
     def _core_key(self, kind: EdgeKind) -> tuple[object, ...]:
         """What edges have in common that differ in names alone."""
@@ -277,12 +291,14 @@ class EdgePricer:
                 for tile in self.space.tiles[kind.place]
                 if tile.space.name not in kind.above or tile.space.name in shifts
             ]
+            held = sum(move.energy for move in moves if move.dataspace in shifts)
+            looped = () if kind.parts else ((), kind.trips)
+            cores = [self.core(kind.place, kind.above, trips) for trips in looped]
             energy, cycles = self.together(kind.place, cut, moves)
-            if not kind.parts:
-                core = self.core(kind.place, kind.above, kind.trips)
-                held = sum(move.energy for move in moves if move.dataspace in shifts)
-                energy, cycles = max(energy, core[0] + held), max(cycles, core[1])
-            self._least[kind] = energy, cycles
+            self._least[kind] = (
+                max(energy, *(core[0] + held for core in cores), 0),
+                max(cycles, *(core[1] for core in cores), 0),
+            )
         return self._least[kind]
 
     def together(
@@ -484,7 +500,8 @@ class EdgePricer:
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
         rules = own.einsum.mapspace.temporal[0]
         if is_whole and not (rules.factors or rules.inner or rules.outer):
-            edge = Edge(own, (0, 0), self.cores.setdefault(self._core_key(kind), _Core()), self.coarser)
+            core = self.cores.setdefault(self._core_key(kind), _Core())
+            edge = Edge(own, (0, 0), core, self.coarser, self._positional(kind))
             if not edge.core.solved:
                 self.refine(edge, None)
             return self._least_at(edge.core.solved[0])
@@ -611,8 +628,13 @@ class EdgePricer:
         rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
         if edge.space.kind.parts:
             return
-        if len(solved) == 1 and at.points and not (rules.factors or rules.inner or rules.outer):
-            self.coarser.add(edge.space.kind, *self._least_at(at))
+        if len(solved) > 1:
+            return
+        if at.points and not (rules.factors or rules.inner or rules.outer):
+            self.coarser.add(edge.positional, *self._least_at(at))
+        is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
+        if at.points and not is_roomy and not self.clock.stop():
+            self.refine(edge, room_words)
 
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""

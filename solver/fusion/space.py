@@ -149,6 +149,11 @@ class Tile(NamedTuple):
     bypassable: bool
     size_per_value: int
 
+    @property
+    def least_words(self) -> int:
+        """Room that it takes at the least where it is neither stored nor held."""
+        return 0 if self.bypassable else self.size_per_value
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -217,6 +222,11 @@ class FusionSpace:
             space.name not in rules.keep,
             level.packing_of(space.name).size_per_value,
         )
+
+    def is_repeated(self, tile: Tile) -> bool:
+        """Whether the Einsum accesses a tile's tensor before, too."""
+        others = self.tiles[tile.place]
+        return next(own.space.name for own in others if own.tensor == tile.tensor) != tile.space.name
 
     @cached_property
     def storable(self) -> frozenset[str]:
@@ -497,8 +507,9 @@ class FusionSpace:
     def products(self, frames: Frames, start: int, end: int) -> Iterator[tuple[int, ...]]:
         """Yield trips for each class, all loops of the body together, not all 1."""
         left = [self._parts_left(frames, place) for place in range(start, end)]
+        is_plain = not self.slides(frames) and not self.sliding(start, end)
         for chosen in self._choose(self.classes(start, end), left, (), self._leaders(start, end)):
-            if self._is_even(frames, start, end, chosen):
+            if is_plain or self._is_even(frames, start, end, chosen):
                 yield chosen
 
     def _parts_left(self, frames: Frames, place: int) -> Trips:
@@ -547,9 +558,9 @@ class FusionSpace:
         if not self.slides(frames) and not any(number in sliding for number, _ in segment):
             return True
         own = (*frames, Frame(start, end, (segment,)))
-        if any(not self._is_whole(frames, start, end, loop) for loop in segment):
-            return False
-        return not any(self._is_moved_twice(own, place) for place in range(start, end))
+        if any(self._is_moved_twice(own, place) for place in range(start, end)):
+            return False  # which visits do not know
+        return all(self._is_whole(frames, start, end, loop) for loop in segment)
 
     @cached_property
     def _whole(self) -> dict[tuple[Frames, int, int, tuple[int, int]], bool]:
