@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -551,6 +551,7 @@ class PathSearch:
         frames, lefts, energies, cycles = self._bodies(label, draft)
         outside = self.rest(label, draft.frame.end)
         energy, cycle = float(label.energy + outside[0]), float(label.cycles + outside[1])
+        factors: dict[str, tuple[Any, Any]]
         factors = {"energy": (energies + energy, 1.0), "latency": (1.0, cycles + cycle)}
         one, other = factors.get(self.objective, (energies + energy, cycles + cycle))
         for longer, left, value in zip(frames, lefts, worth(one * other), strict=True):

@@ -8,9 +8,8 @@ import pytest
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
-from model.mapspace import ACCELFORGE, KeepRules
+from model.mapspace import ACCELFORGE
 from solver.fusion import FusionLimits, LimitError, NotSearchedError, fuse_cascade
-from solver.fusion.space import Frame, FusionSpace
 from solver.result import Options, Status, Termination
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
@@ -250,66 +249,6 @@ def test_limits_narrow_the_space():
 def test_limits_name_what_is_there(limits: FusionLimits, message: str):
     with pytest.raises(LimitError, match=message):
         fuse_cascade(attention(4), "energy", limits=limits)
-
-
-def test_a_tensor_that_is_read_twice_takes_room_once():
-    main, buffer = StorageLevel("Main", energy=AccessEnergy(90, 0, 80)), StorageLevel("GLB", size_words=7)
-    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
-    shape = ("T[m,e] = A[m,e]", "Z[m,p] = T[m,e] U[p,e]")
-    first, second = cascade_of(shape, {"m": 2, "p": 2, "e": 4}, architecture).einsums
-    accesses = tuple(
-        replace(access, tensor="T") if access.tensor == "U" else access for access in second.accesses
-    )
-    cascade = Cascade("twice", (first, replace(second, accesses=accesses)))
-    result = fuse_cascade(cascade, "energy")
-    assert result.value == result.bound == BruteForce(cascade, even=True).optima(("energy",))["energy"].value
-    assert result.mapping is not None
-    assert [tile.tensor for tile in result.mapping.stored] == ["T"]
-
-
-def test_what_the_architecture_keeps_from_the_chip_is_not_fused():
-    cascade = attention(2)
-    rules = {name: frozenset(("S", "P")) & space for name, space in _dataspaces(cascade).items()}
-    einsums = (
-        replace(e, mapspace=replace(e.mapspace, keep=(KeepRules(), KeepRules(bypass=rules[e.name]))))
-        for e in cascade.einsums
-    )
-    result = fuse_cascade(replace(cascade, einsums=tuple(einsums)), "energy")
-    assert result.status is Status.OPTIMAL
-    assert result.unfused is not None
-    assert result.value == result.unfused.value("energy")
-    assert result.mapping is not None
-    assert not result.mapping.stored
-
-
-def _dataspaces(cascade: Cascade) -> dict[str, frozenset[str]]:
-    return {e.name: frozenset(space.name for space in e.problem.dataspaces) for e in cascade.einsums}
-
-
-def test_no_loops_move_one_window_twice():
-    """A body shares the loop over q; then one inside of it does not share that over r."""
-    architecture = Architecture("small", (StorageLevel("Main"), StorageLevel("GLB")), Compute("MAC"))
-    shape = ("T[p] = A[p]", "X[p] = T[p]", "U[q] = X[q+r] V[r]", "Z[q] = U[q]")
-    space = FusionSpace(cascade_of(shape, {"p": 6, "q": 4, "r": 3}, architecture))
-    outer, inner = space.classes(0, 4), space.classes(0, 3)
-    frame = Frame(0, 4, (((outer.index(("p", "p", "q", "q")), 2),),), flat=False)
-    looped = {
-        inner[number] for trips in space.products((frame,), 0, 3) for number, n in enumerate(trips) if n > 1
-    }
-    assert looped == {("p", "p", "q")}
-
-
-def test_what_fits_nowhere_is_found_out():
-    main, buffer = StorageLevel("Main"), StorageLevel("GLB", size_words=2)
-    architecture = Architecture("small", (main, buffer), Compute("MAC"))
-    cascade = cascade_of(SHAPES["three"], {"m": 2, "a": 2, "b": 2, "c": 2, "d": 2}, architecture)
-    names = _dataspaces(cascade)
-    einsums = (
-        replace(e, mapspace=replace(e.mapspace, keep=(KeepRules(), KeepRules(keep=names[e.name]))))
-        for e in cascade.einsums
-    )
-    result = fuse_cascade(replace(cascade, einsums=tuple(einsums)), "edp")
-    assert result.status is Status.INFEASIBLE
 
 
 def test_a_stopped_search_keeps_its_bound():
