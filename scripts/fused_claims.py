@@ -4,23 +4,23 @@ import json
 import math
 from collections import Counter, namedtuple
 from functools import cache, cached_property
-from itertools import product
+from itertools import chain, product
 from math import inf, prod
 
 from claims import EXACT, CannotCheckError, natural, need
 from perfect import Space
 
-MOST_EINSUMS = 1 << 10
+MOST_EINSUMS, MOST_PARTS = 1 << 10, 1 << 20  # parts: of a dimension, which loops cut
 
-Kind = namedtuple(
-    "Kind", "trips above held"
-)  # of an edge: trips per dimension; dataspaces; (number, moved, first)
-Body = namedtuple("Body", "loops children")  # loops: (trips, {Einsum: dimension}), outermost first
-Leaf = namedtuple("Leaf", "einsum held nest")
+# Visits of an Einsum: the bounds of each; how many there are, per dimension; dataspaces above the nests;
+# what is held (number, moved, first); on-chip levels that keep the outputs (None: any); bandwidths left out.
+Kind = namedtuple("Kind", "bounds trips above held homes loose", defaults=(None, False))
+Loop = namedtuple("Loop", "trips start dims")  # a shared loop: a dimension of each Einsum of its body
+Leaf = namedtuple("Leaf", "einsum held nests")
 
 
 class Edge(Space):
-    """All visits of an Einsum as one mapspace; nothing stays from one visit to the next.
+    """Visits of an Einsum with equal bounds as one mapspace; nothing stays from one visit to the next.
 
     Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of
     held tiles besides. Words of an output that an earlier visit has touched are not touched for the first
@@ -73,13 +73,12 @@ class Einsum:
             "Einsums run some times",
         )
         need(self.doc["counting"] == "exact" and self.doc["factors"] == "perfect", "the counting is known")
-        need(
-            not self.doc.get("memories") and not self.doc.get("rules"),
-            "memories have one place, and no rules",
-        )
+        need(not self.doc.get("rules"), "there are no rules of the user's own")
         self.space = Space(self.doc)
         need(len(self.space.stores) > 1, "there is an on-chip memory")
         self.home = self.space.stores[1]
+        several = [own.places for own in self.space.memories if self.home in own.places]
+        self.places = several[0] if several else [self.home]
         fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
         need(all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans), "the on-chip memory exists once")
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
@@ -94,8 +93,8 @@ class Einsum:
         need({type(n) for own in self.offsets for n in own} <= {int}, "offsets are integers")
         keep = [own["keep"] for own in self.doc["dataspaces"]]
         need(self.is_copy or all(0 in own for sets in keep for own in sets), "the outermost memory keeps all")
-        self.may_keep = [any(self.home in own for own in sets) for sets in keep]
-        self.may_pass = [any(self.home not in own for own in sets) for sets in keep]
+        self.may_keep = [any({*own} & {*self.places} for own in sets) for sets in keep]
+        self.may_pass = [any(not {*own} & {*self.places} for own in sets) for sets in keep]
         self.dims = [{d for rank in own for d, _ in rank} for own in self.ranks]
         every = [[d for rank in own for d, _ in rank] for own in self.ranks]
         pairs = zip(self.ranks, every)
@@ -105,7 +104,7 @@ class Einsum:
         strided = [{d for rank in own for d, c in rank if c != 1} for own in self.ranks]
         self.windowed = [joint | holes for joint, holes in zip(self.joint, strided)]
         self.stay = [v for v, may in enumerate(self.may_keep) if may]
-        self.least_visits = tuple(1 for _ in self.bounds)
+        self.whole = tuple(((n, 1),) for n in self.bounds)
 
     @cached_property
     def key(self):
@@ -118,64 +117,118 @@ class Einsum:
 
         return json.dumps(bare(self.doc), sort_keys=True)
 
-    def left(self, trips):
-        """Bounds of a visit."""
+    def parted(self, trips):
+        """How loops cut the dimensions into equal parts."""
         need(all(n % f == 0 for n, f in zip(self.bounds, trips)), "shared loops divide what they split")
-        return [n // f for n, f in zip(self.bounds, trips)]
+        return tuple(((n // f, f),) for n, f in zip(self.bounds, trips))
+
+    @staticmethod
+    def kinds(cut):
+        """Yield the bounds of visits that differ, and how many there are of each, per dimension.
+
+        A `cut` has for each dimension the extents of its parts, and how many there are of each.
+        """
+        for chosen in product(*cut):
+            yield tuple(size for size, _ in chosen), tuple(count for _, count in chosen)
+
+    def units(self):
+        """All arithmetic units."""
+        return prod(self.space.nodes[p]["mesh_x"] * self.space.nodes[p]["mesh_y"] for p in self.space.fans)
 
     def visit(self, kind, room):
         """The canonical problem of one visit, with so much room (None: any) for its own tiles."""
-        bounds, huge = self.left(kind.trips), EXACT
+        bounds, huge = list(kind.bounds), EXACT
         nodes = [dict(node) for node in self.doc["nodes"]]
         for node in nodes:
             if node["kind"] != "storage":
-                node["factors"] = [[f for f in own if n % f == 0] for own, n in zip(node["factors"], bounds)]
+                node["factors"] = self.divided(node["factors"], bounds)
+            elif kind.loose:
+                node["bandwidths"] = dict.fromkeys(("read", "write", "shared"))
         nodes[0] |= {"least_size": 0, "most_size": huge}
-        home = nodes[self.home]
-        home |= {"most_size": huge if room is None else room}
-        home["dataspaces"] = [
-            {**own, "size": 0 if v in kind.above else own["size"]} for v, own in enumerate(home["dataspaces"])
+        for p in self.places:
+            sizes = [
+                {**own, "size": 0 if v in kind.above else own["size"]}
+                for v, own in enumerate(nodes[p]["dataspaces"])
+            ]
+            nodes[p] |= {"most_size": huge if room is None else room, "dataspaces": sizes}
+        spaces = [{**own, "keep": self.kept(v, kind)} for v, own in enumerate(self.doc["dataspaces"])]
+        doc = {**self.doc, "bounds": bounds, "nodes": nodes, "dataspaces": spaces}
+        memories = [
+            {**own, "factors": self.divided(own["factors"], bounds)} for own in doc.get("memories", [])
         ]
-        spaces = [
-            {**own, "keep": self.inside(own["keep"]) if v in kind.above else own["keep"]}
-            for v, own in enumerate(self.doc["dataspaces"])
-        ]
-        return {**self.doc, "bounds": bounds, "nodes": nodes, "dataspaces": spaces}
+        return {**doc, "memories": memories} if memories else doc
 
-    def inside(self, sets):
-        """Keep sets of a dataspace whose tile in the on-chip memory lies above the nests."""
-        kept = {(self.home, *(p for p in own if p > self.home)) for own in sets if self.home in own}
-        return [list(own) for own in sorted(kept)]
+    def divided(self, lists, bounds):
+        """The factors that are allowed for other bounds, dimension by dimension; None for any."""
+        found = []
+        for own, n, whole in zip(lists, bounds, self.bounds):
+            free = own is None or own == [1] or whole % n == 0 or own == divisors_of(whole)
+            need(free, "rules on factors are about the whole dimension", CannotCheckError)
+            every = own if own is None or own == [1] or whole % n == 0 else divisors_of(n)
+            found.append(every and [f for f in every if n % f == 0])
+        return found
+
+    def kept(self, v, kind):
+        """Keep sets of a dataspace; above the nests its tile is at the first place of the on-chip memory."""
+        sets, places = self.doc["dataspaces"][v]["keep"], {*self.places}
+        if v in kind.above:
+            inner = [[p for p in own if p > self.home and p not in places] for own in sets if {*own} & places]
+            sets = [list(own) for own in sorted({(self.home, *own) for own in inner})]
+        if kind.homes is None or not self.writes[v]:
+            return sets
+        return [own for own in sets if self.homes_of(v, own, kind.above) == {*kind.homes}]
+
+    def homes_of(self, v, kept, above):
+        """The on-chip levels that keep an output, but for a tile above the nests."""
+        return {*kept} - ({0, self.home} if v in above else {0})
+
+    def all_homes(self, above):
+        """Yield the sets of on-chip levels that visits of several kinds may keep the output at."""
+        outputs = [v for v, own in enumerate(self.writes) if own]
+        need(len(outputs) == 1, "visits that differ have one output", CannotCheckError)
+        kind = Kind(self.bounds, (), above, ())
+        sets = [self.homes_of(outputs[0], own, above) for own in self.kept(outputs[0], kind)]
+        yield from {tuple(sorted(own)) for own in sets}
+
+    def rounding(self):
+        """Energy that whole vectors of visits of one kind may take beyond those of all visits together."""
+        held = [
+            (self.space.nodes[p]["most_paying"], own) for p, all_ in self.space.at.items() for own in all_
+        ]
+        keys = ("read", "fill", "update")
+        return sum(most * sum(own[key] for key in keys) for most, own in held if own["block"] > 1)
 
     @cache
-    def tile(self, v, trips):
-        """Words of a tile below shared loops."""
-        return self.box(v, self.left(trips))
+    def tile(self, v, cut):
+        """Words of the largest tile below shared loops."""
+        return self.box(v, [max(size for size, _ in parts) for parts in cut])
 
     def box(self, v, extent):
         """Words of the box that iterations touch, holes included."""
         return prod(1 + sum(abs(c) * (extent[d] - 1) for d, c in rank) for rank in self.ranks[v])
 
-    def moved(self, v, trips):
+    @cache
+    def moved(self, v, cut):
         """Words of all tiles below shared loops, each once."""
-        return prod(trips) * self.tile(v, trips)
+        return sum(prod(trips) * self.box(v, bounds) for bounds, trips in self.kinds(cut))
 
     @cache
-    def touched(self, v, trips):
-        """At most the words that all visits touch, those of each visit once: holes do not count.
+    def touched(self, v, cut):
+        """At most the words that all visits touch, those of each visit once: holes do not count."""
+        return sum(prod(trips) * self.without_holes(v, bounds) for bounds, trips in self.kinds(cut))
 
-        Sums of indices take at least as many values as without factors.
-        """
-        extent, words, seen = self.left(trips), prod(trips), set()
+    def without_holes(self, v, extent):
+        """Words at most: sums of indices take at least as many values as without factors."""
+        words, seen = 1, set()
         for rank in self.ranks[v]:
             dims = {d for d, c in rank if c}
             words *= 1 if seen & dims else 1 + sum(extent[d] - 1 for d in dims)
             seen |= dims
         return words
 
-    def held(self, v, trips):
+    def held(self, v, cut):
         """A held tile: its number, the words that it moves, and those of them that are touched first."""
-        return v, self.moved(v, trips), self.box(v, self.bounds) if self.writes[v] else 0
+        return v, self.moved(v, cut), self.box(v, self.bounds) if self.writes[v] else 0
 
     def shifted(self, v, moved, first):
         """Words of a held tile that are read outside, filled inside, and written outside."""
@@ -196,9 +249,56 @@ class Einsum:
 
     def own_words(self, loops, mask, above):
         """Room of the on-chip memory that the tiles of a nest take."""
-        extent = [prod(own.get(d, 1) for own in loops[self.home :]) for d in range(len(self.bounds))]
-        kept = [v for v, levels in enumerate(mask) if self.home in levels and v not in above]
-        return sum(self.box(v, extent) * self.space.at[self.home][v]["size"] for v in kept)
+        total = 0
+        for p in self.places:
+            extent = [prod(own.get(d, 1) for own in loops[p:]) for d in range(len(self.bounds))]
+            kept = [v for v, levels in enumerate(mask) if p in levels and v not in above]
+            total += sum(self.box(v, extent) * self.space.at[p][v]["size"] for v in kept)
+        return total
+
+    def price(self, cut, above, held, nests):
+        """Energy and cycles of all visits, and the room of their own tiles; raises if they are no mapping."""
+        given = {self.bounds_of(own): own for own in nests}
+        need(len(given) == len(nests) == sum(1 for _ in self.kinds(cut)), "each kind of visits has a nest")
+        actions, counts, homes, steps, leaks, room = Counter(), Counter(), set(), 0, Counter(), 0
+        edges = []
+        for bounds, trips in self.kinds(cut):
+            need(bounds in given, "each kind of visits has a nest")
+            edge = Edge(self, Kind(bounds, trips, above, () if edges else held), None)
+            loops, mask = edge.read(given[bounds])
+            moves, sizes, used = edge.moves(loops, mask)
+            need(edge.fits(sizes), "the nests respect all capacities")
+            seen = Counter()
+            for v, p, kind, block, access, paying, count in moves:
+                actions[v, p, seen[v, p], block, access, paying] += count
+                counts[edge.home[p], v, kind] += count
+                seen[v, p] += 1
+            for p in edge.stores:
+                leak = edge.nodes[p]["leak"] * prod(used[q] for q in edge.nodes[p]["leak_fanouts"])
+                leaks[p] = max(leaks[p], leak)
+            outputs = [(v, *mask[v]) for v, own in enumerate(self.writes) if own]
+            homes.add(tuple(outputs))
+            steps, room = (
+                steps + edge.computes // prod(used.values()),
+                max(room, self.own_words(loops, mask, above)),
+            )
+            edges.append(edge)
+        need(len(homes) == 1, "all visits keep the outputs in the same memories")
+        apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
+        joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
+        need(joint, "parts that differ are parts of the output", CannotCheckError)
+        busy = max(edges[0].level_cycles(p, counts, steps) for p in edges[0].homes)
+        energy = sum(edge.arithmetic for edge in edges) + busy * sum(leaks.values()) + self.shift_energy(held)
+        energy += sum(
+            -(-count // block) * access * paying for (*_, block, access, paying), count in actions.items()
+        )
+        return energy, busy + sum(edge.latency for edge in edges), room
+
+    def bounds_of(self, nest):
+        """The bounds that a nest's loops multiply to."""
+        pairs = [(d, n) for own in nest["loops"] for d, n in own]
+        need(all(type(n) is int and d in range(len(self.bounds)) for d, n in pairs), "nests have loops")
+        return tuple(prod(n for e, n in pairs if e == d) for d in range(len(self.bounds)))
 
 
 class Cascade:
@@ -290,63 +390,223 @@ class Cascade:
             return None
         if len({e.times for e in members}) > 1 or any(e.is_copy for e in members):
             return ()
-        found = [self.followed(start, end, handed, d) for d in range(len(members[0].bounds))]
-        return tuple(own for own in found if own)
+        firsts = range(len(members[0].bounds))
+        found = chain.from_iterable(self.followed(start, end, handed, {start: d}) for d in firsts)
+        allowed = (dims for dims in dict.fromkeys(found) if self.agrees(start, end, handed, dims))
+        return tuple(dims for dims in allowed if not self.tangled(start, end, dims))
 
-    def followed(self, start, end, handed, first):
-        """The loop over a dimension of the first Einsum of a body, if it is one of all others as well."""
-        dims, before = {start: first}, 0
-        uses = [(t, j) for t in handed for j in self.users[t] if start <= j < end]
-        while before < len(dims) < end - start:
-            before = len(dims)
-            for t, j in [(t, j) for t, j in uses if j not in dims]:
-                known = next((i for i in self.users[t] if i in dims), None)
-                rank = None if known is None else self.alone(self.einsums[known], t, dims[known])
-                dims |= {} if known is None or j in dims else {j: self.indexing(self.einsums[j], t, rank)}
-            if None in dims.values():
-                return None
-        places = [(t, self.alone(self.einsums[j], t, dims[j])) for t, j in uses]
-        if any(own is None or own != dict(places)[t] for t, own in places):
-            return None
-        bounds = {self.einsums[j].bounds[d] for j, d in dims.items()}
-        free = all(
-            not (e.writes[v] and dims[e.number] in e.joint[v])
-            for e in self.einsums[start:end]
-            for v in range(len(e.writes))
-        )
-        return tuple(dims[j] for j in range(start, end)) if len(bounds) == 1 and free else None
+    def followed(self, start, end, handed, dims):
+        """Yield the dimensions of all Einsums of a body that index what some dimensions of others index."""
+        if len(dims) == end - start:
+            yield tuple(dims[j] for j in range(start, end))
+            return
+        uses = ((t, i, j) for t in handed for i in self.users[t] for j in self.users[t])
+        t, i, j = next(own for own in uses if own[1] in dims and own[2] not in dims and start <= own[2] < end)
+        one, other = self.einsums[i], self.einsums[j]
+        v, u = one.tensors.index(t), other.tensors.index(t)
+        names = [name for name, rank in zip(one.names[v], one.ranks[v]) if dims[i] in dict(rank)]
+        ranks = [rank for name, rank in zip(other.names[u], other.ranks[u]) if name in names[:1]]
+        for d in (d for rank in ranks for d, _ in rank):
+            yield from self.followed(start, end, handed, {**dims, j: d})
 
-    def alone(self, einsum, tensor, d):
-        """Rank and offset at which a dimension indexes a tensor, the same in all accesses, by itself."""
-        found = set()
-        for v in (v for v, t in enumerate(einsum.tensors) if t == tensor):
-            ranks = zip(einsum.names[v], einsum.ranks[v], einsum.offsets[v])
-            found |= {
-                (name, offset, tuple(rank) == ((d, 1),)) for name, rank, offset in ranks if d in dict(rank)
-            } or {None}
-        own = found.pop() if len(found) == 1 else None
-        return own[:2] if own and own[2] else None
+    def agrees(self, start, end, handed, dims):
+        """Whether a loop runs over one rank of each tensor that is handed over, alone where it is written."""
+        for t in handed:
+            j = self.writer[t]
+            one, d = self.einsums[j], dims[j - start]
+            v = next(v for v, own in enumerate(one.tensors) if own == t and one.writes[v])
+            names = [name for name, rank in zip(one.names[v], one.ranks[v]) if rank == [(d, 1)]]
+            if len(names) != 1 or d in one.joint[v]:
+                return False
+            reads = [(e, u) for e, u in self.accesses(t) if start <= e.number < end and e.number != j]
+            if not all(self.reads_along(e, u, dims[e.number - start], names[0]) for e, u in reads):
+                return False
+        return True
 
-    def indexing(self, einsum, tensor, place):
-        """The dimension that indexes a rank of a tensor by itself."""
-        v = einsum.tensors.index(tensor)
+    @staticmethod
+    def reads_along(einsum, v, d, name):
+        """Whether a dimension moves an access along one rank, forwards."""
         ranks = zip(einsum.names[v], einsum.ranks[v])
-        dims = [rank[0][0] for name, rank in ranks if place and name == place[0] and len(rank) == 1]
-        return dims[0] if dims else None
+        return [(own, dict(rank)[d] > 0) for own, rank in ranks if d in dict(rank)] == [(name, True)]
 
-    def stored_words(self, tensor, trips):
-        """Room of a tensor that waits below shared loops with these trips over its writer's dimensions."""
+    def tangled(self, start, end, dims):
+        """Whether a loop moves a window of an output, or one that slides indexes two ranks of a tensor."""
+        slides = self.slides(Loop(2, start, dims))
+        for e, d in zip(self.einsums[start:end], dims):
+            if any(own and d in e.joint[v] for v, own in enumerate(e.writes)):
+                return True
+            if slides and any(sum(d in dict(rank) for rank in ranks) > 1 for ranks in e.ranks):
+                return True
+        return False
+
+    @cache
+    def slides(self, loop):
+        """Whether a loop cuts what is handed over into unequal parts, or parts that overlap."""
+        start, end = loop.start, loop.start + len(loop.dims)
+        if len({e.bounds[d] for e, d in zip(self.einsums[start:end], loop.dims)}) > 1:
+            return True
+        uses = [(t, e, v) for t in self.handed(start, end) for e, v in self.accesses(t)]
+        found = {}
+        for t, e, v in (own for own in uses if start <= own[1].number < end):
+            d = loop.dims[e.number - start]
+            ranks = zip(e.names[v], e.ranks[v], e.offsets[v])
+            for name, rank, offset in (own for own in ranks if d in dict(own[1])):
+                found.setdefault((t, name), set()).add(offset if rank == [(d, 1)] else None)
+        return any(len(own) > 1 or None in own for own in found.values())
+
+    # Visits
+
+    @cache
+    def spans(self, j, d, loops):
+        """The parts of a dimension, as first index and end, in each iteration of the loops over it.
+
+        A loop cuts equal tiles. What is handed over goes as far as those that read it under the same loop,
+        and on from where it was.
+        """
+        if not loops:
+            return ((0, self.einsums[j].bounds[d]),)
+        (*outer, last) = loops
+        parents = self.spans(j, d, tuple(outer))
+        if last.dims[j - last.start] != d:
+            return parents
+        need(len(parents) * last.trips <= MOST_PARTS, "loops cut too many parts", CannotCheckError)
+        asked = [*self.asked(j, d, loops)]
+        need(
+            all(len(own) == len(parents) * last.trips for own in asked),
+            "loops move a window along one dimension",
+        )
+        tile = -(-max(high - low for low, high in parents) // last.trips)
+        found, place = [], 0
+        for number, (low, high) in enumerate(parents):
+            place = low
+            for trip in range(last.trips):
+                ends = [own[number * last.trips + trip] for own in asked]
+                wanted = max(ends) if ends else place + tile
+                end = high if ends and trip == last.trips - 1 else max(place, min(high, wanted))
+                found.append((place, end))
+                place = end
+        return tuple(found)
+
+    def asked(self, j, d, loops):
+        """Yield how far each access goes that reads what an Einsum hands over under the same loops."""
+        einsum, last = self.einsums[j], loops[-1]
+        below = range(last.start, last.start + len(last.dims))
+        ranks = [
+            (einsum.tensors[v], name, offset)
+            for v in (v for v, own in enumerate(einsum.writes) if own)
+            for name, rank, offset in zip(einsum.names[v], einsum.ranks[v], einsum.offsets[v])
+            if [e for e, _ in rank] == [d]
+        ]
+        for tensor, name, offset in ranks:
+            for e, u in ((e, u) for e, u in self.accesses(tensor) if e.number in below and e.number != j):
+                yield [high - offset for _, high in self.indices(e.number, u, name, loops)]
+
+    @cache
+    def indices(self, j, v, name, loops):
+        """Indices into a rank that an access takes in each iteration: only the looped dimension is cut."""
+        einsum = self.einsums[j]
+        place = einsum.names[v].index(name)
+        rank, offset = einsum.ranks[v][place], einsum.offsets[v][place]
+        looped = [own for own in rank if own[0] in {loop.dims[j - loop.start] for loop in loops}]
+        d, c = (looped or rank)[0]
+        ways = [own * (einsum.bounds[e] - 1) for e, own in rank if e != d]
+        low, high = offset + sum(min(0, way) for way in ways), offset + sum(max(0, way) for way in ways)
+        return tuple(
+            (low + c * first, high + c * (end - 1) + 1) if first < end else (low + c * first,) * 2
+            for first, end in self.spans(j, d, loops)
+        )
+
+    @cache
+    def waiting(self, tensor, loops):
+        """Per rank of a tensor, the indices that wait in each iteration, and those that are produced then."""
+        (writer, w) = next((e, v) for e, v in self.accesses(tensor) if e.writes[v])
+        found = {}
+        for name in dict.fromkeys(name for e, v in self.accesses(tensor) for name in e.names[v]):
+            uses = [
+                self.indices(e.number, v, name, loops) for e, v in self.accesses(tensor) if name in e.names[v]
+            ]
+            most = max(map(len, uses))
+            columns = zip(*(own for own in uses if len(own) == most))
+            spans = [(min(low for low, _ in own), max(high for _, high in own)) for own in columns]
+            made = self.indices(writer.number, w, name, loops) if name in writer.names[w] else None
+            found[name] = spans, made
+        return found
+
+    @cache
+    def keeps(self, tensor, loops):
+        """Whether no loop drops what overlaps: it moves the tile before this has slid on."""
+        (writer, w) = next((e, v) for e, v in self.accesses(tensor) if e.writes[v])
+        for name, (spans, made) in self.waiting(tensor, loops).items():
+            if made is None or all(low >= first for (low, _), (first, _) in zip(spans[1:], made[1:])):
+                continue
+            d = writer.ranks[w][writer.names[w].index(name)][0][0]
+            dims = [loop.dims[writer.number - loop.start] for loop in loops]
+            if any(e != d for e in dims[dims.index(d) :]):
+                return False
+        return True
+
+    @cache
+    def cut(self, j, loops):
+        """How loops cut the dimensions of an Einsum, as `kinds` takes it."""
+        einsum = self.einsums[j]
+        dims = [loop.dims[j - loop.start] for loop in loops]
+        if not any(map(self.slides, loops)):
+            pairs = [(d, loop.trips) for d, loop in zip(dims, loops)]
+            every = range(len(einsum.bounds))
+            return einsum.parted([prod(n for e, n in pairs if e == d) for d in every])
+        cut = list(einsum.whole)
+        for d in {*dims}:
+            sizes = (high - low for low, high in self.spans(j, d, loops))
+            cut[d] = tuple(Counter(size for size in sizes if size).items())
+        return tuple(cut)
+
+    def divides(self, j, loops):
+        """Whether the last loop leaves no remainder, but where others are followed, nor cuts too often."""
+        last, d = loops[-1], loops[-1].dims[j - loops[-1].start]
+        trips = prod(loop.trips for loop in loops if loop.dims[j - loop.start] == d)
+        if any(True for _ in self.asked(j, d, loops)):
+            return trips <= self.einsums[j].bounds[d]
+        return all((high - low) % last.trips == 0 for low, high in self.spans(j, d, loops[:-1]))
+
+    def moves_once(self, j, loops):
+        """Whether the loops that an Einsum shares with a writer move each window along one dimension."""
+        einsum = self.einsums[j]
+        for v, t in enumerate(einsum.tensors):
+            w = self.writer.get(t, j)
+            own = [loop for loop in loops if w != j and loop.start <= w < loop.start + len(loop.dims)]
+            looped = {loop.dims[j - loop.start] for loop in own}
+            if any(len(looped & {d for d, _ in rank}) > 1 for rank in einsum.ranks[v]):
+                return False
+        return True
+
+    @cache
+    def stored_words(self, tensor, loops):
+        """Room of a tensor that waits below shared loops."""
         (einsum, v) = next((e, v) for e, v in self.accesses(tensor) if e.writes[v])
-        divided = {n: prod(trips[d] for d, _ in rank) for n, rank in zip(einsum.names[v], einsum.ranks[v])}
+        if any(map(self.slides, loops)):
+            lengths = [
+                [high - low for low, high in spans] for spans, _ in self.waiting(tensor, loops).values()
+            ]
+            words = prod(map(max, lengths))
+        else:
+            words = self.even_words(tensor, einsum, v, loops)
+        size, (up, down) = einsum.space.at[einsum.home][v]["size"], self.scales[tensor]
+        return -(-words * size * up // down)
+
+    def even_words(self, tensor, einsum, v, loops):
+        """Words of a tensor between its first and last index, divided by the trips of loops."""
+        trips = Counter()
+        for loop in loops:
+            d = loop.dims[einsum.number - loop.start]
+            trips[d] = max(1, trips[d]) * loop.trips
+        divided = {n: prod(max(1, trips[d]) for d, _ in r) for n, r in zip(einsum.names[v], einsum.ranks[v])}
         low, high = {}, {}
         for e, own in self.accesses(tensor):
             for name, rank, offset in zip(e.names[own], e.ranks[own], e.offsets[own]):
                 ways = [c * (e.bounds[d] - 1) for d, c in rank]
                 low[name] = min(low.get(name, inf), offset + sum(min(0, way) for way in ways))
                 high[name] = max(high.get(name, -inf), offset + sum(max(0, way) for way in ways) + 1)
-        words = prod(-(-(high[name] - low[name]) // divided.get(name, 1)) for name in low)
-        size, (up, down) = einsum.space.at[einsum.home][v]["size"], self.scales[tensor]
-        return -(-words * size * up // down)
+        return prod(-(-(high[name] - low[name]) // divided.get(name, 1)) for name in low)
 
     # A mapping
 
@@ -356,17 +616,16 @@ class Cascade:
 
         def walk(part, loops, ids):
             if "einsum" in part:
-                found.append((Leaf(part["einsum"], part["held"], part["nest"]), loops, ids))
-                return 1
+                found.append((Leaf(part["einsum"], part["held"], part["nests"]), loops, ids))
+                return
             bodies["all"] += 1
             number, start = bodies["all"], len(found)
-            own = [(loop["trips"], dict(map(tuple, loop["over"]))) for loop in part["loops"]]
-            need(own and all(type(n) is int and n > 1 for n, _ in own), "a body has loops of 2 trips or more")
+            own = tuple(self.read_loop(loop) for loop in part["loops"])
+            need(own, "a body has loops")
             for child in part["children"]:
                 walk(child, (*loops, *own), (*ids, *(number for _ in own)))
             self.check_body(own, start, len(found))
             need(len(part["children"]) > 1, "a body with one body is one")
-            return None
 
         for part in doc["tree"]:
             walk(part, (), ())
@@ -374,26 +633,37 @@ class Cascade:
             [leaf.einsum for leaf, *_ in found] == [*range(len(self.einsums))],
             "the leaves are the Einsums in order",
         )
+        for j, (_, loops, _) in enumerate(found):
+            need(self.moves_once(j, loops), "shared loops move each window along one dimension")
+            trips = Counter()
+            for loop in loops:
+                trips[loop.dims[j - loop.start]] = max(1, trips[loop.dims[j - loop.start]]) * loop.trips
+            need(
+                all(n <= self.einsums[j].bounds[d] for d, n in trips.items()),
+                "loops cut no more parts than there are",
+            )
         return found
+
+    @staticmethod
+    def read_loop(doc):
+        """A loop over a dimension of each Einsum of its body."""
+        over = dict(map(tuple, doc["over"]))
+        need(type(doc["trips"]) is int and doc["trips"] > 1 and over, "a shared loop has 2 trips or more")
+        need(natural([list(pair) for pair in over.items()]), "a shared loop runs over dimensions of Einsums")
+        need(
+            [*sorted(over)] == [*range(min(over), min(over) + len(over))], "Einsums of a body are neighbours"
+        )
+        return Loop(doc["trips"], min(over), tuple(over[j] for j in sorted(over)))
 
     def check_body(self, loops, start, end):
         """Check the Einsums and the loops of a body."""
         need(end - start > 1, "a body has two Einsums or more")
         classes = self.classes(start, end)
         need(classes is not None, "tensors connect the Einsums of a body")
-        for _, over in loops:
-            need(sorted(over) == [*range(start, end)], "a shared loop runs over a dimension of each Einsum")
-            need(
-                tuple(over[j] for j in range(start, end)) in classes,
-                "a shared loop cuts what is handed over alike",
-            )
-
-    def trips(self, path, depth):
-        """Trips of the outermost loops of a path over each dimension of its Einsum."""
-        (leaf, loops, _), trips = path, [1] * len(self.einsums[path[0].einsum].bounds)
-        for count, over in loops[:depth]:
-            trips[over[leaf.einsum]] *= count
-        return tuple(trips)
+        for loop in loops:
+            each = loop.start == start and len(loop.dims) == end - start
+            need(each, "a shared loop runs over a dimension of each Einsum")
+            need(loop.dims in classes, "a shared loop cuts what is handed over alike")
 
     def price(self, doc):
         """Energy and cycles of a mapping; raises if it is none, or takes too much room."""
@@ -406,6 +676,9 @@ class Cascade:
                 depth <= min(shared(paths[i], paths[j]) for i in self.users[t] for j in self.users[t]),
                 "stored tensors lie below loops that all their Einsums share",
             )
+            loops = paths[self.writer[t]][1][:depth]
+            sliding = any(map(self.slides, loops))
+            need(not sliding or self.keeps(t, loops), "what overlaps is kept until it is not needed any more")
         rooms = [(j, *self.place(paths, stored, j)) for j in range(len(paths))]
         energy = cycles = 0
         for j, own, cost in rooms:
@@ -420,7 +693,7 @@ class Cascade:
     def check_limits(self, paths):
         """Check the number of loops above each Einsum."""
         for leaf, loops, _ in paths:
-            dims = Counter(over[leaf.einsum] for _, over in loops)
+            dims = Counter(loop.dims[leaf.einsum - loop.start] for loop in loops)
             need(
                 self.most_loops is None or len(loops) <= self.most_loops,
                 "there are no more shared loops than allowed",
@@ -433,10 +706,9 @@ class Cascade:
 
     def place(self, paths, stored, j):
         """Room of an Einsum's own tiles, and its energy and cycles."""
-        einsum, path = self.einsums[j], paths[j]
-        leaf, loops, _ = path
+        einsum, (leaf, loops, _) = self.einsums[j], paths[j]
         if einsum.is_copy:
-            need(not leaf.held and leaf.nest is None and not loops, "copies have no nest")
+            need(not leaf.held and not leaf.nests and not loops, "copies have no nest")
             return 0, (0, 0)
         need(natural(leaf.held) and len({v for v, _ in leaf.held}) == len(leaf.held), "tiles are held once")
         held = []
@@ -450,18 +722,12 @@ class Cascade:
                 depth >= self.least_depth(paths, j, v),
                 "what goes through the outermost memory is held inside of that",
             )
-            held.append(einsum.held(v, self.trips(path, depth)))
+            held.append(einsum.held(v, self.cut(j, loops[:depth])))
         at_home = {v for v, t in enumerate(einsum.tensors) if t in stored}
-        kind = Kind(self.trips(path, len(loops)), frozenset(at_home | {v for v, *_ in held}), tuple(held))
-        edge = Edge(einsum, kind, None)
-        loops, mask = edge.read(leaf.nest)
-        cost = edge.price(loops, mask)
-        need(cost["fits"], "the nests respect all capacities")
+        above = frozenset(at_home | {v for v, *_ in held})
+        energy, cycles, room = einsum.price(self.cut(j, loops), above, tuple(held), leaf.nests)
         self.check_outside(einsum, at_home)
-        return einsum.own_words(loops, mask, kind.above), (
-            cost["energy"] + einsum.shift_energy(held),
-            cost["latency"],
-        )
+        return room, (energy, cycles)
 
     def check_outside(self, einsum, at_home):
         """Check the room of the outermost memory: it has all of what it keeps."""
@@ -486,12 +752,12 @@ class Cascade:
         for i, path in enumerate(paths):
             einsum, later = self.einsums[i], shared(path, paths[j])
             for v, depth in path[0].held:
-                words = einsum.tile(v, self.trips(path, depth)) * einsum.space.at[einsum.home][v]["size"]
+                words = einsum.tile(v, self.cut(i, path[1][:depth])) * einsum.space.at[einsum.home][v]["size"]
                 total += words if i == j or later > depth else 0
         for t, depth in stored.items():
             users = self.users[t]
             waits = users[0] <= j <= users[-1] or any(shared(paths[i], paths[j]) > depth for i in users)
-            total += self.stored_words(t, self.trips(paths[self.writer[t]], depth)) if waits else 0
+            total += self.stored_words(t, paths[self.writer[t]][1][:depth]) if waits else 0
         return total
 
 

@@ -9,13 +9,13 @@ import math
 from collections import Counter, defaultdict, namedtuple
 from contextlib import suppress
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, pairwise, product
 from math import inf, prod
 from operator import le
 
 from claims import CannotCheckError, Query, need
-from fused_claims import Cascade, Edge, Kind, divisors_of, vectors
+from fused_claims import Cascade, Edge, Kind, Loop, divisors_of, vectors
 
 FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
 
@@ -50,24 +50,26 @@ class Floors:
         self.cascade, self.timed, self.known, self.used = cascade, timed, defaultdict(list), {}
         for claim in claims:
             einsum, exchanging = cascade.einsums[claim["einsum"]], frozenset(claim["exchanging"])
-            numbers, trips = [claim[key] for key in ("free", "paid", "cycles")], tuple(claim["trips"])
-            whole = all(type(n) is int and n >= 0 for n in (*numbers, *trips)) and min(trips, default=1)
+            numbers = [claim[key] for key in ("free", "paid", "cycles")]
+            whole = all(type(n) is int and n >= 0 for n in numbers)
             need(whole, "least costs are natural numbers")
             may_stay = exchanging <= {*einsum.stay} and not einsum.is_copy
             need(may_stay, "tiles are exchanged that may be on chip")
-            self.known[einsum.key, exchanging].append((trips, *numbers))
+            self.known[einsum.key, exchanging].append((visits_of(einsum, claim), *numbers))
 
     def verify(self, refute):
         """Check all claims that something rests on."""
-        for einsum, exchanging, trips, *numbers in self.used.values():
-            self.check(einsum, trips, exchanging, *numbers, refute)
+        for einsum, exchanging, visits, *numbers in self.used.values():
+            self.check(einsum, visits, exchanging, *numbers, refute)
 
-    def check(self, einsum, trips, exchanging, free, paid, cycles, refute):
+    def check(self, einsum, visits, exchanging, free, paid, cycles, refute):
         """Check a claim."""
-        once = einsum.least_visits
+        once = einsum.whole
         pairs = ((v, einsum.touched(v, once)) for v in sorted(exchanging) if self.timed)
         held = tuple((v, words, min(words, einsum.held(v, once)[2])) for v, words in pairs)
-        kind = Kind(trips, frozenset(einsum.stay), held)
+        # Bandwidths carry the words of all visits together, however these differ.
+        is_even = all(size * count == whole for size, count, whole in zip(*visits, einsum.bounds))
+        kind = Kind(*visits, frozenset(einsum.stay), held, None, not is_even)
         for without, energy in ((False, paid), (True, free)):
             space = Edge(einsum, kind, None, self.problem(einsum, kind, without))
             below = energy and refute(space, Query(energy=energy - 1))
@@ -79,12 +81,12 @@ class Floors:
         """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
         doc = unruled(einsum, einsum.visit(kind, None))
         nodes, passing = doc["nodes"], [v for v in einsum.stay if einsum.may_pass[v]]
-        home = next(node for node in nodes[1:] if node["kind"] == "storage")
-        home["dataspaces"] = [
-            self.cheaper(einsum, v) | {"size": own["size"]} if v in passing else own
-            for v, own in enumerate(home["dataspaces"])
-        ]
-        if passing:
+        homes = [node for node in nodes[1:] if node["kind"] == "storage"][: len(einsum.places)]
+        for home in homes if passing else ():
+            home["dataspaces"] = [
+                self.cheaper(einsum, v) | {"size": own["size"]} if v in passing else own
+                for v, own in enumerate(home["dataspaces"])
+            ]
             home["bandwidths"] = dict.fromkeys(("read", "write", "shared"))
         if without:
             nodes[0]["dataspaces"] = [
@@ -94,21 +96,38 @@ class Floors:
 
     @staticmethod
     def cheaper(einsum, v):
-        """What the on-chip memory knows of a tile that may pass it by: the less of both energies per word."""
+        """What the on-chip memory knows of a tile that may pass it by: the less of both energies.
+
+        They are compared block by block where both memories have the same, or else word by word.
+        """
         outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
-        energies = {
-            key: min(inside[key] // inside["block"], outside[key] // outside["block"])
-            for key in ("read", "fill", "update")
-        }
-        return {**inside, **energies, "block": 1}
+        keys, block = (
+            ("read", "fill", "update"),
+            inside["block"] if inside["block"] == outside["block"] else 1,
+        )
+        parts = [(key, inside[key] * block // inside["block"]) for key in keys]
+        energies = {key: min(own, outside[key] * block // outside["block"]) for key, own in parts}
+        return {**inside, **energies, "block": block}
 
     @cache
-    def least(self, j, exchanging, trips):
+    def least(self, j, exchanging, cut):
         """Least energy with and without what bypasses the on-chip memory; cycles but for networks.
+
+        Visits that differ have claims of their own, kind by kind; whole vectors are rounded up for all.
+        """
+        einsum = self.cascade.einsums[j]
+        kinds = [*einsum.kinds(cut)]
+        wanted = exchanging if self.timed and len(kinds) == 1 else frozenset()
+        found = [self.of_kind(einsum, wanted, *kind) for kind in kinds]
+        free, paid, cycles = (sum(column) for column in zip(*found))
+        spare = einsum.rounding() * (len(kinds) - 1)
+        return max(0, free - spare), max(0, paid - spare), cycles
+
+    def of_kind(self, einsum, wanted, bounds, trips):
+        """The same of visits with equal bounds, at least of their arithmetic.
 
         Claims on fewer trips hold as well: the other loops may be the outermost private ones.
         """
-        einsum, wanted = self.cascade.einsums[j], exchanging if self.timed else frozenset()
         pairs = [
             (own, many) for (key, own), many in self.known.items() if key == einsum.key and own <= wanted
         ]
@@ -116,13 +135,21 @@ class Floors:
             (einsum, own, *claim)
             for own, many in pairs
             for claim in many
-            if all(n % f == 0 for n, f in zip(trips, claim[0]))
+            if all(map(holds, einsum.bounds, bounds, trips, *claim[0]))
         ]
-        latency = einsum.space.latency
-        costs = [(free, paid, cycles - latency * prod(own)) for _, _, own, free, paid, cycles in fitting]
-        best = [max(zip(column, fitting), key=lambda pair: pair[0], default=None) for column in zip(*costs)]
-        self.used |= {(einsum.key, *claim[1:]): claim for least, claim in best if least > 0}
-        return tuple(least for least, _ in best) if best else (0, 0, 0)
+        latency, computes = einsum.space.latency, prod(bounds) * prod(trips)
+        energy = computes * einsum.doc["compute_energy"]
+        costs = [(free, paid, cycles - latency * prod(own[1])) for _, _, own, free, paid, cycles in fitting]
+        best = [max(zip(column, fitting), key=lambda pair: pair[0]) for column in zip(*costs)]
+        least = (energy, energy, -(-computes // einsum.units()))
+        self.used |= {(einsum.key, *claim[1:]): claim for (n, claim), own in zip(best, least) if n > own}
+        return tuple(max(own, n) for own, (n, _) in zip(least, best)) if best else least
+
+    def arithmetic(self, j):
+        """What is paid and takes time however visits differ."""
+        einsum = self.cascade.einsums[j]
+        energy = einsum.space.computes * einsum.doc["compute_energy"]
+        return energy, energy, -(-einsum.space.computes // einsum.units())
 
 
 class Edges:
@@ -143,19 +170,24 @@ class Edges:
 
     def add(self, einsum, claim):
         """Add a claim, well formed."""
-        trips, above, room = tuple(claim["trips"]), frozenset(claim["above"]), claim["room"]
+        above, room, homes = frozenset(claim["above"]), claim["room"], claim["homes"]
         held, corners = tuple(map(tuple, claim["held"])), tuple(map(tuple, claim["corners"]))
-        numbers = [*trips, *above, *chain(*held, *corners), *([] if room is None else [room])]
-        whole = all(type(n) is int and n >= 0 for n in numbers) and min(trips, default=1)
-        need(whole and len(trips) == len(einsum.bounds), "claims have natural numbers")
+        lists = [[] if own is None else own for own in (homes, room if room is None else [room])]
+        numbers = [*above, *chain(*held, *corners, *lists)]
+        need(all(type(n) is int and n >= 0 for n in numbers), "claims have natural numbers")
+        need(type(claim["loose"]) is bool, "bandwidths count, or not")
         need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
         need(room is not None or self.cascade.room is None, "claims have some room")
-        kind, most = Kind(trips, above, held if self.timed else ()), inf if room is None else room
+        homes = homes if homes is None else tuple(sorted(homes))
+        limits = above, held if self.timed else (), homes, claim["loose"]
+        kind, most = Kind(*visits_of(einsum, claim), *limits), inf if room is None else room
         ruled = claim["ruled"] and not self.is_free(einsum)
         stated = einsum, kind, room, corners, ruled
         if claim["ruled"]:
             self.claims[einsum.key, kind].append((most, corners, stated))
-        if not ruled and most >= self.cascade.usable and corners:
+        is_even = [a * b for a, b in zip(kind.bounds, kind.trips)] == einsum.bounds
+        is_even = is_even and homes is None and not kind.loose
+        if is_even and not ruled and most >= self.cascade.usable and corners:
             self.settled[einsum.key, above].append((kind, (corners[0][0], corners[-1][1]), stated))
 
     def verify(self, refute):
@@ -187,10 +219,10 @@ class Edges:
     # Closed forms
 
     @cache
-    def fetched(self, j, v, trips):
+    def fetched(self, j, v, cut):
         """Ways of a tile that is neither stored nor held: what it exchanges with the outermost memory."""
         einsum = self.cascade.einsums[j]
-        moved = einsum.touched(v, trips)
+        moved = einsum.touched(v, cut)
         first = min(moved, einsum.box(v, einsum.bounds)) if einsum.writes[v] else 0
         read, written = moved - first, moved if einsum.writes[v] else 0
         outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
@@ -198,8 +230,9 @@ class Edges:
         energies = [outer + (read * inside["fill"] // inside["block"] if einsum.may_keep[v] else 0)]
         if einsum.may_pass[v] and einsum.may_keep[v]:
             cheap = self.floors.cheaper(einsum, v)
-            pairs = ((read, "read"), (written, "update"))
-            energies.append(sum(n * outside[key] // outside["block"] - n * cheap[key] for n, key in pairs))
+            scale, pairs = outside["block"] // cheap["block"], ((read, "read"), (written, "update"))
+            more = [(n, outside[key] - cheap[key] * scale) for n, key in pairs]
+            energies.append(sum(n * own // outside["block"] for n, own in more))
         moves = self.loads(outside, read, written)
         return Way(0, max(0, min(energies)), *moves, not einsum.may_keep[v])
 
@@ -209,63 +242,108 @@ class Edges:
         return read * scale, written * scale
 
     @cache
-    def held(self, j, v, trips):
+    def held(self, j, v, cut):
         """The way of a tile that is held below shared loops."""
         einsum = self.cascade.einsums[j]
-        shift = einsum.held(v, trips)
+        shift = einsum.held(v, cut)
         read, _, written = einsum.shifted(*shift)
         moves = self.loads(einsum.space.at[0][v], read, written)
-        words = einsum.tile(v, trips) * einsum.space.at[einsum.home][v]["size"]
+        words = einsum.tile(v, cut) * einsum.space.at[einsum.home][v]["size"]
         return Way(words, einsum.shift_energy([shift]), *moves, held=True)
 
-    def together(self, j, trips, ways):
-        """Least energy and cycles of an Einsum, given per dataspace how its tile is kept."""
+    def together(self, j, cut, ways, is_open=False):
+        """Least energy and cycles of an Einsum, given per dataspace how its tile is kept.
+
+        Where it `is_open`, further loops may cut dimensions into unequal parts.
+        """
         einsum = self.cascade.einsums[j]
         exchanging = frozenset(v for v, way in enumerate(ways) if not way.passes and not way.stored)
-        free, paid, cycles = self.floors.least(j, exchanging, trips)
+        free, paid, cycles = self.floors.arithmetic(j) if is_open else self.floors.least(j, exchanging, cut)
         passing = sum(way.energy for way in ways if not way.passes)
         every = sum(way.energy for way in ways)
         reads, writes = sum(way.reads for way in ways), sum(way.writes for way in ways)
-        return max(paid + passing, free + every), self.busy(einsum, prod(trips), cycles, reads, writes)
+        return max(paid + passing, free + every), self.busy(einsum, cut, cycles, reads, writes)
 
-    def busy(self, einsum, visits, cycles, reads, writes):
+    def busy(self, einsum, cut, cycles, reads, writes):
         """Cycles, given those of all but the outermost memory, and the words that this moves."""
         if not self.counts_cycles:
             return 0
+        visits = prod(sum(count for _, count in parts) for parts in cut)
         widths, latency = einsum.space.nodes[0]["bandwidths"], einsum.space.latency
         loads = {"read": reads, "write": writes, "shared": reads + writes}
         ported = (math.ceil(n / Fraction(*widths[kind])) for kind, n in loads.items() if widths[kind])
         return max([cycles, *ported]) + visits * latency
 
-    def least(self, j, trips, ways):
+    def least(self, j, cut, ways):
         """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
-        energy, cycles = self.together(j, trips, ways)
+        energy, cycles = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored or way.held)
-        own = self.coarser(self.cascade.einsums[j], trips, above, ())
+        own = self.coarser(self.cascade.einsums[j], cut, above, ())
         shift = sum(way.energy for way in ways if way.held)
         return max(energy, own[0] + shift), max(cycles, own[1])
 
-    def choices(self, j, trips, ways, held):
+    def choices(self, j, cut, ways, held):
         """Energy, cycles and room of own tiles: each mapping has all three of some choice at least."""
         einsum = self.cascade.einsums[j]
-        closed = self.together(j, trips, ways)
+        closed = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored).union(v for v, *_ in held)
         shift, usable = einsum.shift_energy(held), self.cascade.usable
-        energy, cycles = self.coarser(einsum, trips, above, held)
+        energy, cycles = self.coarser(einsum, cut, above, held)
         closed = max(closed[0], energy + shift), max(closed[1], cycles)
-        claims = self.claims.get((einsum.key, Kind(trips, above, held if self.timed else ())), ())
+        claims = self.claims_on(einsum, cut, above, held if self.timed else ())
         if not claims:
             return [(*closed, 0)]
-        for *_, stated in claims:
-            self.use(*stated)
         found = [(*closed, claims[0][0] + 1)] if claims[0][0] < usable else []
-        rooms = [*(room for room, *_ in claims[1:]), -1]
-        for (_, corners, _), below in zip(claims, rooms):
+        rooms = [*(room for room, _ in claims[1:]), -1]
+        for (_, corners), below in zip(claims, rooms):
             found += [(max(closed[0], e + shift), max(closed[1], c), below + 1) for e, c in corners]
         return found
 
-    def coarser(self, einsum, trips, above, held):
+    def claims_on(self, einsum, cut, above, held):
+        """Corners of all mappings of an edge, by falling room."""
+        ((bounds, trips), *others) = einsum.kinds(cut)
+        if others:
+            return self.joined(einsum, cut, above)
+        claims = self.claims.get((einsum.key, Kind(bounds, trips, above, held)), ())
+        for *_, stated in claims:
+            self.use(*stated)
+        return [(room, corners) for room, corners, _ in claims]
+
+    def joined(self, einsum, cut, above):
+        """Corners of visits that differ: the sum over their kinds, with the output in common memories.
+
+        Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all.
+        """
+        kinds = [*einsum.kinds(cut)]
+        spare, options = einsum.rounding() * (len(kinds) - 1), []
+        for homes in einsum.all_homes(above):
+            each = [Kind(*own, above, (), homes, self.timed) for own in kinds]
+            options.append([self.claims.get((einsum.key, kind), ()) for kind in each])
+        found = []
+        for room in sorted({own[0] for many in chain(*options) for own in many}, reverse=True):
+            open_ = [own for claims in options if (own := self.at_room(claims, room, spare))]
+            found.append((room, [tuple(map(min, zip(*open_)))] if open_ else []))
+        return found
+
+    def at_room(self, claims, room, spare):
+        """Least energy and cycles of all kinds of visits with some room; None if one has no mapping."""
+        energy = cycles = 0
+        for many in claims:
+            fitting = [own for own in many if own[0] >= room]
+            if not fitting:
+                continue
+            _, corners, stated = fitting[-1]
+            self.use(*stated)
+            if not corners:
+                return None
+            energy, cycles = energy + corners[0][0], cycles + corners[-1][1]
+        return max(0, energy - spare), cycles
+
+    def coarser(self, einsum, cut, above, held):
         """Least costs by claims on fewer shared loops: the others may be the outermost private ones."""
+        ((_, trips), *others) = einsum.kinds(cut)
+        if others:
+            return 0, 0
         moved, found = {v: words for v, words, *_ in held}, []
         for kind, corner, stated in self.settled.get((einsum.key, above), ()):
             less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
@@ -432,8 +510,34 @@ class Paths:
             if not tensors:
                 yield label
                 continue
-            words = [(t, len(ctx), self.cascade.stored_words(t, self.trips(writer[t], ctx))) for t in tensors]
-            yield label._replace(stored=label.stored.union(words))
+            yield self.storing(label, tensors, ctx)
+
+    def storing(self, label, tensors, ctx):
+        """The label with some tensors stored, below as many loops as may be.
+
+        What keeps an overlap may lie above some loops of an open body: then it takes room in all of that.
+        """
+        words, rooms = [], list(label.rooms)
+        for t in tensors:
+            level, loops = self.deepest(t, ctx)
+            room = self.cascade.stored_words(t, loops)
+            if level is not None:
+                rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
+            words.append((t, len(ctx), room if level is None else 0))
+        return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
+
+    @cache
+    def deepest(self, tensor, ctx):
+        """The body above whose loops a tensor has to lie, if any, and the loops that are above it."""
+        whole = self.loops(ctx)
+        if not any(map(self.cascade.slides, whole)) or self.cascade.keeps(tensor, whole):
+            return None, whole
+        spots = [(level, at) for level, body in enumerate(ctx) for at in body.places]
+        for level, at in reversed(spots):
+            above = self.loops_above(ctx, level, at)
+            if self.cascade.keeps(tensor, above):
+                return level, above
+        raise AssertionError("nothing is dropped above all loops")
 
     def leaf(self, label, j, ctx):
         """Yield the label with an Einsum mapped in each way."""
@@ -442,11 +546,11 @@ class Paths:
             yield label
             return
         at_home = {t for t, *_ in label.stored}
-        trips, waiting = self.trips(j, ctx), sum(words for *_, words in label.stored)
+        cut, waiting = self.cut(j, ctx), sum(words for *_, words in label.stored)
         ways = [
             [(None, AT_HOME)]
             if t in at_home
-            else [(None, self.edges.fetched(j, v, trips)), *self.holds(j, v, ctx)]
+            else [(None, self.edges.fetched(j, v, cut)), *self.holds(j, v, ctx)]
             for v, t in enumerate(einsum.tensors)
         ]
         for chosen in product(*ways):
@@ -456,7 +560,7 @@ class Paths:
                 continue
             spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
             tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
-            options = self.edges.choices(j, trips, [way for _, way in chosen], tiles)
+            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles)
             yield from self.priced(label, rooms, waiting, einsum, options)
 
     def priced(self, label, rooms, waiting, einsum, options):
@@ -498,7 +602,7 @@ class Paths:
         """All of these, whatever their room."""
         levels = range(self.least_level(j, v, ctx), len(ctx))
         spots = [(level, at) for level in levels for at in self.profitable(j, v, ctx[level])]
-        found = [(level, self.grown(j, self.trips(j, ctx[:level]), ctx[level], at)) for level, at in spots]
+        found = [(level, self.cascade.cut(j, self.loops_above(ctx, level, at))) for level, at in spots]
         return [(spot, self.edges.held(j, v, spot[1])) for spot in found]
 
     def profitable(self, j, v, body):
@@ -524,33 +628,76 @@ class Paths:
         moving = {c for c, d in enumerate(dims) if d in einsum.dims[v]}
         return moving, {c for c, d in enumerate(dims) if d not in einsum.dims[v] or d in einsum.windowed[v]}
 
-    @cache
-    def trips(self, j, ctx):
-        """Trips over the dimensions of an Einsum, of all loops of open bodies."""
-        trips = self.cascade.einsums[j].least_visits
-        for body in ctx:
-            trips = self.grown(j, trips, body, body.trips)
-        return trips
+    # Loops
 
-    def grown(self, j, trips, body, counts):
-        """Trips over the dimensions of an Einsum with further loops of a body."""
-        grown = list(trips)
-        for own, count in zip(body.classes, counts):
-            grown[own[j - body.start]] *= count
-        return tuple(grown)
+    @cache
+    def loops(self, ctx):
+        """The loops of open bodies, outermost first; between two places those that slide come last."""
+        found = []
+        for body in ctx:
+            at = (*(body.places or ((1,) * len(body.trips),)), body.trips)
+            for one, other in pairwise(at):
+                own = [(c, n // m) for c, (m, n) in enumerate(zip(one, other)) if n != m]
+                loops = [Loop(n, body.start, body.classes[c]) for c, n in own]
+                found += sorted(loops, key=self.cascade.slides)
+        return tuple(found)
+
+    def loops_above(self, ctx, level, at):
+        """The loops above a place of an open body."""
+        body = ctx[level]
+        places = tuple(own for own in body.places if own != at and all(map(le, own, at)))
+        return self.loops((*ctx[:level], body._replace(places=places, trips=at)))
+
+    def cut(self, j, ctx):
+        """How all loops of open bodies cut an Einsum."""
+        return self.cascade.cut(j, self.loops(ctx))
 
     # Bodies
 
     def bodies(self, label, start, stop, ctx, flat):
         """Yield each body over some Einsums that is worth a look: its trips, and places between its loops."""
         classes = self.cascade.classes(start, stop)
-        lefts = [self.cascade.einsums[j].left(self.trips(j, ctx)) for j in range(start, stop)]
-        most = [math.gcd(*(left[d] for left, d in zip(lefts, own))) for own in classes]
+        lefts = [self.left_of(j, ctx) for j in range(start, stop)]
+        sliding = [self.cascade.slides(Loop(2, start, own)) for own in classes]
+        leaders = [not self.is_followed(j, start, stop) for j in range(start, stop)]
+        most = []
+        for own, slides in zip(classes, sliding):
+            pairs = zip(lefts, own, leaders)
+            most.append(math.gcd(*(left[d] for left, d, leads in pairs if leads or not slides)))
         for trips in vectors(most):
-            if prod(trips) == 1 or not self.divide(lefts, classes, trips):
+            if prod(trips) == 1:
                 continue
             body = Open(start, stop, classes, (), trips, flat)
-            yield from self.placed(label, ctx, body, (1,) * len(trips))
+            slides = any(n > 1 and own for n, own in zip(trips, sliding))
+            if (
+                self.divide_apart(ctx, body, slides)
+                if slides or self.is_sliding(ctx)
+                else self.divide(lefts, classes, trips)
+            ):
+                yield from self.placed(label, ctx, body, (1,) * len(trips))
+
+    def is_sliding(self, ctx):
+        """Whether some loop of open bodies moves a window."""
+        return any(map(self.cascade.slides, self.loops(ctx)))
+
+    def is_followed(self, j, start, stop):
+        """Whether an Einsum of a body hands something over in it."""
+        tensors = self.cascade.handed(start, stop)
+        return any(self.cascade.writer[t] == j for t in tensors)
+
+    @cache
+    def left_of(self, j, ctx):
+        """What divides all parts of each dimension."""
+        return [math.gcd(*(size for size, _ in parts)) for parts in self.cut(j, ctx)]
+
+    def divide_apart(self, ctx, body, slides):
+        """Whether the loops of a body leave no remainders, but where visits go as far as others read."""
+        outer, every = len(self.loops(ctx)), self.loops((*ctx, body))
+        need(slides or outer, "a body has loops")
+        ends, places = range(outer + 1, len(every) + 1), range(body.start, body.end)
+        return all(self.cascade.moves_once(j, every) for j in places) and all(
+            self.cascade.divides(j, every[:end]) for j in places for end in ends
+        )
 
     @staticmethod
     def divide(lefts, classes, trips):
@@ -572,9 +719,17 @@ class Paths:
         longer, last = body._replace(places=places), changed(body.places[-1], at) if body.places else None
         for counts in vectors(left):
             segment = {c for c, n in enumerate(counts) if n > 1}
-            is_kind = segment and (last is None or parted(last, segment, kinds))
+            is_kind = segment and (
+                last is None or parted(last, segment, kinds) or self.keeps_between(longer, segment)
+            )
             if is_kind and self.within(ctx, longer, counts):
                 yield from self.placed(label, ctx, longer, tuple(n * f for n, f in zip(at, counts)))
+
+    def keeps_between(self, body, below):
+        """Whether a tensor may have to lie at a place of a body, as loops below would drop what overlaps."""
+        above = {c for c, n in enumerate(body.places[-1]) if n > 1}
+        slides = [self.cascade.slides(Loop(2, body.start, own)) for own in body.classes]
+        return any(slides[c] for c in above) or sum(slides[c] for c in below) > 1
 
     @cache
     def every_kind(self, start, end):
@@ -619,29 +774,39 @@ class Paths:
         einsum, body = self.cascade.einsums[j], ctx[-1]
         if einsum.is_copy:
             return 0, 0
-        trips = self.trips(j, ctx)
-        ways = [self.ways(j, v, ctx, at, trips) for v in range(len(einsum.tensors))]
+        cut = self.cut(j, ctx)
+        ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
         if not body.flat:
             least = [
                 next((way for way in own if way.stored), None)
                 or own[0]._replace(**{key: min(getattr(way, key) for way in own) for key in Way._fields[:4]})
                 for own in ways
             ]
-            energy, cycles = self.edges.together(j, trips, least)
+            energy, cycles = self.edges.together(j, cut, least, is_open=j in self.followers)
             return energy * einsum.times, cycles * einsum.times
         found = []
         for chosen in product(*map(undominated, ways)):
             if sum(way.room for way in chosen) <= self.cascade.usable:
-                found.append(self.edges.least(j, trips, chosen))
+                found.append(self.edges.least(j, cut, chosen))
         if not found:
             return inf, inf
         energy, cycles = map(min, zip(*found))
         return energy * einsum.times, cycles * einsum.times
 
-    def ways(self, j, v, ctx, at, trips):
+    @cached_property
+    def followers(self):
+        """Einsums that loops of some body may cut into unequal parts."""
+        found, count = set(), self.count
+        for start, end in ((a, b) for a in range(count) for b in range(a + 2, count + 1)):
+            classes = self.cascade.classes(start, end) or ()
+            if any(self.cascade.slides(Loop(2, start, own)) for own in classes):
+                found |= {j for j in range(start, end) if self.is_followed(j, start, end)}
+        return found
+
+    def ways(self, j, v, ctx, at, cut):
         """Ways to keep a tile."""
         einsum, body = self.cascade.einsums[j], ctx[-1]
-        found = [self.edges.fetched(j, v, trips)]
+        found = [self.edges.fetched(j, v, cut)]
         tensor = einsum.tensors[v]
         if tensor in self.cascade.storable:
             found.append(AT_HOME._replace(room=self.stored_room(tensor, ctx)))
@@ -658,10 +823,10 @@ class Paths:
         """Ways of a held tile at the places that are known, and inside of the last one."""
         body, found = ctx[-1], []
         for level, own in enumerate(ctx):
-            outside = self.trips(j, ctx[:level])
             places = own.places if own is not body else (*body.places, at)
-            found += [self.edges.held(j, v, self.grown(j, outside, own, place)) for place in places]
-        deep = self.edges.held(j, v, self.trips(j, ctx))
+            cuts = (self.cascade.cut(j, self.loops_above(ctx, level, place)) for place in places)
+            found += [self.edges.held(j, v, cut) for cut in cuts]
+        deep = self.edges.held(j, v, self.cut(j, ctx))
         return (
             [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
         )
@@ -671,7 +836,21 @@ class Paths:
         users, body = self.cascade.users[tensor], ctx[-1]
         if not (body.start <= users[0] and users[-1] < body.end):
             return 0
-        return self.cascade.stored_words(tensor, self.trips(users[0], ctx))
+        return self.cascade.stored_words(tensor, self.loops(ctx))
+
+
+def visits_of(einsum, claim):
+    """Bounds of the visits that a claim is about, and how many there are, per dimension."""
+    bounds, trips = tuple(claim["bounds"]), tuple(claim["trips"])
+    whole = all(type(n) is int and n > 0 for n in (*bounds, *trips))
+    need(whole and len(bounds) == len(trips) == len(einsum.bounds), "claims are about some visits")
+    return bounds, trips
+
+
+def holds(whole, size, count, own_size, own_count):
+    """Whether a claim on visits is one on others as well: along a dimension, with its extents and counts."""
+    same = (size, count) == (own_size, own_count)
+    return same or (size * count == own_size * own_count == whole and count % own_count == 0)
 
 
 def is_once(claim):
@@ -684,6 +863,14 @@ def unruled(einsum, doc):
     old = doc["nodes"]
     inner = [n for n, node in enumerate(old) if n and (n > einsum.home or node["kind"] != "temporal")]
     number = {0: 0} | {n: place + 2 for place, n in enumerate(inner)}
+    memories = [
+        {
+            **own,
+            "places": [number[p] for p in own["places"]],
+            "groups": [[number[p] for p in group] for group in own["groups"]],
+        }
+        for own in doc.get("memories", [])
+    ]
     every = {"kind": "temporal", "name": "", "factors": [divisors_of(n) for n in doc["bounds"]]}
     nodes = [dict(old[0]), every, *(dict(old[n]) for n in inner)]
     for node in nodes:
@@ -691,7 +878,8 @@ def unruled(einsum, doc):
             node["leak_fanouts"] = [number[p] for p in node["leak_fanouts"]]
     keep = ([[number[p] for p in kept] for kept in own["keep"]] for own in doc["dataspaces"])
     spaces = [{**own, "keep": sets} for own, sets in zip(doc["dataspaces"], keep)]
-    return {**doc, "nodes": nodes, "dataspaces": spaces}
+    doc = {**doc, "nodes": nodes, "dataspaces": spaces}
+    return {**doc, "memories": memories} if memories else doc
 
 
 def undominated(ways):
@@ -715,7 +903,7 @@ def parted(above, below, kinds):
     return above <= moving and below <= again
 
 
-FORMAT = "tilewright certificate fused 1"
+FORMAT = "tilewright certificate fused 2"
 CLAIMS = "problem problem_sha256 status objective bound mapping cost least edges"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 

@@ -549,15 +549,14 @@ class Space(Problem):
         if up and rw:
             yield source, p, "write", doc["block"], doc["update"], paying, times, 0 * first
 
-    def price(self, loops, mask):
-        """The exact energy, cycles and product of both of a mapping, and whether its tiles fit."""
+    def moves(self, loops, mask):
+        """What a mapping moves: accesses as `accesses` has them with their number; room; children in use."""
         extents, nest = [(1,) * len(self.bounds)], []
         for factors in reversed(loops):
             nest.insert(0, tuple((d, n, extents[0][d]) for d, n in factors.items()))
             extents.insert(0, tuple(x * factors.get(d, 1) for d, x in enumerate(extents[0])))
         used = {p: prod(loops[p].values()) for p in self.fans}
-        steps = self.computes // prod(used.values())
-        energy, counts, sizes = self.arithmetic, Counter(), Counter()
+        steps, moves, sizes = self.computes // prod(used.values()), [], Counter()
         for v, (space, kept) in enumerate(zip(self.spaces, mask)):
             words = {None: steps}
             for p in kept:
@@ -567,15 +566,30 @@ class Space(Problem):
             split = {p: space.distinct(nest[p], self.nodes[p]["multicast"][v]) for p in used}
             charges = self.accesses(v, kept, 1, used, split.get, space.begun(extents, nest, used))
             for source, p, kind, block, access, paying, times, first in charges:
-                count = max(0, words[source] * times - first)
-                energy += -(-count // block) * access * int(paying)
-                counts[self.home[p], v, kind] += count
+                moves.append((v, p, kind, block, access, int(paying), max(0, words[source] * times - first)))
+        return moves, sizes, used
+
+    def fits(self, sizes):
+        """Whether tiles of these sizes fit."""
+        limits = ((sizes[p], *self.sizes[p]) for p in self.homes)
+        return all(least <= size <= most for size, least, most in limits)
+
+    def price(self, loops, mask):
+        """The exact energy, cycles and product of both of a mapping, and whether its tiles fit."""
+        moves, sizes, used = self.moves(loops, mask)
+        energy, counts, steps = self.arithmetic, Counter(), self.computes // prod(used.values())
+        for v, p, kind, block, access, paying, count in moves:
+            energy += -(-count // block) * access * paying
+            counts[self.home[p], v, kind] += count
         busy = max(self.level_cycles(p, counts, steps) for p in self.homes)
         cycles = math.ceil(busy) + self.latency
         energy += sum(round(leak * busy) for leak in self.leaks(used))
-        limits = ((sizes[p], *self.sizes[p]) for p in self.homes)
-        fits = all(least <= size <= most for size, least, most in limits)
-        return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
+        return {
+            "energy": energy,
+            "latency": cycles,
+            "edp": energy * cycles,
+            "fits": self.fits(sizes),
+        }
 
     def level_cycles(self, p, counts, steps):
         """Cycles that level `p` needs, in doubles as Timeloop defines them, or exact quotients rounded up."""

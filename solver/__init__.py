@@ -6,12 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from solver.fusion import FusionLimits
     from solver.notebook import load, map_einsum, map_fused, map_network
     from solver.result import Options, Progress, Result, Statistics, Status, Termination
 
-FUNCTIONS = ("load", "map_einsum", "map_fused", "map_network")
+HOMES = {
+    "FusionLimits": "solver.fusion",
+    **dict.fromkeys(("load", "map_einsum", "map_fused", "map_network"), "solver.notebook"),
+}
 
 __all__ = [
+    "FusionLimits",
     "Options",
     "Progress",
     "Result",
@@ -29,5 +34,4 @@ def __getattr__(name: str) -> object:
     """Import a public name from its home on first use, so that ``import solver`` costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "solver.notebook" if name in FUNCTIONS else "solver.result"
-    return getattr(import_module(home), name)
+    return getattr(import_module(HOMES.get(name, "solver.result")), name)

@@ -22,6 +22,7 @@ from model.fused.cascade import Cascade
 from model.mapspace import EXACT, Counting, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.note import Note
 from model.objective import ENERGY
+from model.places import spread
 from model.problem import Problem
 from model.text.source import SpecError
 from solver import fallback
@@ -237,6 +238,7 @@ def load(
     variables: Mapping[str, object] | None = None,
     counting: Counting | None = None,
     factors: Factors | None = None,
+    uneven: bool | None = None,
     bits: int = 8,
     fuse: bool = False,
     **bounds: int,
@@ -264,6 +266,8 @@ def load(
     factors
         Which factors loops may have, out of `model.extents.FACTORS`; None: what the specs say, or any, but
         perfect where remainders are not known.
+    uneven
+        Whether all memories may have several places; None: those of which the specs say so.
     bits
         Bits of every value of an Einsum that is given as text.
     fuse
@@ -288,8 +292,11 @@ def load(
     116195328
     """
     if len(specs) == 1 and isinstance(specs[0], Problem):
-        return _free_mapspace(specs[0], arch, counting or EXACT, factors)
-    options = LoadOptions(counting=counting, factors=factors, skip_mapping=True, all_rules=True)
+        own = _free_mapspace(specs[0], arch, counting or EXACT, factors or (PERFECT if uneven else None))
+        return spread(own) if uneven else own
+    options = LoadOptions(
+        counting=counting, factors=factors, uneven=uneven, skip_mapping=True, all_rules=True
+    )
     text = specs[0] if len(specs) == 1 and isinstance(specs[0], str) and EINSUM.fullmatch(specs[0]) else None
     if bounds and text is None:
         raise SpecError(f"`{min(bounds)}` is the size of an index, and no Einsum is given as text")

@@ -112,6 +112,11 @@ class Way:
     outer: int
     inner: int
 
+    @property
+    def reuses(self) -> bool:
+        """Whether the node that asks keeps what it holds from step to step."""
+        return reuses(self.architecture, self.space, self.inner)
+
     @cached_property
     def _groups(self) -> tuple[Group, ...]:
         return groups_of(self.space, self.nest.bounds[0])
@@ -480,16 +485,11 @@ def uneven_traffic(
 def _traffic(level: StorageLevel, served: Way, received: Way, outermost: bool, shares: Shares) -> Traffic:
     """What instances of a level do with these shares."""
     space, position = served.space, received.inner
-    above = 0 if outermost else received.brought_words(shares, reuse=_reuses(received))
+    above = 0 if outermost else received.brought_words(shares, reuse=received.reuses)
     held = received.touched_words(shares)
     firsts = (served.touched_words(shares) if space.read_write else held), held
-    stream = served.brought_words(shares, reuse=_reuses(served))
+    stream = served.brought_words(shares, reuse=served.reuses)
     if level.tolls:
         return in_passing(position, level, space, stream, firsts[0])
     tile = tile_words(space, served.nest.bounds[position])
     return Traffic(position, tile, held, *accesses(level, space, stream, (above, 0), firsts))
-
-
-def _reuses(way: Way) -> bool:
-    """Whether the node that asks keeps what it holds from step to step."""
-    return reuses(way.architecture, way.space, way.inner)

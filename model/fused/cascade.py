@@ -44,6 +44,8 @@ class CascadeEinsum:
         Whether it only passes its input on.
     n_instances
         How often it runs; energy and cycles count as often.
+    uneven
+        Memories that searches may give several places in a nest.
     """
 
     name: str
@@ -51,6 +53,7 @@ class CascadeEinsum:
     accesses: tuple[Access, ...]
     is_copy: bool = False
     n_instances: int = 1
+    uneven: frozenset[str] = frozenset()
     source: SourceRef | None = field(default=None, compare=False)
 
     @property

@@ -7,17 +7,26 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from model.architecture import Fanout, StorageLevel
 from model.cost.copying import transfer_of
 from model.cost.counting import Change, Move
 from model.cost.limits import capacity_violations, mesh_violations
-from model.cost.prices import access_energy, leaking_instances, network_latency, paying_instances
+from model.cost.prices import (
+    access_energy,
+    leaking_instances,
+    network_latency,
+    paid_energy,
+    paying_instances,
+)
 from model.cost.report import DataspaceCost, Violation
 from model.cost.rules import CountingRule, rule_of
-from model.cost.traffic import MulticastDelivery, dataspace_traffic, kept_positions
+from model.cost.shares import Share
+from model.cost.traffic import MulticastDelivery, accesses, dataspace_traffic, kept_positions
+from model.cost.uneven import Way
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_spread
 from model.fused.mapping import FusedMapping, Held
@@ -111,28 +120,74 @@ def _every_tile(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
         repeats //= bound
 
 
+class _Flow(NamedTuple):
+    """What equal instances at a node move of a dataspace in one visit, before first touches are left out.
+
+    Parameters
+    ----------
+    position, asking
+        Of the node, and of the one inside that it serves.
+    share
+        Number of the part of the iterations that the instances have: 0 is the largest one.
+    used
+        How many instances there are.
+    counts
+        Reads, fills and updates of one instance.
+    served, held
+        Distinct words that one hands inside, and that its tiles take.
+    """
+
+    position: int
+    asking: int
+    share: int
+    used: int
+    counts: tuple[int, int, int]
+    served: int
+    held: int
+
+
 @dataclass
 class _Words:
-    """Words of one dataspace at one memory, per instance, by the number of instances that pay.
+    """Words of one dataspace at one memory, per instance: reads, fills and updates.
 
-    The bandwidths of an instance carry all of them.
+    `actions` has them by the number of instances that pay, then by share and instances in use; `loads` by
+    kind of visits and share. The bandwidths of an instance carry all that it moves.
     """
 
     partition_words: int = 0
-    actions: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
-    together: list[int] = field(default_factory=lambda: [0, 0, 0])  # of all instances in use
+    actions: dict[int, dict[tuple[int, int], list[int]]] = field(default_factory=dict)
+    loads: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
-    def add(self, paying: int, used: int, counts: Iterable[int]) -> None:
+    def add(self, paying: int, kind: int, flow: _Flow, counts: Sequence[int]) -> None:
         """Add reads, fills and updates of each used instance."""
+        own = self.actions.setdefault(paying, {}).setdefault((flow.share, flow.used), [0, 0, 0])
+        load = self.loads.setdefault((kind, flow.share), [0, 0, 0])
         for number, words in enumerate(counts):
-            self.actions[paying][number] += words
-            self.together[number] += words * used
+            own[number] += words
+            load[number] += words
 
     @property
-    def total(self) -> tuple[int, int, int]:
-        """Reads, fills and updates."""
-        reads, fills, updates = (sum(column) for column in zip(*self.actions.values(), strict=True))
+    def together(self) -> tuple[int, int, int]:
+        """Of all instances in use."""
+        used = [(n, counts) for own in self.actions.values() for (_, n), counts in own.items()]
+        reads, fills, updates = (sum(n * counts[i] for n, counts in used) for i in range(3))
         return reads, fills, updates
+
+    @property
+    def largest(self) -> tuple[int, int, int]:
+        """Of an instance with the largest share."""
+        first = [counts for (_, share), counts in self.loads.items() if not share]
+        reads, fills, updates = (sum(column) for column in zip(*first, strict=True))
+        return reads, fills, updates
+
+    def energy(self, level: StorageLevel, name: str) -> int:
+        """Energy of all instances that pay."""
+        packing = level.packing_of(name)
+        total = 0
+        for paying, own in self.actions.items():
+            energies = [(used, access_energy(level, packing, *counts)) for (_, used), counts in own.items()]
+            total += paid_energy(energies, paying)
+        return total
 
 
 @dataclass(frozen=True)
@@ -159,9 +214,9 @@ class _EinsumCounter:
     def cost(self) -> EinsumCost:
         """Return energy and cycles."""
         words: dict[tuple[str, str], _Words] = defaultdict(_Words)
-        for kind in self.kinds:
+        for number, kind in enumerate(self.kinds):
             for space in kind.problem.dataspaces:
-                self._count(kind, space, words)
+                self._count(number, space, words)
         steps = sum(kind.count * kind.nest.steps() for kind in self.kinds)
         architecture = self.einsum.mapspace.architecture
         rule = rule_of(self.counting)
@@ -178,8 +233,9 @@ class _EinsumCounter:
             unrounded=busy + visits * network_latency(architecture),
         )
 
-    def _count(self, kind: VisitKind, space: Dataspace, words: dict[tuple[str, str], _Words]) -> None:
+    def _count(self, number: int, space: Dataspace, words: dict[tuple[str, str], _Words]) -> None:
         """Add the words of a dataspace in one kind of visits."""
+        kind = self.kinds[number]
         architecture, nest = kind.architecture, kind.nest
         for passed in architecture.levels:
             if space.name in passed.passing:
@@ -187,22 +243,57 @@ class _EinsumCounter:
                 raise FusedMappingError(f"{what} at `{passed.name}` is not modelled in fused mappings", space)
         held = self._held(space)
         kept = kept_positions(architecture, kind.mapping, space.name)
-        delivery = _Delivery(
-            self.rule, architecture, nest, space, kept[1] if held is not None and len(kept) > 1 else None
-        )
-        asking = dict(zip(kept, (*kept[1:], len(architecture.nodes)), strict=True))
-        for traffic in dataspace_traffic(self.rule, architecture, kind.mapping, nest, space, delivery):
-            position = traffic.position
+        skipped = kept[1] if held is not None and len(kept) > 1 else None
+        flows = self._uneven_flows if nest.uneven else self._even_flows
+        for flow in flows(kind, space, kept, skipped):
+            position = flow.position
             level = architecture.nodes[position]
             assert isinstance(level, StorageLevel)
             at = words[level.component, space.name]
             used = nest.instances(position)
             paying = paying_instances(level, architecture.instances_above(position), used)
-            counts = [kind.count * number for number in (traffic.reads, traffic.fills, traffic.updates)]
+            counts = [kind.count * own for own in flow.counts]
             if held is not None and position in kept[:2]:
                 counts = self._with_held(kind, space, kept, held, position, counts)
-            at.add(paying, used, self._settled(kind, space, position, asking[position], kept, counts))
-            at.partition_words += self._distinct(kind, space, position, position)
+            at.add(paying, number, flow, self._settled(kind, space, flow, kept, counts))
+            at.partition_words += 0 if flow.share else self._distinct(kind, space, flow.held)
+
+    def _even_flows(
+        self, kind: VisitKind, space: Dataspace, kept: Sequence[int], skipped: int | None
+    ) -> Iterator[_Flow]:
+        """Yield what each node does where all of its instances do the same."""
+        architecture, nest = kind.architecture, kind.nest
+        delivery = _Delivery(self.rule, architecture, nest, space, skipped)
+        asking = dict(zip(kept, (*kept[1:], len(architecture.nodes)), strict=True))
+        touched = rule_of(EXACT).touched(architecture, nest, space)
+        for traffic in dataspace_traffic(self.rule, architecture, kind.mapping, nest, space, delivery):
+            at = traffic.position
+            counts = traffic.reads, traffic.fills, traffic.updates
+            firsts = touched(at, asking[at]), touched(at, at)
+            yield _Flow(at, asking[at], 0, nest.instances(at), counts, *firsts)
+
+    def _uneven_flows(
+        self, kind: VisitKind, space: Dataspace, kept: Sequence[int], skipped: int | None
+    ) -> Iterator[_Flow]:
+        """Yield what each node does by the shares of the dimensions that its instances have."""
+        if self.counting != EXACT:
+            raise FusedMappingError("remainders are counted by the exact rule only", kind.private)
+        architecture, nest, asking = kind.architecture, kind.nest, len(kind.architecture.nodes)
+        for at in reversed(kept):
+            level = architecture.nodes[at]
+            assert isinstance(level, StorageLevel)
+            served = Way(architecture, nest, space, at, asking)
+            received = Way(architecture, nest, space, at, at)
+            chosen = product(*(nest.shares(dim, at) for dim in kind.problem.dims))
+            for number, own in enumerate(chosen):
+                one = {dim: (Share(s.iterations, 1),) for dim, s in zip(kind.problem.dims, own, strict=True)}
+                stream = 0 if asking == skipped else served.brought_words(one, reuse=served.reuses)
+                filled = 0 if at in {kept[0], skipped} else received.brought_words(one, reuse=received.reuses)
+                counts = accesses(level, space, stream, (filled, 0), (0, 0))
+                used = math.prod(s.instances for s in own)
+                firsts = served.touched_words(one), received.touched_words(one)
+                yield _Flow(at, asking, number, used, counts, *firsts)
+            asking = at
 
     def _held(self, space: Dataspace) -> Held | None:
         leaf = self.visits.mapping.paths[self.place].leaf
@@ -248,38 +339,54 @@ class _EinsumCounter:
         self,
         kind: VisitKind,
         space: Dataspace,
-        position: int,
-        asking: int,
+        flow: _Flow,
         kept: Sequence[int],
         counts: Sequence[int],
     ) -> tuple[int, int, int]:
         """Leave out first touches of the whole execution: they need neither a read nor a fill."""
         reads, fills, updates = counts
-        level = kind.architecture.nodes[position]
+        level = kind.architecture.nodes[flow.position]
         assert isinstance(level, StorageLevel)
         if not space.read_write:
             return reads, fills, updates
         drained = fills if self.counting == ACCELFORGE else 0
         if space.name not in level.rmw_first_update:
-            reads -= self._distinct(kind, space, position, asking)
-            fills -= self._distinct(kind, space, position, position) if position != kept[0] else 0
+            reads -= self._distinct(kind, space, flow.served)
+            fills -= self._distinct(kind, space, flow.held) if flow.position != kept[0] else 0
         return reads + drained, fills, updates
 
-    def _distinct(self, kind: VisitKind, space: Dataspace, outer: int, inner: int) -> int:
-        """Words that visits of a kind are the first to touch: the parts of different visits are disjoint."""
+    def _distinct(self, kind: VisitKind, space: Dataspace, touched: int) -> int:
+        """Words that visits of a kind are the first to touch: the parts of different visits are disjoint.
+
+        `touched` of them in one visit.
+        """
         dims = space.dims
         if not _is_first(kind, [dim for dim in kind.counts if dim not in dims]):
             return 0
-        parts = math.prod(count for dim, count in kind.counts.items() if dim in dims)
-        return parts * rule_of(EXACT).touched(kind.architecture, kind.nest, space)(outer, inner)
+        return touched * math.prod(count for dim, count in kind.counts.items() if dim in dims)
 
     def _demands(
         self, level: StorageLevel, words: dict[tuple[str, str], _Words]
-    ) -> Iterator[tuple[str, int, int]]:
-        for space in self.einsum.problem.dataspaces:
-            if (level.name, space.name) in words:
-                reads, fills, updates = words[level.name, space.name].total
-                yield space.name, reads, fills + updates
+    ) -> list[tuple[str, int, int]]:
+        """Words that a bandwidth of one instance carries: of the busiest one in each kind of visits."""
+        names = [s.name for s in self.einsum.problem.dataspaces if (level.name, s.name) in words]
+        loads = {name: words[level.name, name].loads for name in names}
+        sums = {name: [0, 0] for name in names}
+        for number in range(len(self.kinds)):
+            shares = {share for own in loads.values() for kind, share in own if kind == number}
+            each = [
+                [
+                    (name, own[0], own[1] + own[2])
+                    for name in names
+                    if (own := loads[name].get((number, share)))
+                ]
+                for share in sorted(shares)
+            ]
+            busiest = max(each, key=partial(rule_of(self.counting).latency, level, 1), default=[])
+            for name, reads, writes in busiest:
+                sums[name][0] += reads
+                sums[name][1] += writes
+        return [(name, reads, writes) for name, (reads, writes) in sums.items()]
 
     def _tile_words(self, level: StorageLevel, space: Dataspace) -> int:
         words = tile_words(self.visits, self.place, self.kinds, space, level.name)
@@ -299,7 +406,11 @@ class _EinsumCounter:
             leaking_instances(
                 architecture,
                 level,
-                [kind.nest.children(i) for i in kind.architecture.fanout_indices if i < position],
+                [
+                    Fraction(kind.nest.instances(i + 1), kind.nest.instances(i))
+                    for i in kind.architecture.fanout_indices
+                    if i < position
+                ],
             )
             for kind, position in positions
         )
@@ -338,7 +449,8 @@ def _is_first(kind: VisitKind, dims: Iterable[str]) -> bool:
 
 def _dataspace_cost(level: StorageLevel, name: str, tile_words: int, words: _Words) -> DataspaceCost:
     packing = level.packing_of(name)
-    reads, fills, updates = words.total
+    reads, fills, updates = words.largest
+    together = words.together
     return DataspaceCost(
         dataspace=name,
         tile_words=tile_words,
@@ -346,10 +458,10 @@ def _dataspace_cost(level: StorageLevel, name: str, tile_words: int, words: _Wor
         reads=reads,
         fills=fills,
         updates=updates,
-        total_reads=words.together[0],
-        total_fills=words.together[1],
-        total_updates=words.together[2],
-        energy=sum(access_energy(level, packing, *own) * paying for paying, own in words.actions.items()),
+        total_reads=together[0],
+        total_fills=together[1],
+        total_updates=together[2],
+        energy=words.energy(level, name),
         size_words=tile_words * packing.size_per_value,
     )
 

@@ -183,27 +183,53 @@ class _Place:
 
     Parameters
     ----------
-    box
-        Words of the first instance's tile, relative to the first one.
+    layout
+        Where the words of the dataspace are.
+    bounds
+        Of the visit; nothing beyond them is executed.
+    extents
+        Of the first instance's first tile.
     offsets
-        Per instance, how far its tile is from that of the first instance.
+        Per instance, how far along each dimension it is from the first one.
     depth
         Temporal loops outside.
     """
 
-    box: Words
-    offsets: tuple[int, ...]
+    layout: Layout
+    bounds: dict[str, int]
+    extents: dict[str, int]
+    offsets: tuple[dict[str, int], ...]
     depth: int
+    boxes: dict[tuple[int, ...], Words] = field(default_factory=dict)
 
-    def tile(self, instance: int, first: int) -> Words:
-        """Words of an instance's tile while that of the first instance begins with `first`."""
-        start = first + self.offsets[instance]
-        return frozenset(start + word for word in self.box)
+    @property
+    def largest(self) -> int:
+        """Words of the largest tile."""
+        return len(self._box(self.extents))
 
-    def visits(self, firsts: Sequence[int]) -> tuple[Visits, ...]:
-        """Per instance, its tiles while those of the first instance begin with some words."""
-        each = [tuple(self.tile(number, first) for first in firsts) for number in range(len(self.offsets))]
-        return tuple(Visits(tiles, tiles) for tiles in each)
+    def _box(self, extents: Mapping[str, int]) -> Words:
+        key = tuple(extents.values())
+        if key not in self.boxes:
+            self.boxes[key] = _box(self.layout, extents)
+        return self.boxes[key]
+
+    def tile(self, base: Mapping[str, int], point: Mapping[str, int], instance: int) -> tuple[Words, bool]:
+        """Words at an instance's place in a step of the visit at `base`, and whether it has work."""
+        start = {dim: at + self.offsets[instance].get(dim, 0) for dim, at in point.items()}
+        left = {dim: min(self.extents[dim], self.bounds[dim] - at) for dim, at in start.items()}
+        if any(left[term.dim] <= 0 for rank in self.layout.ranks for term in rank):
+            return EMPTY, False
+        first = self.layout.position({dim: base[dim] + at for dim, at in start.items()})
+        return frozenset(first + word for word in self._box(left)), min(left.values()) > 0
+
+    def visits(self, base: Mapping[str, int], points: Sequence[Mapping[str, int]]) -> tuple[Visits, ...]:
+        """Per instance, its tiles in some steps."""
+        found: list[Visits] = []
+        for number in range(len(self.offsets)):
+            each = [self.tile(base, point, number) for point in points]
+            covered = tuple(words for words, _ in each)
+            found.append(Visits(tuple(words if works else None for words, works in each), covered))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +271,8 @@ class _Chain:
         """Lay out the tiles of a visit."""
         self.turns = [-1] * len(self.own)
         for link, place in zip(self.own, self.places[self.pinned + 1 :], strict=True):
-            points = (point for point, advanced in steps if advanced <= place.depth)
-            firsts = [self.layout.position({d: base[d] + at for d, at in point.items()}) for point in points]
-            link.child.visits = place.visits(firsts)
+            points = [point for point, advanced in steps if advanced <= place.depth]
+            link.child.visits = place.visits(base, points)
 
     def advance(self, advanced: int) -> None:
         """Move on to the next step: tiles inside loop `advanced` change."""
@@ -440,21 +465,23 @@ class _Run:
             parts = {dim: self.turns.part(place, dim, above + inner) for dim in einsum.problem.dims}
             if any(end <= start for start, end in parts.values()):
                 continue
-            above_nest, layout = self._place_above(place, access, tuple(e - s for s, e in parts.values()))
-            first = layout.position({dim: start for dim, (start, _) in parts.items()})
-            yield [above_nest.tile(number, first) for number in range(len(above_nest.offsets))]
+            above_nest = self._place_above(place, access, tuple(e - s for s, e in parts.values()))
+            base = {dim: start for dim, (start, _) in parts.items()}
+            origin = dict.fromkeys(parts, 0)
+            yield [above_nest.tile(base, origin, number)[0] for number in range(len(above_nest.offsets))]
 
-    def _place_above(self, place: int, access: Access, bounds: tuple[int, ...]) -> tuple[_Place, Layout]:
+    def _place_above(self, place: int, access: Access, bounds: tuple[int, ...]) -> _Place:
         """Return the place above the nest as one visit sees it."""
         einsum = self.cascade.einsums[place]
         layout = layout_of(self.cascade, einsum, access)
         if einsum.is_copy:
-            return _Place(_box(layout, dict(zip(einsum.problem.dims, bounds, strict=True))), (0,), 0), layout
+            extents = dict(zip(einsum.problem.dims, bounds, strict=True))
+            return _Place(layout, extents, extents, ({},), 0)
         chain = next(
             chain for chain in self._chains_for(place, bounds) if chain.space.name == access.dataspace
         )
         pinned = next(number for number, store in enumerate(chain.stores) if isinstance(store, _Pinned))
-        return chain.places[pinned], layout
+        return chain.places[pinned]
 
     def _prepare(self, place: int, chain: _Chain, trips: Trips) -> None:
         """Point at what is stored or held above the nest."""
@@ -569,9 +596,11 @@ class _Run:
         if (place, bounds) not in self.chains:
             einsum, leaf = self.cascade.einsums[place], self.mapping.paths[place].leaf
             nest = next((nest for nest in leaf.nests if _bounds(einsum, nest) == bounds), None)
+            if nest is None and [own.bounds for own in leaf.nests] == [None]:
+                (nest,) = leaf.nests
             if nest is None:
                 raise ValueError(f"no nest of {einsum.name} covers {bounds}")
-            builder = _Builder(self, place, nest)
+            builder = _Builder(self, place, nest, dict(zip(einsum.problem.dims, bounds, strict=True)))
             self.nests[place, bounds] = list(builder.steps())
             self.chains[place, bounds] = [builder.chain(access) for access in einsum.accesses]
         return self.chains[place, bounds]
@@ -584,7 +613,7 @@ class _Run:
         outermost = einsum.mapspace.architecture.levels[0].name
         own = [(m, at) for m, at, store in stores if m != outermost and not isinstance(store, _Pinned)]
         for memory, at in own:
-            words = len(at.box) * levels[memory].packing_of(chain.space.name).size_per_value
+            words = at.largest * levels[memory].packing_of(chain.space.name).size_per_value
             self.taken[f"own {einsum.name}", f"{memory} {chain.space.name}"] = memory, words
 
     # Copies and the result
@@ -663,14 +692,14 @@ def _bounds(einsum: CascadeEinsum, nest: PrivateNest) -> tuple[int, ...]:
     for entry in nest.mapping.nodes:
         for loop in _loops_of(entry):
             bound[loop.dim] *= loop.bound
-    return tuple(bound.values())
+    return tuple({**bound, **dict(nest.bounds or ())}.values())
 
 
 class _Builder:
     """Lays out the nest of one kind of visits, with the tiles above it."""
 
-    def __init__(self, run: _Run, place: int, nest: PrivateNest) -> None:
-        self.run, self.place, self.nest = run, place, nest
+    def __init__(self, run: _Run, place: int, nest: PrivateNest, bounds: dict[str, int]) -> None:
+        self.run, self.place, self.nest, self.bounds = run, place, nest, bounds
         self.einsum = run.cascade.einsums[place]
         self.leaf = run.mapping.paths[place].leaf
         self.architecture = with_places(self.einsum.mapspace.architecture, dict(nest.places))
@@ -710,16 +739,20 @@ class _Builder:
         for node, dim, bound, spatial in reversed(flat):
             nest.append(_NestLoop(node, dim, bound, stride[dim], spatial))
             stride[dim] *= bound
+        if any(stride[dim] < size for dim, size in self.bounds.items()):
+            raise ValueError(f"the loops of {self.einsum.name} do not cover {self.bounds}")
         return nest[::-1]
 
     def steps(self) -> Iterator[_Step]:
-        """Yield the steps of a visit."""
+        """Yield the steps of a visit in which the first arithmetic unit, and with it any, has work."""
         temporal = [loop for loop in self.loops if not loop.spatial]
         last: Trips = ()
         for index in product(*(range(loop.bound) for loop in temporal)):
             point = dict.fromkeys(self.einsum.problem.dims, 0)
             for i, loop in zip(index, temporal, strict=True):
                 point[loop.dim] += i * loop.stride
+            if any(at >= self.bounds[dim] for dim, at in point.items()):
+                continue
             advanced = next((n for n, (a, b) in enumerate(zip(last, index, strict=False)) if a != b), -1)
             last = index
             yield point, advanced + 1
@@ -759,13 +792,17 @@ class _Builder:
         extents = dict.fromkeys(self.einsum.problem.dims, 1)
         for loop in self.loops:
             extents[loop.dim] *= loop.bound if loop.node >= node else 1
+        extents = {dim: min(size, self.bounds[dim]) for dim, size in extents.items()}
         across = [loop for loop in self.loops if loop.spatial and loop.node < node]
         offsets = tuple(
-            sum(i * loop.stride * layout.weight[loop.dim] for i, loop in zip(index, across, strict=True))
+            {
+                dim: sum(i * own.stride for i, own in zip(index, across, strict=True) if own.dim == dim)
+                for dim in {own.dim for own in across}
+            }
             for index in product(*(range(loop.bound) for loop in across))
         )
         depth = sum(not loop.spatial and loop.node < node for loop in self.loops)
-        return _Place(_box(layout, extents), offsets, depth)
+        return _Place(layout, self.bounds, extents, offsets, depth)
 
     def _store(self, space: Dataspace, access: Access, node: float, instances: int) -> Store:
         unused = tuple(Visits((EMPTY,), (EMPTY,)) for _ in range(instances))
@@ -804,10 +841,11 @@ class _Builder:
 
 
 def _compute(chains: Sequence[_Chain]) -> None:
-    """One multiply-accumulate in each arithmetic unit."""
+    """One multiply-accumulate in each arithmetic unit that has work."""
     operands = [chain.links[-1].child.buffers for chain in chains if not chain.space.read_write]
     results = [chain.links[-1].child.buffers for chain in chains if chain.space.read_write]
-    for unit in range(len(results[0])):
+    works = chains[0].links[-1].child.tiles(chains[0].turns[-1])
+    for unit in (unit for unit, tile in enumerate(works) if tile is not None):
         term = math.prod(value for buffers in operands for value in buffers[unit].held.values())
         for buffers in results:
             (word,) = buffers[unit].held

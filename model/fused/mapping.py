@@ -64,10 +64,14 @@ class PrivateNest:
         are not kept in the memory that has them: they have their own place there, above all others.
     places
         Memories with more than one place, and their number.
+    bounds
+        Pairs of a dimension and its extent in the visits that the nest is for; None for what its loops
+        multiply to or, if it is the Einsum's only nest, for all visits. Its loops may have remainders.
     """
 
     mapping: NestMapping
     places: tuple[tuple[str, int], ...] = ()
+    bounds: tuple[tuple[str, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

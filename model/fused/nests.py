@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeVar
 
-from model.architecture import Architecture, with_places
+from model.architecture import Architecture, Fanout, with_places
 from model.cost.nest import Nest, build_nest, check_keeps, check_places
+from model.extents import tiles_of
 from model.fused.check import FusedMappingError
 from model.fused.mapping import Leaf, PrivateNest
 from model.fused.visits import Visits, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.problem import Problem
+
+AnyLoop = TypeVar("AnyLoop", Loop, SpatialLoop)
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class VisitKind:
         place, outside of all others; the loops of the outermost memory stand there.
     private
         The nest as the fused mapping has it.
+    mapping_is_whole
+        Whether none of its loops ends early.
     """
 
     count: int
@@ -43,6 +49,7 @@ class VisitKind:
     mapping: Mapping
     nest: Nest
     private: PrivateNest
+    mapping_is_whole: bool
 
 
 def visit_kinds(visits: Visits, place: int) -> tuple[VisitKind, ...]:
@@ -55,6 +62,7 @@ def visit_kinds(visits: Visits, place: int) -> tuple[VisitKind, ...]:
     """
     einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
     nests = _nests_by_bounds(einsum.problem, path.leaf)
+    only = path.leaf.nests[0] if len(path.leaf.nests) == 1 and path.leaf.nests[0].bounds is None else None
     dims = path_dims(path, len(path.loops))
     extents = [visits.extents(place, dim, len(path.loops)) for dim in dims]
     kinds: list[VisitKind] = []
@@ -62,7 +70,8 @@ def visit_kinds(visits: Visits, place: int) -> tuple[VisitKind, ...]:
         counts = {dim: count for dim, (_, count) in zip(dims, chosen, strict=True)}
         bound = {**einsum.problem.bound, **{d: size for d, (size, _) in zip(dims, chosen, strict=True)}}
         bounds = tuple(bound.values())
-        if bounds not in nests:
+        private = nests.pop(bounds, only)
+        if private is None or not _reaches(private, einsum.problem, bounds):
             wanted = ", ".join(f"{dim}={size}" for dim, size in bound.items())
             raise FusedMappingError(f"`{einsum.name}` has no nest for its visits with {wanted}", path.leaf)
         first = frozenset(
@@ -70,8 +79,11 @@ def visit_kinds(visits: Visits, place: int) -> tuple[VisitKind, ...]:
             for dim, counter, (size, _) in zip(dims, extents, chosen, strict=True)
             if next(iter(counter)) == size
         )
-        kinds.append(_kind(visits, place, nests.pop(bounds), bounds, counts, first))
-    for nest in nests.values():
+        kinds.append(_kind(visits, place, private, bounds, counts, first))
+    unused = [nest for nest in nests.values() if nest is not only]
+    if only is not None and not any(kind.mapping_is_whole for kind in kinds):
+        unused.append(only)
+    for nest in unused:
         raise FusedMappingError(f"no visit of `{einsum.name}` has the bounds that a nest covers", nest)
     return tuple(kinds)
 
@@ -79,12 +91,45 @@ def visit_kinds(visits: Visits, place: int) -> tuple[VisitKind, ...]:
 def _nests_by_bounds(problem: Problem, leaf: Leaf) -> dict[tuple[int, ...], PrivateNest]:
     nests: dict[tuple[int, ...], PrivateNest] = {}
     for nest in leaf.nests:
-        loops = [loop for entry in nest.mapping.nodes for loop in _loops(entry)]
-        bounds = tuple(math.prod(loop.bound for loop in loops if loop.dim == dim) for dim in problem.dims)
+        bounds = nest_bounds(problem, nest)
         if bounds in nests:
             raise FusedMappingError(f"two nests of `{leaf.einsum}` cover the same bounds", nest)
         nests[bounds] = nest
     return nests
+
+
+def nest_bounds(problem: Problem, nest: PrivateNest) -> tuple[int, ...]:
+    """Return the bounds that a nest is for, or that its loops multiply to, in the order of the dimensions."""
+    loops = [loop for entry in nest.mapping.nodes for loop in _loops(entry)]
+    given = dict(nest.bounds or ())
+    return tuple(
+        given[dim] if dim in given else math.prod(loop.bound for loop in loops if loop.dim == dim)
+        for dim in problem.dims
+    )
+
+
+def _reaches(nest: PrivateNest, problem: Problem, bounds: Sequence[int]) -> bool:
+    """Whether the loops of a nest go as far as some bounds, or beyond."""
+    whole = nest_bounds(problem, replace(nest, bounds=None))
+    return all(size <= own for size, own in zip(bounds, whole, strict=True))
+
+
+def _cut_short(nest: Mapping, problem: Problem) -> Mapping:
+    """Return a nest whose outermost loops end where the bounds of a visit do."""
+    strides = dict.fromkeys(problem.dims, 1)
+
+    def shorter(loop: AnyLoop) -> AnyLoop:
+        left = tiles_of(problem.bound[loop.dim], strides[loop.dim])
+        strides[loop.dim] *= loop.bound
+        return replace(loop, bound=min(loop.bound, left))
+
+    nodes: list[NodeMapping] = []
+    for entry in reversed(nest.nodes):
+        if isinstance(entry, FanoutMapping):
+            nodes.append(FanoutMapping(tuple(map(shorter, entry.spatial))))
+        else:
+            nodes.append(replace(entry, temporal=tuple(map(shorter, entry.temporal))))
+    return Mapping(tuple(reversed(nodes)))
 
 
 def _loops(entry: NodeMapping) -> Iterator[Loop | SpatialLoop]:
@@ -109,14 +154,31 @@ def _kind(
             for level in einsum.mapspace.architecture.levels
         },
     )
-    mapping = Mapping(tuple(_extended(architecture, private, above)))
+    own = replace(private, mapping=_cut_short(private.mapping, problem))
+    mapping = Mapping(tuple(_extended(architecture, own, above)))
     try:
         nest = build_nest(problem, architecture, mapping)
         check_keeps(problem, mapping)
         check_places(architecture, mapping)
     except ValueError as error:
         raise FusedMappingError(f"the nest of `{einsum.name}`: {error}", private) from None
-    return VisitKind(math.prod(counts.values()), counts, first, problem, architecture, mapping, nest, private)
+    _check_shares(architecture, nest, above, private)
+    count = math.prod(counts.values())
+    whole = own.mapping == private.mapping
+    return VisitKind(count, counts, first, problem, architecture, mapping, nest, private, whole)
+
+
+def _check_shares(
+    architecture: Architecture, nest: Nest, above: dict[str, frozenset[str]], private: PrivateNest
+) -> None:
+    """Refuse memories whose instances get unequal parts of what is stored or held above the nest."""
+    for position, node in enumerate(architecture.nodes):
+        if isinstance(node, Fanout) or node.component not in above:
+            continue
+        cut = {loop.dim for loops in nest.spatial[:position] for loop in loops} & nest.uneven
+        if cut:
+            text = f"a spatial loop over {min(cut)} has a remainder outside of tiles that wait in"
+            raise FusedMappingError(f"{text} `{node.component}`, which is not modelled", private)
 
 
 def _above(visits: Visits, place: int) -> dict[str, frozenset[str]]:

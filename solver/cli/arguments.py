@@ -61,7 +61,10 @@ def add_spec_command(
     return parser
 
 
-def add_arch(parser: argparse.ArgumentParser, one_einsum: bool = True) -> None:
+OUTSIDE = "keep every tensor in the outermost memory where an `arch` leaves that open"
+
+
+def add_arch(parser: argparse.ArgumentParser, one_einsum: bool = True, names_tensors: bool = False) -> None:
     """Add the options of the commands that read architectures of AccelForge, or one Einsum of a workload."""
     group = parser.add_argument_group("workloads and architectures of AccelForge")
     if one_einsum:
@@ -69,9 +72,8 @@ def add_arch(parser: argparse.ArgumentParser, one_einsum: bool = True) -> None:
             "--einsum", metavar="NAME", help="the Einsum of the workload in SPEC that is meant"
         )
     _add_path(group, "--costs", "YAML table of what the components of an `arch` cost", "TABLE")
-    _add_flag(
-        group, "--no-fuse", "keep every tensor in the outermost memory where an `arch` leaves that open"
-    )
+    if not names_tensors:
+        _add_flag(group, "--no-fuse", OUTSIDE)
 
 
 def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
@@ -514,6 +516,11 @@ class _Parser(argparse.ArgumentParser):
         _, _, unrecognized = message.partition("unrecognized arguments: ")
         option = self._resembling(unrecognized.split(" ")[0].partition("=")[0])
         hint = f"did you mean {option!r}?" if option else f"`{self.prog} --help` lists the arguments"
+        lists = [own for own in self._actions if own.option_strings and own.nargs in {"+", "*"}]
+        if lists and message.endswith("required: SPEC"):
+            hint = (
+                f"give SPEC before {lists[0].option_strings[0]}, which takes all words up to the next option"
+            )
         write_stderr(f"error: {printable(message)}\nhelp: {hint}\n")
         sys.exit(EXIT_INVALID)
 
@@ -887,7 +894,7 @@ ONNX model, or layer files in Timeloop's form (each with `problem`; a directory
 means its files), on the architecture in the other files. Identical Einsums are
 searched once. --time-limit applies to each search. --set also gives the sizes
 that an ONNX model leaves open."""
-    add_arch(parser, one_einsum=False)
+    add_arch(parser, one_einsum=False, names_tensors=True)
     _add_run_options(parser)
     add_json(parser)
     parser.add_argument(
@@ -927,10 +934,18 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
         "let Einsums share loops and hand tensors over on chip; --time-limit applies to the whole search",
     )
     group.add_argument(
-        "--fuse-into", type=_name_list, metavar="LIST", help="memories that may store tensors between Einsums"
+        "--fuse-into",
+        nargs="+",
+        type=_name_list,
+        metavar="MEMORY",
+        help="memories that may store tensors between Einsums (default: all that are searched)",
     )
     group.add_argument(
-        "--unfused", type=_name_list, metavar="LIST", help="tensors that go through the outermost memory"
+        "--no-fuse",
+        nargs="*",
+        type=_name_list,
+        metavar="TENSOR",
+        help=f"tensors that go through the outermost memory; without names and --fuse: {OUTSIDE}",
     )
     group.add_argument(
         "--max-fused-loops", type=_count, metavar="N", help="at most N shared loops above an Einsum"
@@ -946,6 +961,7 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
 
 
 def _name_list(text: str) -> tuple[str, ...]:
+    """Read names with commas in between."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 

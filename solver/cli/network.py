@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from model.extents import PERFECT
+from model.mapspace import ACCELFORGE
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
@@ -45,9 +46,8 @@ from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
-    from model.fused.cascade import Cascade
     from model.sweep import Variant
-    from solver.fusion import FusedResult, FusionLimits, FusionProgress
+    from solver.fusion import FusedResult, FusionProgress
     from solver.network.cache import ResultCache
     from solver.network.executors import Executor
     from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
@@ -60,9 +60,10 @@ LONGEST_NAME = 100
 
 UNCHECKED = "interrupted: certificates are not checked; `prove CERT.json` checks those already written"
 FUSED_ONLY = (
-    *("fuse-into", "unfused", "max-fused-loops", "max-fused-loops-per-rank"),
+    *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank"),
     *("fused-mapping", "certificate"),
 )
+OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
     "mappings": "--fused-mapping OUT writes the fused mapping",
@@ -70,7 +71,6 @@ UNFUSED_ONLY = {
     "resume": "results of fused searches are not kept",
     "cluster": "a fused search runs on this machine",
     "same": "fused Einsums share loops as their tree has them",
-    "no-fuse": "it is for an `arch` of AccelForge; --unfused LIST names tensors that are not fused",
 }
 
 OWN_ONLY = ("certificates", "check", "check-time-limit")
@@ -85,6 +85,8 @@ def network_command(arguments: argparse.Namespace) -> int:
     if arguments.fuse:
         return _fuse(arguments)
     _refuse_options(arguments, dict.fromkeys(FUSED_ONLY, ""), "needs --fuse")
+    if arguments.no_fuse:
+        raise OutputError("--no-fuse with names of tensors needs --fuse")
     if arguments.same is not None:
         return _with_common_loops(arguments)
     check_outputs((arguments.json, arguments.report), arguments.specs)
@@ -155,12 +157,14 @@ def _refuse_options(arguments: argparse.Namespace, options: Mapping[str, str], w
 
 def _given(arguments: argparse.Namespace, options: Iterable[str]) -> Iterator[str]:
     """Yield those options that the command line has."""
-    return (name for name in options if getattr(arguments, name.replace("-", "_")) not in {None, False})
+    return (name for name in options if getattr(arguments, name.replace("-", "_")) not in (None, False))
 
 
 def _fuse(arguments: argparse.Namespace) -> int:
     """Find the best fused mapping of a workload; write and print it."""
     _refuse_options(arguments, UNFUSED_ONLY, "does not go with --fuse")
+    if arguments.no_fuse == []:
+        raise OutputError("--no-fuse names no tensors, and keeps all of them from --fuse")
     if arguments.factors not in {None, PERFECT}:
         raise OutputError("fused mappings have no remainders: --fuse goes with --factors perfect only")
     outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
@@ -168,26 +172,31 @@ def _fuse(arguments: argparse.Namespace) -> int:
     _check_checked(arguments)
     from model.formats.fused import fused_yaml, load_cascade
     from model.formats.fused.loader import CONSTRAINTS_NOTE
-    from solver.fusion import FusionLimits, NotSearchedError, fuse_cascade
+    from solver.fusion import FusionLimits, LimitError, NotSearchedError, fuse_cascade
     from solver.report.fused import fused_result_document, print_fused_result
 
     values = parse_assignments(arguments.variables)
     cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
     limits = FusionLimits(
-        arguments.max_fused_loops, arguments.max_fused_loops_per_rank, frozenset(arguments.unfused or ())
+        arguments.max_fused_loops,
+        arguments.max_fused_loops_per_rank,
+        frozenset(chain.from_iterable(arguments.no_fuse or ())),
+        None if arguments.fuse_into is None else frozenset(chain.from_iterable(arguments.fuse_into)),
     )
     options = search_options(arguments)
     objectives = options.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
         raise OutputError("--fuse minimises one objective")
+    if arguments.uneven is False and cascade.einsums[0].mapspace.counting == ACCELFORGE:
+        why = "by AccelForge's rule memories have several places in fused mappings"
+        raise OutputError(f"--no-uneven does not go with --fuse: {why}")
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
-    if arguments.certificate is not None or arguments.check:
-        _check_certifiable(cascade)
     try:
-        check_names(cascade, limits, arguments.fuse_into or ())
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
             result = fuse_cascade(cascade, objectives[0], options, limits, on_progress, stop.is_set)
+    except LimitError as error:
+        raise OutputError(f"{OPTION_OF_LIMIT[error.field]}: {error}") from None
     except (NotSearchedError, TooLargeError) as error:
         alone = "`network` without --fuse" if arguments.fuse else "--no-fuse"
         raise OutputError(f"{error}; {alone} maps each Einsum alone") from None
@@ -205,16 +214,6 @@ def _fuse(arguments: argparse.Namespace) -> int:
         deliver(steps)
         code = _check_fused(result, certificate, arguments) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
-
-
-def _check_certifiable(cascade: Cascade) -> None:
-    from solver.certificate import CertificateError
-    from solver.fusion.certificate import check_fused_certifiable
-
-    try:
-        check_fused_certifiable(cascade)
-    except CertificateError as error:
-        raise OutputError(f"there can be no certificate: {error}") from None
 
 
 @contextmanager
@@ -250,19 +249,6 @@ def _check_fused(result: FusedResult, path: Path | None, arguments: argparse.Nam
     if not arguments.quiet and STDOUT not in (arguments.json, arguments.report):
         write_stdout(verdict.replace(f"{path}: ", named, 1))
     return code
-
-
-def check_names(cascade: Cascade, limits: FusionLimits, memories: Iterable[str]) -> None:
-    """Check that the tensors and memories that options name are there."""
-    unknown = sorted(limits.no_fuse - cascade.users.keys())
-    if unknown:
-        raise OutputError(f"no Einsum accesses {unknown[0]!r}, which --unfused names")
-    levels = [level.name for level in cascade.einsums[0].mapspace.architecture.levels]
-    for name in memories:
-        if name not in levels:
-            raise OutputError(f"there is no memory {name!r}, which --fuse-into names")
-        if name != levels[1]:
-            raise OutputError(f"tensors are stored in {levels[1]!r} only: {name!r} is not searched yet")
 
 
 @contextmanager

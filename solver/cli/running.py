@@ -57,7 +57,7 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
         factors=arguments.factors,
         uneven=arguments.uneven,
         costs=getattr(arguments, "costs", None),
-        stored_outside=getattr(arguments, "no_fuse", False),
+        stored_outside=getattr(arguments, "no_fuse", None) in (True, []),
     )
 
 

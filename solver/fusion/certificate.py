@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from importlib.metadata import version
 
+from model.architecture import Fanout, StorageLevel
 from model.extents import PERFECT
 from model.fused.cascade import Cascade, CascadeEinsum
-from model.fused.check import accesses_of
-from model.fused.mapping import Body, FusedMapping, Leaf
-from model.mapping import Mapping, StorageMapping
+from model.fused.mapping import Body, FusedMapping, Leaf, PrivateNest
+from model.mapping import Mapping, NodeMapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES
-from model.problem import Term
 from solver.certificate.canonical import (
     CertificateError,
     Json,
     canonical,
     canonical_mapping,
     canonical_sha256,
+    node_places,
 )
 from solver.certificate.document import check_certifiable
 from solver.fusion import FusedResult
+from solver.fusion.edges import with_places_of
 from solver.fusion.evidence import EdgeClaim, LeastClaim
+from solver.fusion.space import Parts
 from solver.result import Status
 
-FORMAT = "tilewright certificate fused 1"
+FORMAT = "tilewright certificate fused 2"
 
 
 def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0) -> Json:
@@ -46,10 +48,8 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     Raises
     ------
     CertificateError
-        The result claims nothing: nothing was found or proven. Or loops that slide windows may be shared,
-        which the checker does not know.
+        The result claims nothing: nothing was found or proven. Or the checker does not know the problem.
     """
-    check_fused_certifiable(result.cascade)
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     problem, evaluation = _problem(result), result.evaluation
@@ -72,39 +72,17 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     return {**document, "digest": canonical_sha256(document)}
 
 
-def check_fused_certifiable(cascade: Cascade) -> None:
-    """Raise a `CertificateError` for a cascade of which the checker does not know all fused mappings."""
-    for tensor in cascade.intermediates:
-        parts = [
-            (rank, _part(einsum, terms, offset))
-            for einsum, access in accesses_of(cascade, tensor)
-            for rank, terms, offset in zip(
-                access.ranks, einsum.space(access.dataspace).ranks, access.offsets, strict=True
-            )
-        ]
-        unlike = [rank for rank, part in parts if part != dict(parts)[rank]]
-        if unlike:
-            text = f"Einsums access unlike parts of the rank {unlike[0]} of {tensor}"
-            raise CertificateError(f"{text}: the checker does not know shared loops over such ranks")
-
-
-def _part(einsum: CascadeEinsum, terms: Sequence[Term], offset: int) -> object:
-    """Return what an access takes of a rank, the same for all loops that cut it alike."""
-    if len(terms) == 1 and terms[0].coefficient == 1:
-        return offset, einsum.problem.bound[terms[0].dim]
-    return einsum.name, terms, offset
-
-
 def _problem(result: FusedResult) -> Json:
     cascade, limits = result.cascade, result.limits
     tensors, scales = list(cascade.users), dict(cascade.room_scale)
     memory = cascade.einsums[0].mapspace.architecture.levels[1]
+    may_store = limits.memories is None or memory.name in limits.memories
     return {
         "einsums": [_einsum(einsum, tensors) for einsum in cascade.einsums],
         "tensors": [
             {
                 "name": name,
-                "may_stay": name not in cascade.persistent and name not in limits.no_fuse,
+                "may_stay": may_store and name not in cascade.persistent | limits.no_fuse,
                 "room_scale": _fraction(scales.get(name, Fraction(1))),
             }
             for name in tensors
@@ -126,15 +104,16 @@ def _einsum(einsum: CascadeEinsum, tensors: Sequence[str]) -> Json:
     ]
     return {
         "name": einsum.name,
-        "mapspace": canonical(_perfect(einsum)),
+        "mapspace": canonical(_searched(einsum)),
         "accesses": accesses,
         "is_copy": einsum.is_copy,
         "n_instances": einsum.n_instances,
     }
 
 
-def _perfect(einsum: CascadeEinsum) -> Mapspace:
-    mapspace = replace(einsum.mapspace, factors=PERFECT)
+def _searched(einsum: CascadeEinsum) -> Mapspace:
+    """Return the mapspace of an Einsum's nests."""
+    mapspace = with_places_of(einsum, replace(einsum.mapspace, factors=PERFECT))
     check_certifiable(mapspace)
     return mapspace
 
@@ -174,33 +153,62 @@ def _leaf(cascade: Cascade, mapping: FusedMapping, leaf: Leaf) -> Json:
     names = [space.name for space in einsum.problem.dataspaces]
     stored = {a.dataspace for a in einsum.accesses if a.tensor in mapping.stored_at}
     above = stored | {tile.dataspace for tile in leaf.held}
-    nests = [
-        canonical_mapping(_perfect(einsum), _with_above(einsum, nest.mapping, above)) for nest in leaf.nests
-    ]
+    nests = [_nest(einsum, nest, above) for nest in leaf.nests]
     held = [[names.index(tile.dataspace), tile.depth] for tile in leaf.held]
-    return {"einsum": place, "held": held, "nest": nests[0] if nests else None}
+    return {"einsum": place, "held": held, "nests": nests}
 
 
-def _with_above(einsum: CascadeEinsum, nest: Mapping, above: set[str]) -> Mapping:
-    """Return a nest in which tiles that are stored or held above it count as kept there, and not outside."""
-    outer, inner = einsum.mapspace.architecture.storage_indices[:2]
-    nodes = list(nest.nodes)
-    for position, entry in ((outer, nodes[outer]), (inner, nodes[inner])):
+def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: set[str]) -> Json:
+    """Return a nest with all places of memories.
+
+    Tiles that are stored or held above it count as kept at the first place of the on-chip memory, and not
+    outside.
+    """
+    mapspace, levels = _searched(einsum), einsum.mapspace.architecture.levels
+    entries, nodes, places = iter(nest.mapping.nodes), list[NodeMapping](), dict(nest.places)
+    for node in einsum.mapspace.architecture.nodes:
+        if isinstance(node, Fanout):
+            nodes.append(next(entries))
+            continue
+        own = places.get(node.name, 1)
+        every = sum(level.component == node.name for level in mapspace.architecture.levels)
+        nodes += [next(entries) for _ in range(own)]
+        nodes += [StorageMapping() for _ in range(every - own)]
+    inner = next(i for i, n in enumerate(mapspace.architecture.nodes) if _component(n) == levels[1].name)
+    for position in (0, inner):
+        entry = nodes[position]
         assert isinstance(entry, StorageMapping)
         keep = entry.keep | above if position == inner else entry.keep - above
         nodes[position] = replace(entry, keep=frozenset(keep))
-    return Mapping(tuple(nodes))
+    return canonical_mapping(mapspace, Mapping(tuple(nodes)))
+
+
+def _component(node: StorageLevel | Fanout) -> str:
+    return "" if isinstance(node, Fanout) else node.component
 
 
 def _numbers(einsum: CascadeEinsum, dataspaces: frozenset[str]) -> list[int]:
     return [n for n, space in enumerate(einsum.problem.dataspaces) if space.name in dataspaces]
 
 
+def _visits(
+    einsum: CascadeEinsum, trips: Iterable[tuple[str, int]], parts: Iterable[tuple[str, Parts]]
+) -> Json:
+    """Return the bounds of equal visits, and how many there are, per dimension."""
+    counts = dict(trips)
+    sizes = {dim: size for dim, ((size, _),) in parts}
+    bounds = einsum.problem.bound
+    return {
+        "bounds": [sizes.get(dim, bounds[dim] // counts.get(dim, 1)) for dim in bounds],
+        "trips": [counts.get(dim, 1) for dim in bounds],
+    }
+
+
 def _least(cascade: Cascade, claim: LeastClaim) -> Json:
-    einsum, trips = cascade.einsums[claim.place], dict(claim.trips)
+    einsum = cascade.einsums[claim.place]
     return {
         "einsum": claim.place,
-        "trips": [trips.get(dim, 1) for dim in einsum.problem.dims],
+        **_visits(einsum, claim.trips, claim.parts),
         "exchanging": _numbers(einsum, claim.exchanging),
         "free": claim.free,
         "paid": claim.paid,
@@ -209,14 +217,25 @@ def _least(cascade: Cascade, claim: LeastClaim) -> Json:
 
 
 def _edge(cascade: Cascade, claim: EdgeClaim) -> Json:
-    einsum, trips = cascade.einsums[claim.kind.place], dict(claim.kind.trips)
+    einsum, kind = cascade.einsums[claim.kind.place], claim.kind
     names = [space.name for space in einsum.problem.dataspaces]
     return {
-        "einsum": claim.kind.place,
-        "trips": [trips.get(dim, 1) for dim in einsum.problem.dims],
-        "above": _numbers(einsum, claim.kind.above),
-        "held": [[names.index(s.dataspace), s.moved, s.first] for s in claim.kind.shifts],
+        "einsum": kind.place,
+        **_visits(einsum, kind.trips, kind.parts),
+        "above": _numbers(einsum, kind.above),
+        "held": [[names.index(s.dataspace), s.moved, s.first] for s in kind.shifts],
+        "homes": None if kind.homes is None else _homes(einsum, kind.homes),
+        "loose": claim.is_loose,
         "room": claim.room_words,
         "corners": [list(corner) for corner in claim.corners],
         "ruled": claim.is_ruled,
     }
+
+
+def _homes(einsum: CascadeEinsum, levels: Iterable[int]) -> list[int]:
+    """Return the first nodes of the memories of some levels."""
+    mapspace = _searched(einsum)
+    nodes, own = mapspace.architecture.nodes, einsum.mapspace.architecture.levels
+    firsts = {name: place for place, node in reversed([*enumerate(nodes)]) if (name := _component(node))}
+    places = node_places(mapspace)
+    return sorted(places[firsts[own[level].name]] for level in levels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from model.numbers import divisors
-from solver.fusion.pricing import EdgePricer, Inner
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import WHOLE, Cut, Frame, Frames, FusionSpace, Tile, Trips
 
 FloatArray = npt.NDArray[np.float64]
 
 BoolArray = npt.NDArray[np.bool_]
+
+IntArray = npt.NDArray[np.int64]
 
 Counts = npt.NDArray[np.int64]
 """Trips of loops, shape (bodies, classes)."""
@@ -26,6 +28,9 @@ Counts = npt.NDArray[np.int64]
 
 ROOM_STEPS = 16
 """Amounts of room that bounds distinguish."""
+
+SHARES = 8
+"""Parts of the on-chip memory in which bounds count what all Einsums of a body hold together."""
 
 DECIDED_OUTSIDE = -1
 """In place of words: a tensor goes through the outermost memory."""
@@ -41,7 +46,8 @@ class Given(NamedTuple):
 class _Option(NamedTuple):
     """One way to keep a tile in each body: room, energy, and words read and written outside.
 
-    `above` says whether it is stored or held above the nests.
+    `above` says whether it is stored or held above the nests, `lasting` whether it is held while all Einsums
+    of the body run.
     """
 
     words: FloatArray
@@ -49,11 +55,79 @@ class _Option(NamedTuple):
     reads: FloatArray
     writes: FloatArray
     above: bool = True
+    lasting: bool = False
 
     def helps(self, other: _Option) -> bool:
         """Whether less is exchanged than by another one, in any body."""
         pairs = ((self.energy, other.energy), (self.reads, other.reads), (self.writes, other.writes))
         return any(bool(np.any(own < theirs)) for own, theirs in pairs)
+
+
+class _Inside(NamedTuple):
+    """As `Inner`, in each body."""
+
+    free: float
+    paid: FloatArray | float
+    cycles: FloatArray | float
+
+
+class _Way(NamedTuple):
+    """One way to keep all tiles of an Einsum: room in all, room that lasts, energy and cycles, by body."""
+
+    words: FloatArray
+    lasting: FloatArray
+    energy: FloatArray
+    cycles: FloatArray
+
+
+class _Joint:
+    """Least costs of the Einsums of each body together: what one holds leaves less room to all.
+
+    Room that lasts is counted in parts of the memory, rounded down for each Einsum.
+
+    Parameters
+    ----------
+    size
+        Number of bodies.
+    """
+
+    def __init__(self, size: int, usable_words: int) -> None:
+        self.size, self.usable_words = size, usable_words
+        # By parts of the Einsums so far, and by those of all.
+        self.costs = np.full((2, SHARES + 1, SHARES + 1, size), np.inf)
+        self.costs[:, 0] = 0.0
+
+    def add(self, ways: Iterable[_Way], taken_words: int, times: int) -> None:
+        """Add one Einsum, which runs in several instances, by the ways to keep its tiles."""
+        own = np.full((2, SHARES + 1, SHARES + 1, self.size), np.inf)
+        for way in ways:
+            at, fits = self._shares(way, self.usable_words - taken_words)
+            for costs, value in zip(own, (way.energy, way.cycles), strict=True):
+                costs[at] = np.minimum(costs[at], value[fits])
+        # What may be held in all may also be less.
+        own = np.minimum.accumulate(own[:, :, ::-1], axis=2)[:, :, ::-1] * times
+        total = np.full_like(own, np.inf)
+        for held_parts in range(SHARES + 1):
+            if np.isfinite(own[:, held_parts]).any():
+                before = self.costs[:, : SHARES + 1 - held_parts]
+                both = before + own[:, held_parts, None]
+                np.minimum(total[:, held_parts:], both, out=total[:, held_parts:])
+        self.costs = total
+
+    def _shares(self, way: _Way, free_words: int) -> tuple[tuple[IntArray, IntArray, IntArray], IntArray]:
+        """Parts that an Einsum holds and most that all may hold, in the bodies where it has room."""
+        (fits,) = (way.words <= free_words).nonzero()
+        # Words are whole numbers: what is above one by no more than floating-point errors is that one.
+        held, words = (np.ceil(own[fits] - 1e-6) for own in (way.lasting, way.words))
+        parts = held * SHARES // self.usable_words
+        most = np.minimum(parts + (free_words - words) * SHARES // self.usable_words, SHARES)
+        return (parts.astype(np.int64), most.astype(np.int64), fits), fits
+
+    def least(self) -> tuple[FloatArray, FloatArray]:
+        """Least energy and cycles of all Einsums."""
+        parts = range(SHARES + 1)
+        energies, cycles = self.costs[:, parts, parts].min(axis=1)
+        return energies, cycles
 
 
 @dataclass(frozen=True)
@@ -126,16 +200,16 @@ class DraftBounds:
         given
             What is decided for each Einsum.
         """
-        energies, cycles = np.zeros(len(left)), np.zeros(len(left))
+        joint = _Joint(len(left), self.usable_words)
         for place, known in zip(range(frame.start, frame.end), given, strict=True):
-            energy, own = self._einsum(frames, frame, place, following, left, known)
-            times = self.space.einsums[place].n_instances
-            energies, cycles = energies + energy * times, cycles + own * times
-        return energies, cycles
+            ways = self._ways_in(frames, frame, place, following, left, known)
+            joint.add(ways, known.taken_words, self.space.einsums[place].n_instances)
+        return joint.least()
 
-    def _einsum(
+    def _ways_in(
         self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts, given: Given
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> Iterator[_Way]:
+        """Yield the ways to keep the tiles of an Einsum in each body."""
         cuts = self.space.cuts((*frames, frame), place)
         raw = self._constant(self.space.raw_trips((*frames, frame), place), place, len(left))
         within = self._grown(frame, place, raw, following)
@@ -144,56 +218,107 @@ class DraftBounds:
             decided = self._decided(frame, left.shape[1])
             within = self._counted(frames, frame, place, within, decided * following)
             last = self._counted(frames, frame, place, last, decided * following * left)
-        tiles, flat = self.space.tiles[place], frame.flat
-        options = [
-            self._options((*frames, frame), tile, cuts, within, last, following, left, dict(given.stored))
-            for tile in tiles
-        ]
-        always = frozenset(
-            t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
-        )
-        follows = not flat and place in self.space.followers
+        tiles, deepest = self.space.tiles[place], self._deepest(frame, place)
+        follows = bool(deepest) and place in self.space.followers
         is_open = (slides or follows) and not self.are_estimates
-        inner = self.pricer.arithmetic(place) if is_open else self.pricer.inner(place, always)
-        energy, cycles = self._cheapest(place, options, inner, last, given.taken_words, is_open)
-        if flat or follows:
-            return energy, cycles
+        inner = self._inner(place, last, is_open)
         outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)
-        floor = self.floor(place, outside, given.taken_words).among(last)
-        return np.maximum(energy, floor[0]), np.maximum(cycles, floor[1])
+        floor = (
+            self.floor(place, outside, given.taken_words).among(last)
+            if deepest and not follows
+            else (0.0, 0.0)
+        )
+        for deeper in deepest or (None,):
+            options = [
+                self._options(
+                    (*frames, frame), tile, cuts, within, last, following, left, dict(given.stored), deeper
+                )
+                for tile in tiles
+            ]
+            for way in self._ways(place, options, inner, last, is_open):
+                yield way._replace(
+                    energy=np.maximum(way.energy, floor[0]), cycles=np.maximum(way.cycles, floor[1])
+                )
 
-    def _cheapest(
-        self,
-        place: int,
-        options: Sequence[Sequence[_Option]],
-        inner: Inner,
-        last: dict[str, FloatArray],
-        taken_words: int = 0,
-        is_open: bool = False,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Least energy and cycles of an Einsum by all ways to keep its tiles that have room.
+    def _deepest(self, frame: Frame, place: int) -> tuple[frozenset[str], ...]:
+        """The sets of tensors that bodies around an Einsum, inside of another one, may store.
+
+        Empty where it is in none. A set that is part of another one is left out.
+        """
+        if frame.flat:
+            return ()
+        key = frame.start, frame.end, place
+        if key not in self._inside:
+            users = self.space.cascade.users
+            found = {
+                frozenset(
+                    tile.tensor
+                    for tile in self.space.tiles[place]
+                    if tile.tensor in self.space.storable
+                    and start <= users[tile.tensor][0]
+                    and users[tile.tensor][-1] < end
+                )
+                for start in range(frame.start, place + 1)
+                for end in self.space.ends(start)
+                if place < end <= frame.end and (start, end) != (frame.start, frame.end)
+            }
+            most = [own for own in found if not any(own < other for other in found)]
+            self._inside[key] = tuple(sorted(most, key=sorted))
+        return self._inside[key]
+
+    @cached_property
+    def _inside(self) -> dict[tuple[int, int, int], tuple[frozenset[str], ...]]:
+        return {}
+
+    def _inner(self, place: int, last: dict[str, FloatArray], is_open: bool) -> _Inside:
+        """Least costs of all but what crosses to the on-chip memory.
 
         Where it `is_open`, loops may cut dimensions into unequal parts.
         """
+        if is_open:
+            return _Inside(*self.pricer.arithmetic(place))
+        tiles = self.space.tiles[place]
+        always = frozenset(
+            t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
+        )
+        free, paid, cycles = self.pricer.inner(place, always)
+        latency = self.pricer.latency(place)
+        energies, busy = np.zeros_like(last[next(iter(last))]) + paid, np.zeros(1) + cycles
+        for dim in self.space.looped(place):
+            counts, index = np.unique(last[dim], return_inverse=True)
+            least = np.array(
+                [self.pricer.in_visits(place, ((dim, int(count)),)) for count in counts], np.float64
+            )
+            energies = np.maximum(energies, least[:, 0][index])
+            busy = np.maximum(busy, (least[:, 1] - (counts - 1) * latency)[index])
+        return _Inside(free, energies, busy)
+
+    def _ways(
+        self,
+        place: int,
+        options: Sequence[Sequence[_Option]],
+        inner: _Inside,
+        last: dict[str, FloatArray],
+        is_open: bool = False,
+    ) -> Iterator[_Way]:
+        """Yield all ways to keep an Einsum's tiles."""
         tiles = self.space.tiles[place]
         visits = np.prod(list(last.values()), axis=0)
-        least_energy, least_cycles = np.full(len(visits), np.inf), np.full(len(visits), np.inf)
+        waiting = (visits - 1) * self.pricer.latency(place)
         for chosen in product(*options):
-            fits = sum(option.words for option in chosen) <= self.usable_words - taken_words
             passing = sum(o.energy for o, t in zip(chosen, tiles, strict=True) if not t.bypassed)
             every = passing + sum(o.energy for o, t in zip(chosen, tiles, strict=True) if t.bypassed)
             energy = np.maximum(inner.paid + passing, inner.free + every)
             reads, writes = (np.sum(column, axis=0) for column in zip(*(o[2:4] for o in chosen), strict=True))
-            busy = np.maximum(float(inner.cycles), self._ported(place, reads, writes))
+            busy = np.maximum(inner.cycles, self._ported(place, reads, writes))
             if not is_open:
                 above = frozenset(t.space.name for o, t in zip(chosen, tiles, strict=True) if o.above)
                 core = self.pricer.core(place, above, ())
                 energy = np.maximum(energy, float(core[0]) + sum(o.energy for o in chosen if o.above))
                 busy = np.maximum(busy, float(core[1]))
-            least_energy = np.minimum(least_energy, np.where(fits, energy, np.inf))
-            least_cycles = np.minimum(least_cycles, np.where(fits, busy, np.inf))
-        latency = self.pricer.latency(place)
-        return least_energy, least_cycles + (visits - 1) * latency
+            words = np.sum([option.words for option in chosen], axis=0)
+            lasting = sum((o.words for o in chosen if o.lasting), start=np.zeros_like(words))
+            yield _Way(words, lasting, energy, busy + waiting)
 
     @cached_property
     def _floors(self) -> dict[tuple[int, frozenset[str], int], Floor]:
@@ -227,8 +352,12 @@ class DraftBounds:
         always = frozenset(
             t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
         )
-        taken = steps * self.usable_words // ROOM_STEPS
-        costs = self._cheapest(place, options, self.pricer.inner(place, always), last, taken)
+        free = self.usable_words - steps * self.usable_words // ROOM_STEPS
+        inner = _Inside(*self.pricer.inner(place, always))
+        costs = [np.full(math.prod(shape), np.inf) for _ in range(2)]
+        for way in self._ways(place, options, inner, last):
+            for least, own in zip(costs, (way.energy, way.cycles), strict=True):
+                np.minimum(least, own, out=least, where=way.words <= free)
         apart = self._apart(place, last)
         energy, cycles = (
             _over_multiples(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs
@@ -240,7 +369,7 @@ class DraftBounds:
     ) -> Iterator[_Option]:
         """Yield ways to keep a tile: fetched in each visit, held so that it comes once, and stored."""
         zero = np.zeros(len(next(iter(last.values()))))
-        yield self._option(self.space.dense[tile], zero, last)._replace(above=False)
+        yield self._fetched(tile, last)
         if not tile.bypassed and self.space.looped(tile.place):
             words = self._words(tile, last) * tile.size_per_value
             yield self._option(tile, words, {dim: np.ones_like(zero) for dim in last})
@@ -252,7 +381,7 @@ class DraftBounds:
                 if dim in tile.dims and any(users[0] in body and users[-1] in body for body in bodies)
             )
             words = np.floor(self.space.stored_words(tile.tensor, {}) / math.prod(dividing, start=zero + 1))
-            yield _Option(words, zero, zero, zero)
+            yield _Option(zero if self.space.is_repeated(tile) else words, zero, zero, zero)
 
     def _apart(self, place: int, last: dict[str, FloatArray]) -> BoolArray:
         """Where loops over two dimensions meet whose bodies never lie in each other."""
@@ -320,33 +449,41 @@ class DraftBounds:
         following: Counts,
         left: Counts,
         stored: dict[str, int],
+        deeper: frozenset[str] | None,
     ) -> list[_Option]:
-        """Ways to keep a tile, but those that are dearer than to fetch it in each visit."""
+        """Ways to keep a tile, but those that are dearer than to fetch it in each visit.
+
+        What further bodies hold, and the tensors that they may store, `deeper`, take no room; without such
+        bodies it is None.
+        """
         size = len(left)
-        zero, flat = np.zeros(size), frames[-1].flat
+        zero = np.zeros(size)
+        again = self.space.is_repeated(tile)  # then it takes room once
         known = stored.get(tile.tensor, DECIDED_OUTSIDE)
         if known > 0:
-            return [_Option(np.full(size, float(known)), zero, zero, zero)]
-        found = [self._option(self.space.dense[tile], zero, last)._replace(above=False)]
+            return [_Option(np.full(size, 0.0 if again else float(known)), zero, zero, zero)]
+        found = [self._fetched(tile, last)]
         if not known:
             found.append(_Option(zero, zero, zero, zero))
         elif tile.tensor in self.space.storable and tile.tensor not in stored:
-            words = self._stored(frames, tile.tensor, following, left) if flat else zero
+            is_free = again or tile.tensor in (deeper or ())
+            words = zero if is_free else self._stored(frames, tile.tensor, following, left)
             found.append(_Option(words, zero, zero, zero))
         if tile.bypassed:
             return found
-        smallest = self._words(tile, last) * tile.size_per_value if flat else zero
         is_handed = self._is_handed(frames[-1], tile)
         least = len(cuts) if is_handed else self.space.least_depth(frames, tile)
-        for number, cut in enumerate(cuts[least:], start=least):
+        for cut in cuts[least:]:
             at = self._constant(cut.trips, tile.place, size)
-            words = self._words(tile, at) * tile.size_per_value if flat else zero
-            if number < len(cuts) - 1 or following.any():
-                found.append(self._option(tile, words, at))
-        if not flat or not is_handed:
-            deeper = self._option(tile, smallest, within)
+            words = self._words(tile, at) * tile.size_per_value
+            found.append(self._option(tile, words, at)._replace(lasting=True))
+        if deeper is not None:
+            found.append(self._option(tile, zero, last))
+        if not is_handed:
+            smallest = self._words(tile, last) * tile.size_per_value
             some = left.max(axis=1) > 1
-            found.append(deeper._replace(words=np.where(some, smallest, np.inf)))
+            further = self._option(tile, np.where(some, smallest, np.inf), within)
+            found.append(further._replace(lasting=True))
         return [found[0], *(option for option in found[1:] if option.helps(found[0]))]
 
     def _is_handed(self, frame: Frame, tile: Tile) -> bool:
@@ -360,6 +497,11 @@ class DraftBounds:
         for terms in tile.space.ranks:
             words *= 1 + sum(abs(t.coefficient) * (bound[t.dim] / trips[t.dim] - 1) for t in terms)
         return words
+
+    def _fetched(self, tile: Tile, last: dict[str, FloatArray]) -> _Option:
+        """A tile that is neither stored nor held."""
+        words = np.full(len(next(iter(last.values()))), float(tile.least_words))
+        return self._option(self.space.dense[tile], words, last)._replace(above=False)
 
     def _option(self, tile: Tile, words: FloatArray, trips: dict[str, FloatArray]) -> _Option:
         moved = self._words(tile, trips) * np.prod(list(trips.values()), axis=0)

@@ -140,12 +140,8 @@ class EdgeSpace:
         return {dim: sizes.get(dim, bound // trips.get(dim, 1)) for dim, bound in bounds.items()}
 
     def mapspace(self, room_words: int | None) -> Mapspace:
-        """The mapspace where own tiles may take so much room of the outermost on-chip memory.
-
-        By AccelForge's rule each memory has several places.
-        """
-        own = self.even_mapspace(room_words)
-        return with_all_places(own) if own.counting == ACCELFORGE else own
+        """The mapspace where own tiles may take so much room of the outermost on-chip memory."""
+        return with_places_of(self.einsum, self.even_mapspace(room_words))
 
     def even_mapspace(self, room_words: int | None) -> Mapspace:
         """The same with one place for each memory."""
@@ -357,9 +353,12 @@ class EdgeSpace:
         return total
 
 
-def with_all_places(mapspace: Mapspace) -> Mapspace:
-    """Let memories have several places; what they move besides counts once."""
-    own = spread(mapspace)
+def with_places_of(einsum: CascadeEinsum, mapspace: Mapspace) -> Mapspace:
+    """Let memories have several places, by AccelForge's rule all; what they move besides counts once."""
+    uneven = None if mapspace.counting == ACCELFORGE else einsum.uneven
+    if uneven is not None and not uneven:
+        return mapspace
+    own = spread(mapspace, uneven)
     firsts = {places[0] for places in own.architecture.memories}
     numbers = {position: number for number, position in enumerate(own.architecture.storage_indices)}
     nodes = tuple(

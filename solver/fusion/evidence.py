@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import EdgePricer
+from solver.fusion.space import Parts
+from solver.result import Status
 
 Corner = tuple[int, int]
 """Energy and cycles."""
@@ -26,6 +28,9 @@ class LeastClaim:
         Energy, if what bypasses the on-chip memory comes for nothing; and if each word of it is paid once.
     trips
         Of shared loops, all of which bring anew what is inside; sorted by name.
+    parts
+        As of `EdgeKind`: the extents that visits have along dimensions whose parts are not alike. Bandwidths
+        limit nothing then.
     """
 
     place: int
@@ -34,6 +39,7 @@ class LeastClaim:
     paid: int
     cycles: int
     trips: tuple[tuple[str, int], ...] = ()
+    parts: tuple[tuple[str, Parts], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +56,15 @@ class EdgeClaim:
     is_ruled
         Whether rules bind the loops of the outermost memory: if not, no mapping with further shared loops is
         below, as they may be the outermost private ones.
+    is_loose
+        Whether bandwidths limit nothing.
     """
 
     kind: EdgeKind
     room_words: int | None
     corners: tuple[Corner, ...]
     is_ruled: bool = True
+    is_loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ class FusionEvidence:
 def evidence_of(pricer: EdgePricer) -> FusionEvidence:
     """Return what a search knows about edges, each once, whatever their names."""
     least = (_counted(claim, pricer.objective) for claim in _least_claims(pricer))
-    return FusionEvidence(tuple(least), (*_cores(pricer), *_edges(pricer)))
+    return FusionEvidence(tuple(least), (*_cores(pricer), *_edges(pricer), *_alone(pricer)))
 
 
 def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
@@ -87,6 +96,9 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
         dims = pricer.space.einsums[place].problem.dims
         trips = tuple(sorted((dims[number], count) for number, count in loops))
         yield LeastClaim(place, frozenset(), 0, energy, cycles, trips)
+    for (place, parts), (energy, cycles) in pricer.in_unlike_parts.items():
+        trips = tuple((dim, count) for dim, ((_, count),) in parts)
+        yield LeastClaim(place, frozenset(), 0, energy, cycles, trips, parts)
 
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
@@ -106,6 +118,22 @@ def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
             corners = [(point.energy, point.cycles) for point in solved.points]
             corners += [solved.beyond] if solved.beyond is not None else []
             yield EdgeClaim(edge.space.kind, solved.room_words, _least(corners, pricer.objective))
+
+
+def _alone(pricer: EdgePricer) -> Iterator[EdgeClaim]:
+    """Yield what is known of visits of one kind, where there are others."""
+    known: dict[tuple[EdgeKind, int | None], list[Corner]] = {}
+    for space, room, objectives, result in pricer.alone.values():
+        key = space.kind, room
+        if result.status is Status.INFEASIBLE:
+            known[key] = []
+        elif space.unlimited is pricer.timed and objectives == ("energy",):
+            known.setdefault(key, []).append((result.bound or 0, 0))
+        elif space.unlimited is pricer.timed and objectives == ("latency",):
+            known.setdefault(key, []).append((0, result.bound or 0))
+    for (kind, room), corners in known.items():
+        joint = [(max(e for e, _ in corners), max(c for _, c in corners))] if corners else []
+        yield EdgeClaim(kind, room, _least(joint, pricer.objective), is_loose=pricer.timed)
 
 
 def _least(corners: Sequence[Corner], objective: str) -> tuple[Corner, ...]:

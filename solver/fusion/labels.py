@@ -10,8 +10,11 @@ from itertools import count
 from typing import NamedTuple
 
 from solver.fusion.edges import EdgeKind
-from solver.fusion.pricing import Choice
+from solver.fusion.pricing import IMPOSSIBLE, Choice
 from solver.fusion.space import Frame, Frames
+
+DRAFTS = 30
+"""Times as many drafts as bodies are looked at, where few are."""
 
 
 class StoredTile(NamedTuple):
@@ -138,8 +141,8 @@ class Queue:
         return len(self.heap)
 
     def improves(self, value: int) -> bool:
-        """Whether a value is below the limit."""
-        return self.limit is None or value < self.limit
+        """Whether a value is below the limit, and that of something that can be."""
+        return value < (IMPOSSIBLE if self.limit is None else self.limit)
 
     def push(self, label: Label, value: int, is_rough: bool = False) -> None:
         """Add a label if its value is below the limit; `is_rough` if it may be far below the true one."""
@@ -166,7 +169,9 @@ class Queue:
         if any(own != costs and _covers(own, costs) for own in self.seen.get(label.key, ())):
             return False
         self.looks[label.shape] += 1
-        return self.width is None or self.looks[label.shape] <= self.width
+        if self.width is None:
+            return True
+        return self.looks[label.shape] <= self.width * (1 if label.draft is None else DRAFTS)
 
 
 def _covers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

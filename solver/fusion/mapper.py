@@ -11,6 +11,7 @@ from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
 from model.mapspace import EXACT
 from model.objective import objective_value
+from model.wording import listing
 from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.path import Counts, PathSearch
@@ -21,13 +22,13 @@ from solver.result import Clock, ContradictionError, Options, Status, StopCallba
 LONGEST = (3, 5)
 """Einsums of the bodies that paths look at which are to give good mappings soon."""
 
-WIDTH = 3
+WIDTH = 4
 """Bodies of each span that such paths look at."""
 
 ROUNDS = 4
 """Such paths; edges are settled in between."""
 
-EVEN_NESTS = "below shared loops each memory has one place for the tiles that are neither stored nor held"
+EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories} below shared loops"
 PERFECT_LOOPS = "loops have no remainders"
 ONE_MEMORY = "tensors are stored in {memory} only"
 
@@ -54,8 +55,9 @@ class FusionStatistics:
 
     Parameters
     ----------
-    edges, surveys, searches
-        Edges bounded in closed form, those that a survey bounded, and searches for exact costs of edges.
+    edges, surveys, mapped, searches
+        Edges bounded in closed form, surveys for bounds, edges that were mapped exactly (those that differ in
+        names alone once), and searches for that and for bounds.
     paths, states, dominated
         Shortest paths found, states expanded for them, and states that others dominated.
     """
@@ -63,6 +65,7 @@ class FusionStatistics:
     seconds: float
     edges: int
     surveys: int
+    mapped: int
     searches: int
     paths: int
     states: int
@@ -160,6 +163,8 @@ def fuse_cascade(
     ------
     NotSearchedError
         A ValueError: the cascade has what the search does not know.
+    LimitError
+        A ValueError: `limits` names what is not there.
     ContradictionError
         Parts of the program disagree: a defect.
     """
@@ -235,6 +240,7 @@ class _Search:
             self.clock.seconds,
             len(pricer.edges),
             pricer.surveys,
+            sum(any(known.points for known in core.solved) for core in pricer.cores.values()),
             pricer.searches,
             self.paths,
             self.counts.expanded,
@@ -243,9 +249,12 @@ class _Search:
 
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
+        yield from self.limits.phrases()
         yield PERFECT_LOOPS
-        if self.cascade.einsums[0].mapspace.counting == EXACT:
-            yield EVEN_NESTS
+        first = self.cascade.einsums[0]
+        even = [level.name for level in architecture.levels[1:] if level.name not in first.uneven]
+        if first.mapspace.counting == EXACT and even:
+            yield EVEN_NESTS.format(memories=listing(even))
         if len(architecture.levels) > 2:
             yield ONE_MEMORY.format(memory=architecture.levels[1].name)
 
@@ -256,7 +265,7 @@ class _Search:
         self._dive(space, best)
         bound = 0
         while True:
-            search.tighten()
+            search.tighten(best.value)
             label, value = search.shortest(best.value)
             self.paths += 1
             bound = max(bound, value or 0)
@@ -276,7 +285,7 @@ class _Search:
             return
         search = PathSearch(space, self.pricer, self.objective, self.counts, as_paid=True)
         while not self.pricer.clock.stop():
-            search.tighten()
+            search.tighten(best.value)
             label, _ = search.shortest(best.value)
             if label is None or self._settle(search, label, best):
                 return
@@ -294,7 +303,7 @@ class _Search:
 
     def _look(self, search: PathSearch, best: _Best) -> bool:
         """Settle a path that looks at a few bodies; whether there is nothing more to find."""
-        search.tighten(WIDTH)
+        search.tighten(best.value, WIDTH)
         label, _ = search.shortest(best.value, width=WIDTH)
         return label is None or self._settle(search, label, best)
 

@@ -6,21 +6,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from model.objective import objective_value
-from solver.fusion.drafts import DECIDED_OUTSIDE, DraftBounds, Given, worth
+from solver.fusion.drafts import DECIDED_OUTSIDE, DraftBounds, FloatArray, Given, worth
 from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile
 from solver.fusion.pricing import EdgePricer, Exchange
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
-FEW = 24
-"""Bodies up to which bounds are computed one by one."""
-
-SHARED = ("ends", "_after", "_states", "bounds", "_lowers", "_sums", "_drafts", "_sizes")
+SHARED = (
+    "ends",
+    "_after",
+    "_states",
+    "bounds",
+    "_lowers",
+    "_sums",
+    "_drafts",
+    "_sizes",
+    "_drawn_bodies",
+)
 """Tables that the searches for rests of paths have in common."""
 
 MOST_WAITING = 6
@@ -31,6 +38,10 @@ UNLIMITED_WORDS = 1 << 200
 
 Waiting = frozenset[str] | None
 """Tensors that are stored on chip where no body spans the cut; None if they might all be, without room."""
+
+
+Limits = dict[str, int]
+"""By objective, a value."""
 
 
 class _Kept(NamedTuple):
@@ -47,6 +58,15 @@ class _Tail(NamedTuple):
 
     label: Label | None
     rest: tuple[int, int]
+
+
+class _Bodies(NamedTuple):
+    """Bodies with one segment more than a draft, trips that are left, and least costs of their Einsums."""
+
+    frames: Sequence[Frame]
+    left: Sequence[tuple[int, ...]]
+    energies: FloatArray
+    cycles: FloatArray
 
 
 @dataclass
@@ -69,6 +89,8 @@ class PathSearch:
     counts: Counts = field(default_factory=Counts)
     longest: int | None = None
     """Einsums of a body; with a limit, there are no bodies in bodies, and some bounds are estimates."""
+    most_labels: int = 100
+    """Labels that are expanded of each search for the rest of a path; each call of `tighten` doubles it."""
     as_paid: bool = False
     """Whether Einsums whose visits differ cost what their best known nests do: then it is no bound."""
 
@@ -129,16 +151,40 @@ class PathSearch:
             self._after[key] = min(energies), min(cycles)
         return self._after[key]
 
-    def tighten(self, width: int | None = None) -> None:
+    def tighten(self, limit: int | None = None, width: int | None = None) -> None:
         """Raise the bounds on the rests of paths, from the last cut on, by shortest paths of their own.
 
-        With a `width`, as of `shortest`, these are no bounds.
+        With each call more of their labels are looked at. With a `width`, as of `shortest`, these are no
+        bounds.
+
+        Parameters
+        ----------
+        limit
+            Value of whole paths that is to be improved.
         """
+        self.most_labels *= 2
         cuts = reversed(range(1, len(self.space.einsums)))
-        for state in ((at, waiting) for at in cuts for waiting in self.states(at)):
-            known = self._tails.get(state)
+        for at, waiting in [(cut, own) for cut in cuts for own in self.states(cut)]:
+            known = self._tails.get((at, waiting))
             if known is None or any(map(self._has_changed, known)):
-                self._tails[state] = self._tail(*state, width)
+                self._tails[at, waiting] = self._tail(at, waiting, self._limits(at, limit), width)
+
+    def _limits(self, at: int, limit: int | None) -> Limits:
+        """Energy and cycles that the rest of a path from a cut on must be below, if the whole one is to."""
+        if limit is None or self.objective == "edp":
+            return {}
+        energy, cycles = self._before[at]
+        before = energy if self.objective == "energy" else cycles
+        return {self.objective: max(0, limit - before)}
+
+    @cached_property
+    def _before(self) -> list[tuple[int, int]]:
+        """Least energy and cycles of all Einsums before each cut."""
+        total, found = (0, 0), [(0, 0)]
+        for place in range(len(self.space.einsums)):
+            total = _plus(total, self.lower((), place, Given((), 0)))
+            found.append(total)
+        return found
 
     @cached_property
     def _tails(self) -> dict[tuple[int, Waiting], tuple[_Tail, ...]]:
@@ -158,18 +204,21 @@ class PathSearch:
         chosen, known = step.choice, self.pricer.edge(step.kind).choices(self.as_paid)
         return not any(own.need_words <= chosen.need_words and own[:2] == chosen[:2] for own in known)
 
-    def _tail(self, at: int, waiting: Waiting, width: int | None) -> tuple[_Tail, ...]:
+    def _tail(self, at: int, waiting: Waiting, limits: Limits, width: int | None) -> tuple[_Tail, ...]:
         tails: list[_Tail] = []
+        most = self.most_labels if width is None else None
         best = list(self.ends[at, waiting])
         for number, objective in enumerate(("energy", "latency")):
             if self.objective not in {objective, "edp"}:
                 continue
             search = replace(self, objective=objective)
             search.__dict__.update({name: getattr(self, name) for name in SHARED})
-            label, value = search.shortest(None, at, waiting, width)
+            limit = limits.get(objective)
+            label, value = search.shortest(limit, at, waiting, width, most)
             if label is None:
-                none = value is None and width is None  # no path at all
-                best[number] = UNLIMITED_WORDS if none else max(best[number], value or 0)
+                none = value is None and width is None  # no path at all, or none that is of use
+                least = UNLIMITED_WORDS if limit is None else limit
+                best[number] = max(best[number], least if none else value or 0)
                 tails.append(_Tail(None, (int(none), 0)))
                 continue
             best[number] = max(best[number], value or 0)
@@ -300,14 +349,17 @@ class PathSearch:
     ) -> list[_Kept]:
         """Ways to keep a tile."""
         words, name = stored.get(tile.tensor, DECIDED_OUTSIDE), tile.space.name
+        # A tensor that is read twice takes room once.
+        again = self.space.is_repeated(tile)
         if words > 0:
-            return [_Kept(name, words, None, above=True)]
+            return [_Kept(name, 0 if again else words, None, above=True)]
         fetched = self.pricer.exchange(tile, cuts[-1])
-        found = [_Kept(name, 0, fetched, above=False)]
+        found = [_Kept(name, tile.least_words, fetched, above=False)]
         if tile.tensor in stored:
             found += [_Kept(name, 0, None, above=True)] if not words else []
         elif tile.tensor in self.space.storable:
-            found.append(_Kept(name, self._stored_words(frames, tile.tensor, left), None, above=True))
+            room = 0 if again else self._stored_words(frames, tile.tensor, left)
+            found.append(_Kept(name, room, None, above=True))
         if tile.bypassed:
             return found
         for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):
@@ -386,6 +438,7 @@ class PathSearch:
         first: int = 0,
         waiting: Waiting = frozenset(),
         width: int | None = None,
+        most: int | None = None,
     ) -> tuple[Label | None, int | None]:
         """The best path from a cut on by the costs and bounds that are known, and its value.
 
@@ -401,16 +454,19 @@ class PathSearch:
         width
             Most labels that are looked at of those with the same bodies, whatever their loops: then other
             paths may be better.
+        most
+            Labels that are expanded.
 
         Returns
         -------
         tuple
-            No label if no path is below the limit. If the search was stopped, no label, and a bound on all
+            No label if no path is below the limit. If the search has to stop, no label, and a bound on all
             paths that are left.
         """
         queue = Queue(limit, width)
         start = self._start(first, waiting)
         queue.push(start, self.value(start))
+        last = None if most is None else self.counts.expanded + most
         while queue:
             value, label, is_rough = queue.pop()
             self.counts.open = len(queue)
@@ -422,22 +478,29 @@ class PathSearch:
                 return label, value
             if self.counts.expanded % 64 == 0 and self.pricer.clock.stop():
                 return None, value
+            if self.counts.expanded == last:
+                return None, value
             self.counts.expanded += 1
             self.counts.settled = max(self.counts.settled, label.at)
             if queue.passes(label, self._costs(label)):
-                self._expand(queue, label)
+                self._expand(queue, label, value)
         return None, None
 
-    def _expand(self, queue: Queue, label: Label) -> None:
+    def _expand(self, queue: Queue, label: Label, least: int) -> None:
         # The first ones are those with few and short loops: of equal labels they come first.
-        for following, rough in reversed(list(self._following(label))):
-            value = self.value(following) if rough is None else rough
+        for following, rough in reversed(list(self._following(label, queue))):
+            value = max(least, self.value(following) if rough is None else rough)
             if not queue.improves(value):
                 continue
             if not queue.enter(following, self._costs(following)):
                 self.counts.dominated += 1
                 continue
-            queue.push(following, value, is_rough=rough is not None)
+            queue.push(following, value, is_rough=rough is not None and self._slides(following))
+
+    def _slides(self, label: Label) -> bool:
+        """Whether loops of a label's bodies may move windows: bounds on many bodies are weak then."""
+        drafted = () if label.draft is None else (label.draft.frame,)
+        return any(self.space.sliding(frame.start, frame.end) for frame in (*label.frames, *drafted))
 
     def _start(self, first: int, waiting: Waiting) -> Label:
         users = self.space.cascade.users
@@ -460,10 +523,10 @@ class PathSearch:
         cycles = (label.cycles,) if objective != "energy" else ()
         return (*energy, *cycles, *label.room.held, *label.room.peaks)
 
-    def _following(self, label: Label) -> Iterator[tuple[Label, int | None]]:
+    def _following(self, label: Label, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield what follows a label, with a lower bound on its value if that is known."""
         if label.draft is not None:
-            yield from self._drawn(label, label.draft)
+            yield from self._drawn(label, label.draft, queue)
             return
         if label.opening:
             yield replace(label, opening=False, parent=label, step=None), None
@@ -483,9 +546,25 @@ class PathSearch:
             for flat in (True, False) if end > at + 2 and self.longest is None else (True,):
                 yield replace(label, draft=Draft(Frame(at, end, (), flat)), parent=label, step=None)
 
-    def _drawn(self, label: Label, draft: Draft) -> Iterator[tuple[Label, int | None]]:
+    def _drawn(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
+        frames, lefts, energies, cycles = self._bodies(label, draft)
+        outside = self.rest(label, draft.frame.end)
+        energy, cycle = float(label.energy + outside[0]), float(label.cycles + outside[1])
+        factors: dict[str, tuple[Any, Any]]
+        factors = {"energy": (energies + energy, 1.0), "latency": (1.0, cycles + cycle)}
+        one, other = factors.get(self.objective, (energies + energy, cycles + cycle))
+        for longer, left, value in zip(frames, lefts, worth(one * other), strict=True):
+            if value >= 0 and queue.improves(value):
+                yield self._with_body(label, longer, left), value
+
+    def _bodies(self, label: Label, draft: Draft) -> _Bodies:
+        """The bodies that a draft may become, and the least cost of each one's Einsums."""
         frame = draft.frame
+        given = tuple(self._given(label, place) for place in range(frame.start, frame.end))
+        key = label.frames, draft, given
+        if key in self._drawn_bodies:
+            return self._drawn_bodies[key]
         if draft.left is None:
             lefts = list(self.space.products(label.frames, frame.start, frame.end))
             frames, following = [frame] * len(lefts), [(1,) * len(own) for own in lefts]
@@ -497,13 +576,15 @@ class PathSearch:
             ]
             frames, lefts = [longer for longer, _ in pairs], [rest for _, rest in pairs]
             following = [_counts(longer, len(draft.left)) for longer in frames]
-        if len(lefts) < FEW:
-            yield from ((self._with_body(label, *pair), None) for pair in zip(frames, lefts, strict=True))
-            return
-        worths = self._worths(label, frame, following, lefts)
-        for longer, left, value in zip(frames, lefts, worths, strict=True):
-            if value >= 0:
-                yield self._with_body(label, longer, left), value
+        least = np.zeros(0), np.zeros(0)
+        if lefts:
+            least = self.bounds.least(label.frames, frame, np.array(following), np.array(lefts), given)
+        self._drawn_bodies[key] = _Bodies(frames, lefts, *least)
+        return self._drawn_bodies[key]
+
+    @cached_property
+    def _drawn_bodies(self) -> dict[tuple[object, ...], _Bodies]:
+        return {}
 
     def _with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
         """The label with a body that is drafted, or opened once no loops are left."""
@@ -513,20 +594,6 @@ class PathSearch:
         room = Room(label.room.held + more, label.room.peaks + more)
         parted = (*label.parted[:-1], True, False) if label.parted else (False,)
         return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
-
-    def _worths(
-        self, label: Label, frame: Frame, following: Sequence[Sequence[int]], left: Sequence[Sequence[int]]
-    ) -> list[int]:
-        """Values that no path through each body is below; -1 for those that do not fit."""
-        given = [self._given(label, place) for place in range(frame.start, frame.end)]
-        energies, cycles = self.bounds.least(label.frames, frame, np.array(following), np.array(left), given)
-        outside = self.rest(label, frame.end)
-        energy, cycle = label.energy + outside[0], label.cycles + outside[1]
-        if self.objective == "energy":
-            return worth(energies + float(energy))
-        if self.objective == "latency":
-            return worth(cycles + float(cycle))
-        return worth((energies + float(energy)) * (cycles + float(cycle)))
 
     @cached_property
     def bounds(self) -> DraftBounds:

@@ -15,9 +15,9 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
-from model.mapspace import ACCELFORGE, Mapspace
+from model.mapspace import Mapspace
 from model.objective import objective_value
-from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_all_places
+from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_places_of
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile, Trips
 from solver.network.tasks import Renaming, by_position
 from solver.result import Clock, Options, Result, Status, Termination
@@ -102,7 +102,8 @@ class _Settled(NamedTuple):
 class Coarser:
     """Edges that are settled: with further shared loops, and no other tiles above, none costs less.
 
-    Such loops may be the outermost private loops instead, which keep what a visit would bring again.
+    Such loops may be the outermost private loops instead, which keep what a visit would bring again. Names
+    are those of positions.
     """
 
     settled: dict[tuple[int, frozenset[str]], list[_Settled]] = field(default_factory=dict)
@@ -133,6 +134,7 @@ class Edge:
     least: tuple[int, int]
     core: _Core
     known: Coarser
+    positional: EdgeKind
 
     @cached_property
     def renaming(self) -> Renaming:
@@ -151,7 +153,7 @@ class Edge:
         solved = self.core.solved
         most = solved[0].room_words if solved else -1
         if not solved:
-            energy, cycles = (0, 0) if self.space.kind.parts else self.known.bound(self.space.kind)
+            energy, cycles = (0, 0) if self.space.kind.parts else self.known.bound(self.positional)
             energy += self.space.shift_energy
             yield Choice(max(self.least[0], energy), max(self.least[1], cycles), 0, None)
         elif most is not None:
@@ -217,6 +219,10 @@ class EdgePricer:
     coarser: Coarser = field(default_factory=Coarser)
     inner_bounds: dict[Mapspace, Inner] = field(default_factory=dict)
     part_bounds: dict[Mapspace, tuple[int, int]] = field(default_factory=dict)
+    in_unlike_parts: dict[tuple[int, tuple[tuple[str, Parts], ...]], tuple[int, int]] = field(
+        default_factory=dict
+    )
+    alone: dict[tuple[object, ...], Alone] = field(default_factory=dict)
 
     @cached_property
     def timed(self) -> bool:
@@ -229,8 +235,20 @@ class EdgePricer:
         if kind not in self.edges:
             own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
             core = self.cores.setdefault(self._core_key(kind), _Core())
-            self.edges[kind] = Edge(own, self.least(kind), core, self.coarser)
+            self.edges[kind] = Edge(own, self.least(kind), core, self.coarser, self._positional(kind))
         return self.edges[kind]
+
+    def _positional(self, kind: EdgeKind) -> EdgeKind:
+        """A kind with names of positions, of the first Einsum that differs in names alone."""
+        problem = self.space.einsums[kind.place].problem
+        renaming = by_position(problem)
+        return replace(
+            kind,
+            place=self._alike[kind.place],
+            trips=tuple(sorted((renaming.dims[dim], count) for dim, count in kind.trips)),
+            above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
+            shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
+        )
 
     def _core_key(self, kind: EdgeKind) -> tuple[object, ...]:
         """What edges have in common that differ in names alone."""
@@ -273,12 +291,14 @@ class EdgePricer:
                 for tile in self.space.tiles[kind.place]
                 if tile.space.name not in kind.above or tile.space.name in shifts
             ]
+            held = sum(move.energy for move in moves if move.dataspace in shifts)
+            looped = () if kind.parts else ((), kind.trips)
+            cores = [self.core(kind.place, kind.above, trips) for trips in looped]
             energy, cycles = self.together(kind.place, cut, moves)
-            if not kind.parts:
-                core = self.core(kind.place, kind.above, kind.trips)
-                held = sum(move.energy for move in moves if move.dataspace in shifts)
-                energy, cycles = max(energy, core[0] + held), max(cycles, core[1])
-            self._least[kind] = energy, cycles
+            self._least[kind] = (
+                max(energy, *(core[0] + held for core in cores), 0),
+                max(cycles, *(core[1] for core in cores), 0),
+            )
         return self._least[kind]
 
     def together(
@@ -418,16 +438,23 @@ class EdgePricer:
         return {}
 
     def in_parts(self, place: int, parts: Mapping[str, Parts]) -> Inner:
-        """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts."""
+        """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts.
+
+        Bandwidths do not count, which all visits load together; whole vectors are rounded up on totals.
+        """
         key = place, tuple(sorted(parts.items()))
         if key not in self._in_parts:
-            paid = cycles = 0
+            spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
+            paid, cycles = spare, 0
             for chosen in product(*(sizes for _, sizes in key[1])):
                 one = tuple((dim, (own,)) for (dim, _), own in zip(key[1], chosen, strict=True))
                 energy, busy = self._in_part(place, one)
                 times = math.prod(count for _, count in chosen)
-                paid, cycles = paid + times * energy, cycles + times * (busy - self.latency(place))
+                every = times * (energy - spare)
+                self.in_unlike_parts[place, one] = max(0, every + spare), times * busy
+                paid, cycles = paid + every, cycles + times * (busy - self.latency(place))
             least = self.arithmetic(place)
+            paid = max(paid, least.paid)
             self._in_parts[key] = Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
         return self._in_parts[key]
 
@@ -473,7 +500,8 @@ class EdgePricer:
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
         rules = own.einsum.mapspace.temporal[0]
         if is_whole and not (rules.factors or rules.inner or rules.outer):
-            edge = Edge(own, (0, 0), self.cores.setdefault(self._core_key(kind), _Core()), self.coarser)
+            core = self.cores.setdefault(self._core_key(kind), _Core())
+            edge = Edge(own, (0, 0), core, self.coarser, self._positional(kind))
             if not edge.core.solved:
                 self.refine(edge, None)
             return self._least_at(edge.core.solved[0])
@@ -546,7 +574,7 @@ class EdgePricer:
         moving = (self.space.dense[tile] for tile in tiles if tile.space.name in exchanging)
         shifts = tuple(self.shift(tile, WHOLE) for tile in moving)
         kind = EdgeKind(place, trips, above, shifts, parts)
-        own = EdgeSpace(self.space.einsums[place], kind, self.timed)
+        own = EdgeSpace(self.space.einsums[place], kind, self.timed, unlimited=bool(parts))
         mapspace = own.even_mapspace(None)
         nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
         outside, inside = nodes[0], nodes[position]
@@ -558,7 +586,7 @@ class EdgePricer:
         temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
         mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
-        return with_all_places(mapspace) if mapspace.counting == ACCELFORGE else mapspace
+        return with_places_of(self.space.einsums[place], mapspace)
 
     def _survey(self, mapspace: Mapspace) -> tuple[int, int]:
         """Least energy and cycles by the survey; 0 where it takes too much, or is stopped."""
@@ -600,8 +628,13 @@ class EdgePricer:
         rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
         if edge.space.kind.parts:
             return
-        if len(solved) == 1 and at.points and not (rules.factors or rules.inner or rules.outer):
-            self.coarser.add(edge.space.kind, *self._least_at(at))
+        if len(solved) > 1:
+            return
+        if at.points and not (rules.factors or rules.inner or rules.outer):
+            self.coarser.add(edge.positional, *self._least_at(at))
+        is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
+        if at.points and not is_roomy and not self.clock.stop():
+            self.refine(edge, room_words)
 
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""
@@ -685,22 +718,18 @@ class EdgePricer:
         complete = tuple(nests) if len(nests) == kinds else ()
         return _Mixed(least, (paid[0], paid[1]), max(needs), complete)
 
-    @cached_property
-    def _found_alone(self) -> dict[tuple[object, ...], Result]:
-        return {}
-
     def _alone(self, space: EdgeSpace, room: int | None, objectives: tuple[str, ...]) -> Result:
         """The best mapping of visits of one kind."""
         key = self._core_key(space.kind), space.unlimited, room, objectives
-        if key not in self._found_alone:
+        if key not in self.alone:
             self.searches += 1
             mapspace = space.mapspace(room)
             result = self._searched(by_position(mapspace.problem).mapspace(mapspace), objectives, Caps())
             if result.termination is not Termination.PROVEN:
                 self.clock.stop()
                 return result
-            self._found_alone[key] = result
-        return self._found_alone[key]
+            self.alone[key] = Alone(space, room, objectives, result)
+        return self.alone[key].result
 
     def _next_point(self, edge: Edge, at: _Solved) -> None:
         """Extend the front by its next point, which takes fewer cycles than the last one."""
@@ -725,6 +754,15 @@ class EdgePricer:
         self.clock.stop()
         bound = result.bound or 0
         at.beyond = (bound, 0) if self.objective != "latency" else (0, bound)
+
+
+class Alone(NamedTuple):
+    """A search for visits of one kind that is proven."""
+
+    space: EdgeSpace
+    room_words: int | None
+    objectives: tuple[str, ...]
+    result: Result
 
 
 class Inner(NamedTuple):

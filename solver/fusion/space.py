@@ -18,6 +18,7 @@ from model.fused.visits import Visits, multi_term_dims
 from model.mapspace import ACCELFORGE, TIMELOOP
 from model.numbers import divisors
 from model.problem import Dataspace
+from model.wording import listing
 from solver.fusion.edges import box_words
 
 Trips = dict[str, int]
@@ -37,6 +38,14 @@ class NotSearchedError(ValueError):
     """A cascade has what the search for fused mappings does not know."""
 
 
+class LimitError(ValueError):
+    """A limit names what is not there; `field` is its name in `FusionLimits`."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 @dataclass(frozen=True)
 class FusionLimits:
     """What narrows the space.
@@ -47,11 +56,46 @@ class FusionLimits:
         Most shared loops above an Einsum, in all and over one of its ranks; None for no limit.
     no_fuse
         Tensors that go through the outermost memory.
+    memories
+        On-chip memories that may store tensors; None for all that are searched.
     """
 
     max_loops: int | None = None
     max_loops_per_rank: int | None = None
     no_fuse: frozenset[str] = frozenset()
+    memories: frozenset[str] | None = None
+
+    def phrases(self) -> Iterator[str]:
+        """Yield what the limits leave, for people."""
+        if self.max_loops is not None:
+            yield f"at most {self.max_loops} shared loops above an Einsum"
+        if self.max_loops_per_rank is not None:
+            yield f"at most {self.max_loops_per_rank} shared loops over one rank of an Einsum"
+        if self.no_fuse:
+            yield f"{listing(sorted(self.no_fuse))} through the outermost memory"
+        if self.memories is not None:
+            yield f"tensors are stored in {listing(sorted(self.memories))}"
+
+    def check(self, cascade: Cascade) -> None:
+        """Check that a cascade has what the limits name.
+
+        Raises
+        ------
+        LimitError
+            If a tensor or a memory is not there, or is none that tensors are stored in.
+        """
+        for tensor in sorted(self.no_fuse - cascade.users.keys()):
+            between = listing(cascade.intermediates)
+            raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
+        outermost, *on_chip = (level.name for level in cascade.einsums[0].mapspace.architecture.levels)
+        for memory in sorted((self.memories or frozenset()) - set(on_chip[:1])):
+            if memory == outermost:
+                text = f"{memory!r} is the outermost memory; tensors that are not fused go through it anyway"
+            elif memory in on_chip:
+                text = f"tensors are stored in {on_chip[0]!r} only: {memory!r} is not searched"
+            else:
+                text = f"there is no memory {memory!r}; on chip there are {listing(on_chip)}"
+            raise LimitError("memories", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +149,11 @@ class Tile(NamedTuple):
     bypassable: bool
     size_per_value: int
 
+    @property
+    def least_words(self) -> int:
+        """Room that it takes at the least where it is neither stored nor held."""
+        return 0 if self.bypassable else self.size_per_value
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -140,6 +189,7 @@ class FusionSpace:
         """Refuse what is not searched."""
         for einsum in self.cascade.einsums:
             _check_einsum(einsum)
+        self.limits.check(self.cascade)
 
     @cached_property
     def einsums(self) -> tuple[CascadeEinsum, ...]:
@@ -173,6 +223,11 @@ class FusionSpace:
             level.packing_of(space.name).size_per_value,
         )
 
+    def is_repeated(self, tile: Tile) -> bool:
+        """Whether the Einsum accesses a tile's tensor before, too."""
+        others = self.tiles[tile.place]
+        return next(own.space.name for own in others if own.tensor == tile.tensor) != tile.space.name
+
     @cached_property
     def storable(self) -> frozenset[str]:
         """Tensors between Einsums that may be stored in the outermost on-chip memory."""
@@ -183,8 +238,10 @@ class FusionSpace:
         same_ranks = len({frozenset(access.ranks) for _, access in accesses}) == 1
         kept = all(a.dataspace not in einsum.mapspace.keep[1].bypass for einsum, a in accesses)
         copied = any(einsum.is_copy for einsum, _ in accesses)
-        free = tensor not in self.limits.no_fuse and tensor not in self.cascade.persistent
-        return same_ranks and kept and free and not copied
+        limits = self.limits
+        free = tensor not in limits.no_fuse | self.cascade.persistent
+        home = limits.memories is None or self.memory.name in limits.memories
+        return same_ranks and kept and free and home and not copied
 
     @cached_property
     def _classes(self) -> dict[tuple[int, int], tuple[tuple[str, ...], ...]]:
@@ -450,8 +507,9 @@ class FusionSpace:
     def products(self, frames: Frames, start: int, end: int) -> Iterator[tuple[int, ...]]:
         """Yield trips for each class, all loops of the body together, not all 1."""
         left = [self._parts_left(frames, place) for place in range(start, end)]
+        is_plain = not self.slides(frames) and not self.sliding(start, end)
         for chosen in self._choose(self.classes(start, end), left, (), self._leaders(start, end)):
-            if self._is_even(frames, start, end, chosen):
+            if is_plain or self._is_even(frames, start, end, chosen):
                 yield chosen
 
     def _parts_left(self, frames: Frames, place: int) -> Trips:
@@ -500,9 +558,9 @@ class FusionSpace:
         if not self.slides(frames) and not any(number in sliding for number, _ in segment):
             return True
         own = (*frames, Frame(start, end, (segment,)))
-        if any(not self._is_whole(frames, start, end, loop) for loop in segment):
-            return False
-        return not any(self._is_moved_twice(own, place) for place in range(start, end))
+        if any(self._is_moved_twice(own, place) for place in range(start, end)):
+            return False  # which visits do not know
+        return all(self._is_whole(frames, start, end, loop) for loop in segment)
 
     @cached_property
     def _whole(self) -> dict[tuple[Frames, int, int, tuple[int, int]], bool]:

@@ -92,8 +92,9 @@ def fusion_gain(result: FusedResult) -> str:
 def _work(result: FusedResult) -> str:
     work = result.statistics
     return (
-        f"{work.edges:,} edges bounded, {work.searches:,} searches; {work.paths:,} paths, "
-        f"{work.states:,} states, {work.dominated:,} dominated; {seconds_text(work.seconds)}"
+        f"{work.edges:,} edges bounded, {work.mapped:,} mapped exactly, {work.searches:,} searches; "
+        f"{work.paths:,} paths, {work.states:,} states, {work.dominated:,} dominated; "
+        f"{seconds_text(work.seconds)}"
     )
 
 
@@ -200,13 +201,22 @@ def _nest_lines(cascade: Cascade, path: Path) -> Iterator[str]:
 
 
 def einsums_table(evaluation: FusedEvaluation) -> ReportTable:
-    """Return a row per Einsum: visits, energy, cycles, and what limits them."""
-    table = plain_table("Einsum", ">Visits", ">Runs", ">Energy", ">Cycles", "Limited by", optional=("Runs",))
+    """Return a row per Einsum: visits, energy, cycles, what limits them, and which tensors wait meanwhile."""
+    headings = ("Einsum", ">Visits", ">Runs", ">Energy", ">Cycles", "Limited by", "Waiting on chip")
+    table = plain_table(*headings, optional=("Runs",))
     for cost in evaluation.einsums:
         energy = energy_text(cost.energy / evaluation.units_per_pj)
         runs, cycles = count_text(cost.n_instances), count_text(cost.cycles)
-        table.add_row(cost.einsum, count_text(cost.visits), runs, energy, cycles, limiting(cost))
+        waiting = ", ".join(waiting_tensors(evaluation, cost.einsum)) or NOTHING
+        table.add_row(cost.einsum, count_text(cost.visits), runs, energy, cycles, limiting(cost), waiting)
     return table
+
+
+def waiting_tensors(evaluation: FusedEvaluation, einsum: str) -> list[str]:
+    """Return the tensors that are stored on chip while an Einsum runs."""
+    rooms = (room for room in evaluation.rooms if room.einsum == einsum)
+    tiles = (tile for room in rooms for tile in room.tiles if tile.kind in {"stored", "persistent"})
+    return list(dict.fromkeys(tile.tensor for tile in tiles))
 
 
 def limiting(cost: EinsumCost) -> str:
@@ -313,7 +323,7 @@ def fused_result_document(
         "restrictions": list(result.restrictions),
         "statistics": picked(
             result.statistics,
-            *("seconds", "edges", "surveys", "searches", "paths", "states", "dominated"),
+            *("seconds", "edges", "surveys", "mapped", "searches", "paths", "states", "dominated"),
         ),
         "mapping": mapping_text,
         "notes": plain(notes),

@@ -7,7 +7,7 @@ import pytest
 
 from model.cascade import Network
 from model.text.source import SpecError
-from solver import Options, Status, load, map_einsum, map_fused, map_network
+from solver import FusionLimits, Options, Status, load, map_einsum, map_fused, map_network
 from tests.conftest import REPOSITORY
 from tests.mapspaces import matmul
 from tests.solver.examples import ARCHITECTURE
@@ -111,6 +111,10 @@ def test_fused_results_show_themselves(tmp_path):
     assert "<figure>" in (tmp_path / "fused.html").read_text()
     assert result.document()["kind"] == "network-fused"
     assert map_fused(case.cascade, "latency").objective == "latency"
+    several = load("specs/workloads/three_matmuls.yaml", arch="tpu_like", fuse=True, uneven=True)
+    assert all("unified_buffer" in einsum.uneven for einsum in several.cascade.einsums)
+    with pytest.raises(ValueError, match="there is no memory 'cache'"):
+        map_fused(several, limits=FusionLimits(memories=frozenset(("cache",))))
 
 
 def test_sparse_data(tmp_path):

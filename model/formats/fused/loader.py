@@ -166,6 +166,7 @@ def _on_arch(
             tuple(_accesses(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
+            frozenset(level.name for level in mapspace.architecture.levels if options.uneven),
             einsum.source,
         )
         for einsum, mapspace in zip(workload.einsums, mapspaces, strict=True)
@@ -214,7 +215,7 @@ def _einsums(
     sizes = {access.bits_per_value for einsum in workload.einsums for access in einsum.accesses}
 
     def read(einsum: Einsum) -> CascadeEinsum:
-        mapspace, *_ = written_einsum(Naming(einsum, workload), spec, files, options, notes)
+        mapspace, _, uneven = written_einsum(Naming(einsum, workload), spec, files, options, notes)
         # Values of all sizes in the cascade, so that words are the same for all Einsums.
         bits = {**{f"{size} bits": size for size in sorted(sizes)}, **value_bits(einsum)}
         architecture = in_values(mapspace.architecture, bits)
@@ -224,6 +225,7 @@ def _einsums(
             tuple(_accesses(einsum, ranks)),
             einsum.is_copy_operation,
             einsum.n_instances,
+            uneven,
             einsum.source,
         )
 

@@ -25,6 +25,7 @@ _ITEM_KEYS: dict[str, tuple[str, ...]] = {
     "einsum": ("einsum", "nest", "nests"),
 }
 _NEST_KEYS: dict[str, tuple[str, ...]] = {
+    "bounds": ("bounds",),
     "loop": ("loop", "trips"),
     "keep": ("keep", "memory"),
     "fanout": ("fanout", "loops"),
@@ -184,14 +185,31 @@ class _NestReader:
     """A walk along the architecture's nodes: each `keep` opens a place, and loops belong to the last one."""
 
     einsum: CascadeEinsum
-    nodes: list[NodeMapping] = field(default_factory=lambda: [StorageMapping()])
+    outside: frozenset[str]
+    nodes: list[NodeMapping] = field(init=False)
     at: int = 0
     opened: bool = False
     places: dict[str, int] = field(default_factory=dict)
+    bounds: dict[str, int] | None = None
+
+    def __post_init__(self) -> None:
+        """Begin at the outermost memory, which keeps what is not stored on chip."""
+        self.nodes = [StorageMapping((), self.outside)]
 
     @property
     def architecture(self) -> Architecture:
         return self.einsum.mapspace.architecture
+
+    def limit(self, entry: MappingNode) -> None:
+        """Read the extents in the visits that the nest is for."""
+        is_first = len(self.nodes) == 1 and self.nodes[0] == StorageMapping((), self.outside)
+        if self.bounds is not None or not is_first:
+            raise SpecError("`bounds` stands first in a nest, and once", entry.span)
+        what, dims = f"rank variable of `{self.einsum.name}`", self.einsum.problem.dims
+        given = as_mapping(entry.require("bounds"), "`bounds`")
+        self.bounds = {
+            known_name(key, dims, what): as_int(value, "a bound", minimum=1) for key, value in given.entries
+        }
 
     def open(self, entry: MappingNode) -> None:
         """Open a place of a memory: a further one if it is the memory of the last one."""
@@ -252,17 +270,17 @@ class _NestReader:
         """Return the nest, with nothing at the nodes that are left."""
         for node in self.architecture.nodes[self.at + 1 :]:
             self.nodes.append(FanoutMapping() if isinstance(node, Fanout) else StorageMapping())
-        return PrivateNest(Mapping(tuple(self.nodes)), tuple(self.places.items()))
+        bounds = None if self.bounds is None else tuple(self.bounds.items())
+        return PrivateNest(Mapping(tuple(self.nodes)), tuple(self.places.items()), bounds)
 
 
 def _read_nest(reader: _Reader, einsum: CascadeEinsum, node: Node) -> PrivateNest:
-    walk = _NestReader(einsum)
     stored = {stored.tensor for stored in reader.stored}
     outside = (access.dataspace for access in einsum.accesses if access.tensor not in stored)
-    walk.nodes[0] = StorageMapping((), frozenset(outside))
+    walk = _NestReader(einsum, frozenset(outside))
     for item in as_sequence(node, "a nest").items:
         kind, entry = _kind(item, _NEST_KEYS, "an item of a nest")
-        {"loop": walk.loop, "keep": walk.open, "fanout": walk.spread}[kind](entry)
+        {"bounds": walk.limit, "loop": walk.loop, "keep": walk.open, "fanout": walk.spread}[kind](entry)
     nest = walk.finish()
     reader.placed(nest, node)
     return nest
@@ -333,6 +351,8 @@ def _stands_in(path: Path, body: int | None, depth: int) -> bool:
 def _nest_lines(einsum: CascadeEinsum, nest: PrivateNest) -> Iterator[str]:
     architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
     spaces = [access.dataspace for access in einsum.accesses]
+    if nest.bounds is not None:
+        yield f"{{bounds: {{{', '.join(f'{_quoted(dim)}: {size}' for dim, size in nest.bounds)}}}}}"
     for position, (node, entry) in enumerate(zip(architecture.nodes, nest.mapping.nodes, strict=True)):
         if isinstance(entry, FanoutMapping):
             loops = ", ".join(

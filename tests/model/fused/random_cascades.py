@@ -1,5 +1,6 @@
 """Small cascades, and fused mappings of them at random."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -130,9 +131,9 @@ def random_architecture(random: Random) -> Architecture:
     return Architecture("random", nodes, Compute("MAC", energy=2))
 
 
-def random_fused(random: Random, cascade: Cascade) -> FusedMapping | None:
-    """A fused mapping, None if the draw was none."""
-    draw = _Draw(random, cascade)
+def random_fused(random: Random, cascade: Cascade, remainders: float = 0) -> FusedMapping | None:
+    """A fused mapping, None if the draw was none; such a share of its private loops has remainders."""
+    draw = _Draw(random, cascade, remainders)
     skeleton = FusedMapping(tuple(draw.tree(list(range(len(cascade.einsums))), {})))
     memories = [level.name for level in cascade.einsums[0].mapspace.architecture.levels[1:]]
     stored = []
@@ -157,8 +158,8 @@ def random_fused(random: Random, cascade: Cascade) -> FusedMapping | None:
 
 
 class _Draw:
-    def __init__(self, random: Random, cascade: Cascade) -> None:
-        self.random, self.cascade = random, cascade
+    def __init__(self, random: Random, cascade: Cascade, remainders: float) -> None:
+        self.random, self.cascade, self.remainders = random, cascade, remainders
         architecture = cascade.einsums[0].mapspace.architecture
         self.cores = isinstance(architecture.nodes[1], Fanout)
         whole = list(loop_choices(cascade, range(len(cascade.einsums))))
@@ -212,7 +213,7 @@ class _Draw:
         for chosen in kinds:
             bound = {**einsum.problem.bound, **dict(zip(dims, chosen, strict=True))}
             # The nests of one Einsum keep its tensors in the same memories.
-            nest = _NestDraw(self.random, Random(seed), einsum, bound, mapping, held)
+            nest = _NestDraw(self.random, Random(seed), einsum, bound, mapping, held, self.remainders)
             nests.append(nest.drawn(self.over_cores.get(einsum.name) if len(kinds) == 1 else None))
         return Leaf(child.einsum, tuple(nests), held)
 
@@ -234,6 +235,7 @@ class _NestDraw:
     bound: dict[str, int]
     mapping: FusedMapping
     held: Sequence[Held]
+    remainders: float
 
     def drawn(self, over_cores: str | None) -> PrivateNest:
         """Return one; the cores share the dimension `over_cores` where that divides."""
@@ -252,7 +254,24 @@ class _NestDraw:
             keep = frozenset(name for name, at in home.items() if number in at)
             entries.append(StorageMapping(tuple(Loop(dim, own[dim]) for dim in dims), keep))
             number += 1
-        return PrivateNest(Mapping(tuple(entries)), (("GLB", places),) if places > 1 else ())
+        several = (("GLB", places),) if places > 1 else ()
+        return PrivateNest(Mapping(tuple(entries)), several, self.bounds_of(factors))
+
+    def bounds_of(self, factors: Sequence[dict[str, int]]) -> tuple[tuple[str, int], ...] | None:
+        """What the nest is for, if its loops multiply to something else."""
+        products = {dim: math.prod(own[dim] for own in factors) for dim in self.bound}
+        found = tuple((dim, size) for dim, size in self.bound.items() if products[dim] != size)
+        return found or None
+
+    def uneven(self, nodes: Sequence[int], bound: int) -> dict[int, int]:
+        """Factors of two or three nodes, outer ones first in the order; the outermost one has a remainder."""
+        count = min(len(nodes), self.random.choice((2, 3)))
+        chosen = sorted(self.random.sample(list(nodes), count), reverse=True)
+        factors, left = {}, bound
+        for node in chosen[:-1]:
+            factors[node] = self.random.randint(1, min(4, left))
+            left = -(-left // factors[node])
+        return {**factors, chosen[-1]: left}
 
     def factors(self, order: Sequence[StorageLevel | Fanout], over_cores: str | None) -> list[dict[str, int]]:
         """Prime factors anywhere, but those of what registers store within them."""
@@ -274,6 +293,10 @@ class _NestDraw:
             arrays = []
         for dim, bound in left.items():
             anywhere = [*usable, *arrays] if dim not in at_registers else [len(order) - 1]
+            if not cores and len(anywhere) > 1 and self.remainders and self.random.random() < self.remainders:
+                for node, factor in self.uneven(anywhere, bound).items():
+                    factors[node][dim] = factor
+                continue
             for prime in [prime for prime, power in prime_factors(bound) for _ in range(power)]:
                 factors[self.random.choice(anywhere)][dim] *= prime
         return factors

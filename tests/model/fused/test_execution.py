@@ -1,9 +1,15 @@
 """The execution of random fused mappings against the cost model, and against the unfused cascade."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from model.architecture import with_places
+from model.cost.plain import evaluate
+from model.fused.cost import evaluate_fused
+from model.fused.mapping import FusedMapping, Path
+from model.mapspace import EXACT
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, random_cascade, random_fused
 
@@ -15,3 +21,32 @@ def test_cost_and_results_agree_with_the_execution(name: str, seed: int):
     cascade = random_cascade(random, name)
     mapping = next(found for found in (random_fused(random, cascade) for _ in range(100)) if found)
     assert not disagreements(cascade, mapping, seed)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "copy"])
+@pytest.mark.parametrize("seed", range(2))
+def test_remainders_of_private_loops(name: str, seed: int):
+    random = Random(f"remainders {name} {seed}")
+    cascades = (random_cascade(random, name) for _ in range(200))
+    drawn = ((cascade, random_fused(random, cascade, remainders=0.5)) for cascade in cascades)
+    cascade, mapping = next(own for own in drawn if own[1] and any(map(_has_remainders, own[1].paths)))
+    assert not disagreements(cascade, mapping, seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nests_alone_cost_as_by_the_plain_model(seed: int):
+    random = Random(f"alone {seed}")
+    cascade = random_cascade(random, "products")
+    drawn = (random_fused(random, cascade, remainders=0.6) for _ in range(500))
+    mapping = next(found for found in drawn if found and not found.bodies and not found.stored)
+    leaves = tuple(replace(path.leaf, held=()) for path in mapping.paths)
+    cost = evaluate_fused(cascade, FusedMapping(leaves))
+    for einsum, leaf in zip(cascade.einsums, leaves, strict=True):
+        (nest,), own = leaf.nests, cost.einsum(einsum.name)
+        architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
+        alone = evaluate(einsum.problem, architecture, nest.mapping, EXACT)
+        assert (own.energy, own.cycles) == (alone.energy, alone.cycles)
+
+
+def _has_remainders(path: Path) -> bool:
+    return any(nest.bounds is not None for nest in path.leaf.nests)

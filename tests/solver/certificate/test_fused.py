@@ -16,8 +16,7 @@ from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.solver.certificate.checker import digested, verdict
-from tests.solver.fusion.test_optimum import OBJECTIVES, attention, drawn
-from tests.test_fused_bruteforce import small
+from tests.solver.fusion.test_optimum import OBJECTIVES, attention, drawn, halo_waits, uneven, windowed
 
 import fused_claims  # isort: skip (next to the checker)
 import fused_paths  # isort: skip
@@ -103,9 +102,51 @@ def test_a_search_that_was_stopped_claims_its_bound(tmp_path):
         fused_certificate(nothing, ["python"])
 
 
-def test_windows_over_what_is_handed_over_have_no_certificate():
-    with pytest.raises(CertificateError, match="unlike parts of the rank 0 of T"):
-        certified(small(Random("window"), "window"), "energy", FusionLimits(0))
+@pytest.mark.parametrize(
+    "name, seed, objectives",
+    [
+        ("window", 1, OBJECTIVES),
+        ("depthwise", 1, OBJECTIVES),
+        ("residual", 1, ("energy",)),
+        ("two windows", 0, ("energy",)),
+        ("plane", 0, ("edp",)),
+    ],
+)
+def test_certificates_of_loops_that_slide_windows(
+    name: str, seed: int, objectives: tuple[str, ...], tmp_path
+):
+    cascade = windowed(Random(f"{name} {seed}"), name)
+    optima = BruteForce(cascade, even=True, divided=True).optima(objectives)
+    for objective in objectives:
+        document = certified(cascade, objective)
+        assert verdict(document, tmp_path)[0] == "VALID"
+        optimum = optima[objective].value
+        assert document["bound"] <= least(document, optimum + 1) <= optimum <= document["cost"][objective]
+        assert document["bound"] == optimum or document["status"] == "FEASIBLE"
+
+
+@pytest.mark.parametrize("name, objective", [("depthwise", "energy"), ("residual", "latency")])
+def test_whole_vectors_are_rounded_up_for_all_visits_together(name: str, objective: str, tmp_path):
+    """And the buffer's bandwidth carries the words of all of them."""
+    main = StorageLevel("Main", energy=AccessEnergy(20, 0, 20, 1), block_size=4)
+    buffer = StorageLevel(
+        "GLB", size_words=16, block_size=4, energy=AccessEnergy(8, 9, 7), shared_bandwidth=2
+    )
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    cascade = cascade_of(SHAPES[name], {"q": 4, "r": 3, "p": 6, "c": 2, "k": 2}, architecture)
+    assert verdict(certified(cascade, objective), tmp_path)[0] == "VALID"
+
+
+@pytest.mark.parametrize(
+    "name, objective", [("products", "energy"), ("projections", "edp"), ("three", "latency")]
+)
+def test_certificates_of_several_places_of_the_buffer(name: str, objective: str, tmp_path):
+    cascade = uneven(drawn(Random(f"certificate {name} 0"), name))
+    (optimum,) = BruteForce(cascade).optima((objective,)).values()
+    document = certified(cascade, objective)
+    assert verdict(document, tmp_path)[0] == "VALID"
+    assert document["bound"] == document["cost"][objective] == optimum.value
+    assert least(document, document["bound"] + 1) == document["bound"]
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +248,7 @@ def stored_against_its_will(doc):
 
 
 def a_lower_nest(doc):
-    nest = leaf(doc["mapping"]["tree"][0], 0)["nest"]
+    (nest,) = leaf(doc["mapping"]["tree"][0], 0)["nests"]
     next(own for own in nest["loops"] if own).pop()
 
 
@@ -242,10 +283,99 @@ def test_forged_claims_are_refused(forge, document, tmp_path):
     assert resealed(forged, tmp_path)[0] == "INVALID"
 
 
+@pytest.fixture(scope="module")
+def halo():
+    """The certificate of a convolution after another one: the halo waits, and visits differ."""
+    return certified(halo_waits(), "energy")
+
+
+def a_visit_without_nest(doc):
+    leaf(doc["mapping"]["tree"][0], 0)["nests"].pop()
+
+
+def a_nest_twice(doc):
+    nests = leaf(doc["mapping"]["tree"][0], 0)["nests"]
+    nests[1] = nests[0]
+
+
+def no_room_for_the_halo(doc):
+    """A word less than what waits and what the producer needs besides."""
+    for einsum in doc["problem"]["einsums"]:
+        for node in einsum["mapspace"]["nodes"]:
+            if node["kind"] == "storage" and node["name"] == "GLB":
+                node["most_size"] = 7
+    doc["problem"]["room"] = 7
+
+
+def other_rows(doc):
+    """The consumer's loop runs over the rows of its window instead."""
+    doc["mapping"]["tree"][0]["loops"][0]["over"][1][1] = (
+        1 - doc["mapping"]["tree"][0]["loops"][0]["over"][1][1]
+    )
+
+
+def a_raised_part(doc):
+    for edge in (edge for edge in doc["edges"] if edge["homes"] is not None):
+        edge["corners"] = [[energy + 1, cycles] for energy, cycles in edge["corners"]]
+
+
+def parts_without_mappings(doc):
+    for edge in (edge for edge in doc["edges"] if edge["homes"] is not None):
+        edge["corners"] = []
+
+
+def a_raised_floor_of_parts(doc):
+    for own in doc["least"]:
+        own["paid"] += 1
+
+
+def the_halo_dropped(doc):
+    """A shorter window: fewer rows overlap."""
+    (einsum,) = (own for own in doc["problem"]["einsums"] if own["name"] == "Z")
+    read = next(own for own in einsum["mapspace"]["dataspaces"] if own["name"] == "T")
+    read["ranks"][0] = [term for term in read["ranks"][0] if term[0] == read["ranks"][0][0][0]]
+
+
+WRONG_HALOS = [
+    *(a_lower_cost, a_lower_value, a_bound_above_the_value, a_visit_without_nest, a_nest_twice),
+    *(no_room_for_the_halo, other_rows, a_raised_part, parts_without_mappings, a_raised_floor_of_parts),
+    *(the_halo_dropped, more_trips, stored_below_more_loops, stored_against_its_will),
+]
+
+
+@pytest.mark.parametrize("forge", WRONG_HALOS)
+def test_forged_halos_are_refused(forge, halo, tmp_path):
+    assert verdict(halo, tmp_path)[0] == "VALID"
+    forged = copy.deepcopy(halo)
+    forge(forged)
+    assert forged != halo
+    assert resealed(forged, tmp_path)[0] == "INVALID"
+
+
+def test_what_keeps_an_overlap_lies_above_loops_that_would_drop_it():
+    """Columns inside of rows: all columns of a window's rows have to wait."""
+    document = certified(windowed(Random("plane 0"), "plane"), "energy", FusionLimits(0))
+    cascade = fused_claims.Cascade(document["problem"])
+    rows, columns = (fused_claims.Loop(2, 0, dims) for dims in ((0, 0), (1, 1)))
+    assert {rows.dims, columns.dims} <= {*cascade.classes(0, 2)}
+    tensor = next(iter(cascade.storable))
+    assert cascade.keeps(tensor, (rows,))
+    assert not cascade.keeps(tensor, (rows, columns))
+    assert next(own for own, _ in cascade.waiting(tensor, (rows,)).values()) == [(0, 3), (2, 5)]
+    assert cascade.cut(0, (rows,))[0] == ((3, 1), (2, 1))
+
+
 def test_edges_that_are_missing_prove_nothing(document, tmp_path):
     word, reason = resealed({**copy.deepcopy(document), "edges": []}, tmp_path)
     assert word == "CANNOT CHECK"
     assert "leave some from" in reason
+
+
+def test_parts_that_are_missing_prove_nothing(tmp_path):
+    document = certified(windowed(Random("depthwise 1"), "depthwise"), "energy")
+    whole = [edge for edge in document["edges"] if edge["homes"] is None]
+    assert len(whole) < len(document["edges"])
+    assert resealed({**document, "edges": whole}, tmp_path)[0] == "CANNOT CHECK"
 
 
 def test_a_bound_that_is_too_high_is_not_confirmed(document, tmp_path):

@@ -20,7 +20,10 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "OPTIMAL  energy" in out
     assert "fusion saves" in out
-    assert "Searched: loops have no remainders" in out
+    assert "Searched: at most 1 shared loops over one rank of an Einsum; loops have no remainders" in out
+    assert " mapped exactly, " in out
+    assert out.count("T1 waits in GLB") == 1
+    assert "Waiting on chip" in out
     assert "body " in out
     assert main(["evaluate", *SMALL, "--mapping", str(mapping), "--json", str(priced), "--quiet"]) == 0
     result, cost = json.loads(found.read_text()), json.loads(priced.read_text())
@@ -34,9 +37,13 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--unfused", "Nothing"], "no Einsum accesses 'Nothing'"),
-        (["--fuse-into", "Main"], "tensors are stored in 'GLB' only"),
-        (["--fuse-into", "Cache"], "there is no memory 'Cache'"),
+        (
+            ["--no-fuse", "T1", "Nothing"],
+            "--no-fuse: no Einsum accesses 'Nothing'; tensors between Einsums: `T1`",
+        ),
+        (["--no-fuse"], "--no-fuse names no tensors"),
+        (["--fuse-into", "Main"], "--fuse-into: 'Main' is the outermost memory"),
+        (["--fuse-into", "GLB,Cache"], "there is no memory 'Cache'; on chip there are `GLB`"),
         (["--factors", "any"], "fused mappings have no remainders"),
         (["--certificates", "certificates"], "--fuse: --certificate OUT writes that of the fused mapping"),
         (["--resume"], "results of fused searches are not kept"),
@@ -50,10 +57,30 @@ def test_what_does_not_go_together(options: list[str], message: str, capsys: pyt
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--max-fused-loops", "--certificate"])
+@pytest.mark.parametrize("option", ["--max-fused-loops", "--fuse-into", "--no-fuse", "--certificate"])
 def test_options_of_fusion_need_it(option: str, capsys: pytest.CaptureFixture[str]):
     assert main(["network", *SMALL, option, "1"]) == EXIT_INVALID
-    assert f"{option} needs --fuse" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert option in errors
+    assert "needs --fuse" in errors
+
+
+def test_lists_come_after_the_specs(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["network", "--fuse", "--no-fuse", "T1", *SMALL])
+    assert "give SPEC before --" in capsys.readouterr().err
+
+
+def test_options_narrow_what_is_fused(tmp_path: Path):
+    found = tmp_path / "found.json"
+
+    def saved(*options: str) -> float:
+        words = ["network", *SMALL, "--fuse", "--objective", "energy", *options]
+        assert main([*words, "--json", str(found), "--quiet"]) == EXIT_OPTIMAL
+        document = json.loads(found.read_text())
+        return float(document["unfused_value"] - document["value"])
+
+    assert saved("--fuse-into", "GLB") > saved("--max-fused-loops", "0") == saved("--no-fuse", "T1") == 0
 
 
 def test_certificates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -9,7 +9,7 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
 from model.mapspace import ACCELFORGE
-from solver.fusion import FusionLimits, NotSearchedError, fuse_cascade
+from solver.fusion import FusionLimits, LimitError, NotSearchedError, fuse_cascade
 from solver.result import Options, Status, Termination
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
@@ -74,6 +74,22 @@ def test_the_search_finds_the_optimum(name: str, seed: int):
         assert evaluate_fused(cascade, result.mapping).value(objective) == result.value
         assert result.unfused is not None
         assert result.unfused.value(objective) >= result.value
+
+
+@pytest.mark.parametrize(
+    "name, seed, objective", [("projections", 2, "edp"), ("three", 2, "energy"), ("skip", 3, "latency")]
+)
+def test_the_optimum_with_several_places_of_the_buffer(name: str, seed: int, objective: str):
+    cascade = uneven(drawn(Random(f"uneven {name} {seed}"), name))
+    (optimum,) = BruteForce(cascade).optima((objective,)).values()
+    result = fuse_cascade(cascade, objective)
+    assert result.status is Status.OPTIMAL
+    assert result.value == result.bound == optimum.value
+
+
+def uneven(cascade: Cascade) -> Cascade:
+    """The same cascade with a place of the buffer for each dataspace."""
+    return replace(cascade, einsums=tuple(replace(e, uneven=frozenset(("GLB",))) for e in cascade.einsums))
 
 
 @pytest.mark.parametrize("name, seed", [("products", 100), ("attention", 101), ("three", 100)])
@@ -150,12 +166,15 @@ def test_loops_that_slide_windows(name: str, seed: int):
             assert result.value == result.bound
 
 
-def test_unlike_visits_are_what_is_best():
-    """Rows of a convolution's input wait in a buffer that could not hold them all."""
+def halo_waits() -> Cascade:
+    """A convolution's input comes from another Einsum, and a buffer could not hold all of its rows."""
     main, buffer = StorageLevel("Main", energy=AccessEnergy(99, 99, 99)), StorageLevel("GLB", size_words=10)
     architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
-    cascade = cascade_of(SHAPES["depthwise"], {"q": 8, "r": 3, "p": 10, "c": 2, "k": 1}, architecture)
-    result = fuse_cascade(cascade, "energy")
+    return cascade_of(SHAPES["depthwise"], {"q": 8, "r": 3, "p": 10, "c": 2, "k": 1}, architecture)
+
+
+def test_unlike_visits_are_what_is_best():
+    result = fuse_cascade(halo_waits(), "energy")
     assert result.status is Status.OPTIMAL
     assert result.mapping is not None
     assert result.evaluation is not None
@@ -210,9 +229,26 @@ def test_limits_narrow_the_space():
         return result.value
 
     alone = value(no_fuse=frozenset(("S", "P")))
+    assert alone == value(memories=frozenset())
     whole, one = value(max_loops=0), value(max_loops=1)
     assert alone >= whole > one >= value(max_loops_per_rank=1)
     assert alone == BruteForce(cascade, fused=False, even=True).optima(("energy",))["energy"].value
+
+
+@pytest.mark.parametrize(
+    "limits, message",
+    [
+        (
+            FusionLimits(no_fuse=frozenset("X")),
+            "no Einsum accesses 'X'; tensors between Einsums: `S` and `P`",
+        ),
+        (FusionLimits(memories=frozenset(("Main",))), "'Main' is the outermost memory"),
+        (FusionLimits(memories=frozenset(("L2",))), "there is no memory 'L2'; on chip there are `GLB`"),
+    ],
+)
+def test_limits_name_what_is_there(limits: FusionLimits, message: str):
+    with pytest.raises(LimitError, match=message):
+        fuse_cascade(attention(4), "energy", limits=limits)
 
 
 def test_a_stopped_search_keeps_its_bound():

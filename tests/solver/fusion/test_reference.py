@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from model.formats.fused import load_cascade
+from model.formats.timeloop.loader import LoadOptions
 from solver.fusion import fuse_cascade
 from solver.result import Status
 from tests.model.fused.reference import FUSED
@@ -21,6 +22,27 @@ def answers() -> list[dict[str, Any]]:
         return []
     rows = map(json.loads, CASES.read_text(encoding="utf-8").splitlines())
     return [row for row in rows if row["name"] in FEW and not row["unfused"]]
+
+
+@pytest.mark.skipif(not FUSED.is_dir(), reason="no reference data in ../shared")
+@pytest.mark.parametrize("name", ["qkv_31_32"])
+def test_the_search_finds_the_optima_of_an_independent_enumeration(name: str):
+    """Which has a place per dataspace in the buffer."""
+    folder = FUSED / "tilewright"
+    files = [folder / f"{name}.workload.yaml", folder / f"{name}.arch.yaml"]
+    cascade, _ = load_cascade(files, options=LoadOptions(uneven=True))
+    expected = json.loads((folder / f"{name}.json").read_text())
+    units = cascade.einsums[0].mapspace.architecture.units_per_pj
+    for objective, key, unit in (
+        ("energy", "energy", units),
+        ("latency", "cycles", 1),
+        ("edp", "edp", units),
+    ):
+        result = fuse_cascade(cascade, objective)
+        assert result.status is Status.OPTIMAL
+        assert result.value == expected["fused"][objective][key] * unit
+        assert result.unfused is not None
+        assert result.unfused.value(objective) == expected["unfused"][objective][key] * unit
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="no reference data in ../shared")

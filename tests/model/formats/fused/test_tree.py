@@ -10,6 +10,7 @@ from model.formats.fused.tree import SECTION, read_tree
 from model.fused.cost import evaluate_fused
 from model.text.reader import read_files
 from model.text.source import SpecError
+from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, random_cascade, random_fused
 
 DATA = Path(__file__).parents[2] / "fused" / "data"
@@ -91,6 +92,32 @@ def test_mappings_that_are_none_of_the_cascade(
         evaluate_fused(loaded.cascade, loaded.mapping)
     assert caught.value.span is not None
     assert caught.value.span.line == line
+
+
+def test_private_loops_may_have_remainders(tmp_path: Path):
+    """The visits of a loop with 3 trips have 3, 3 and 2 rows; 8 columns in tiles of 3 take 3 passes."""
+    text = (DATA / "products.fused.yaml").read_text()
+    assert text.count("{loop: m, trips: 4}") == text.count("{loop: b, trips: 8}") == 2
+    text = text.replace("}, trips: 2}", "}, trips: 3}").replace("{loop: m, trips: 4}", "{loop: m, trips: 3}")
+    before, _, after = text.partition("{loop: b, trips: 8}")
+    inner = after.replace("- {keep: [W0]", "- {loop: b, trips: 3}\n    - {keep: [W0]", 1)
+    text = f"{before}{{loop: b, trips: 3}}{inner}"
+    path = tmp_path / "fused.yaml"
+    path.write_text(text)
+    loaded = load_fused(PRODUCTS, path)
+    cost = evaluate_fused(loaded.cascade, loaded.mapping)
+    assert [(own.visits, own.steps) for own in cost.einsums] == [(3, 512)] * 2
+    assert not disagreements(loaded.cascade, loaded.mapping, seed=0)
+    path.write_text(text.replace("nest:\n", "nest:\n    - {bounds: {m: 3, b: 8}}\n", 1))
+    bounded = load_fused(PRODUCTS, path)
+    with pytest.raises(SpecError, match="`T1` has no nest for its visits with m=2"), bounded.located():
+        evaluate_fused(bounded.cascade, bounded.mapping)
+    path.write_text(fused_yaml(bounded.cascade, bounded.mapping))
+    assert load_fused(PRODUCTS, path).mapping == bounded.mapping
+    late = text.replace("- {loop: a", "- {loop: a, trips: 1}\n    - {bounds: {m: 3}}\n    - {loop: a")
+    path.write_text(late)
+    with pytest.raises(SpecError, match="`bounds` stands first"):
+        load_fused(PRODUCTS, path)
 
 
 def test_words_are_those_of_the_whole_cascade(tmp_path: Path):
