@@ -550,11 +550,12 @@ class PathSearch:
         """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
         frames, lefts, energies, cycles = self._bodies(label, draft)
         outside = self.rest(label, draft.frame.end)
-        energy, cycle = float(label.energy + outside[0]), float(label.cycles + outside[1])
-        factors: dict[str, tuple[Any, Any]]
-        factors = {"energy": (energies + energy, 1.0), "latency": (1.0, cycles + cycle)}
-        one, other = factors.get(self.objective, (energies + energy, cycles + cycle))
-        for longer, left, value in zip(frames, lefts, worth(one * other), strict=True):
+        values = np.ones_like(energies)
+        if self.objective != "latency":
+            values = values * (energies + float(label.energy + outside[0]))
+        if self.objective != "energy":
+            values = values * (cycles + float(label.cycles + outside[1]))
+        for longer, left, value in zip(frames, lefts, worth(values), strict=True):
             if value >= 0 and queue.improves(value):
                 yield self._with_body(label, longer, left), value
 

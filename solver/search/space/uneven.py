@@ -401,8 +401,8 @@ def _moved_along(
 ) -> IntArray:
     """Least words that a loop over `dim` brings along a window, the first tile of each pass so many.
 
-    Where it is the `only` one that moves the window, these bring what a step does. Short tiles lack words that
-    whole ones have, so that the least may be negative.
+    Where it is the `only` one that moves the window, these bring what a step does. Short tiles lack words of
+    whole ones, so that the least may be negative.
 
     As a function of the extents that leave so many tiles this is concave: its least is at the shortest or the
     longest ones.
