@@ -47,7 +47,9 @@ def compared(directory: Path, design: str, time_limit_s: float) -> Comparison:
     """Map the default layer of a design, and price the mapping that Timeloop's mapper found."""
     answers = directory / design / ANSWERS
     paths = [directory / SPEC, answers / "timeloop-mapper.ERT.yaml"]
-    options = LoadOptions(factors="perfect", mapping_file=answers / "timeloop-mapper.map.yaml")
+    options = LoadOptions(
+        factors="perfect", timeloop_padding=True, mapping_file=answers / "timeloop-mapper.map.yaml"
+    )
     loaded = load_timeloop(paths, {"architecture": design}, options)
     recorded = evaluate_in(loaded.mapspace, loaded.mapping)
     result = map_einsum(loaded.mapspace, Options(objectives=(EDP,), time_limit_s=time_limit_s))

@@ -99,7 +99,7 @@ class _Line:
             self._connection.close()
 
     def _listen(self) -> None:
-        with suppress(EOFError, OSError):
+        with suppress(EOFError, OSError, TypeError):  # TypeError: it was closed while something was awaited
             while True:
                 self._take(*self._connection.recv())
         self.is_open = False
