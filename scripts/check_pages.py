@@ -24,6 +24,7 @@ from shutil import which
 
 WIDTHS, SCHEMES = (1400, 390), ("light", "dark")
 PATIENCE_MS = 30_000
+LEAST_HEIGHT = 900
 LARGEST_BYTES = 1 << 20
 """More is a fault of a page."""
 
@@ -103,12 +104,12 @@ class Browser:
 
     def faults(self, view: View) -> tuple[list[str], int]:
         """Return what is wrong with a view, and its height."""
-        frame = self._framed(view, 4000)
+        frame = self._framed(view, LEAST_HEIGHT)
         words = [f"--virtual-time-budget={PATIENCE_MS}", "--window-size=1600,900", "--dump-dom"]
         text = self._run(words, frame)
         answer = re.search(r'<pre id="answer">(.+?)</pre>', text, re.DOTALL)
         if answer is None:
-            return ["the checks did not end"], 4000
+            return ["the checks did not end"], LEAST_HEIGHT
         found = json.loads(html.unescape(answer[1]))
         return found["faults"], int(found["height"])
 

@@ -77,7 +77,7 @@ def test_trees_of_two_products():
     assert sum(not tree.bodies for tree in trees(cascade)) == 1
 
 
-QUICK = ("ew_rf_31_20", "mm3_31_9", "qkvs_31_33", "qkv_31_32", "skip_31_14")
+QUICK = ("ew_rf_31_20", "mm3_31_9", "qkvs_31_33", "skip_31_14")
 
 
 @pytest.mark.skipif(not FUSED.is_dir(), reason="reference figures are absent")

@@ -153,7 +153,8 @@ def _mapping_sections(document: Value, shown: ShownMapping) -> Iterator[Section]
     yield Section(
         "Array", figures=[Figure(partial(array_scene, shown), "One cell per instance; see the loops above.")]
     )
-    tiles = "The two longest ranks of each dataspace, and the tiles of its levels inside, to scale."
+    tiles = "The two longest ranks of each dataspace, and the tiles of its levels inside, to scale"
+    tiles += " (thin ones thicker)."
     yield Section("Tiles", figures=[Figure(partial(tiles_scene, shown), tiles)])
     yield capacity_section(shown)
     yield energy_section(document, shown)

@@ -298,6 +298,14 @@ def test_tiny_bounds_need_no_search():
     assert map_einsum(mapspace, Options(objectives=("energy",))).value == best[0]
 
 
+@pytest.fixture
+def short_descents(monkeypatch: pytest.MonkeyPatch):
+    """Leave the work to the search: no more than a few mappings of heuristics beforehand."""
+    for name in ("FEW_HINTED", "FIRST_HINTED"):
+        monkeypatch.setattr(mapper, name, 8)
+
+
+@pytest.mark.usefixtures("short_descents")
 def test_a_part_of_the_space_proves_nothing():
     """With too little memory for all tiles a mapping is found, not called optimal if some are left out."""
     for mapspace in random_mapspaces(31, 12, 500):
@@ -326,13 +334,6 @@ def test_as_much_of_the_space_is_searched_as_fits(monkeypatch: pytest.MonkeyPatc
         assert result.bound <= best.value <= result.value <= best.value * 1.1
         states.append(result.statistics.states)
     assert states == sorted(states, reverse=True)
-
-
-@pytest.fixture
-def short_descents(monkeypatch: pytest.MonkeyPatch):
-    """Leave the work to the search: no more than a few mappings of heuristics beforehand."""
-    for name in ("FEW_HINTED", "FIRST_HINTED"):
-        monkeypatch.setattr(mapper, name, 8)
 
 
 @pytest.mark.usefixtures("short_descents")
