@@ -65,7 +65,7 @@ class Line:
             self._connection.close()
 
     def _listen(self) -> None:
-        with suppress(EOFError, OSError):
+        with suppress(EOFError, OSError, TypeError):  # TypeError: it was closed while something was awaited
             while True:
                 self._take(*self._connection.recv())
         self.is_open = False

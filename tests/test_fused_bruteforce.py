@@ -42,7 +42,7 @@ def test_no_random_mapping_is_better_than_the_optimum(name: str):
     random = Random(name)
     cascade = small(random, name)
     optima = BruteForce(cascade).optima()
-    drawn = [mapping for mapping in (random_fused(random, cascade) for _ in range(150)) if mapping]
+    drawn = [mapping for mapping in (random_fused(random, cascade) for _ in range(80)) if mapping]
     costs = [cost for cost in (evaluate_fused(cascade, mapping) for mapping in drawn) if cost.valid]
     assert len(costs) > 10
     for objective, optimum in optima.items():
@@ -77,7 +77,7 @@ def test_trees_of_two_products():
     assert sum(not tree.bodies for tree in trees(cascade)) == 1
 
 
-QUICK = ("ew_rf_31_20", "mm3_31_9", "qkvs_31_33", "qkv_31_32", "skip_31_14")
+QUICK = ("ew_rf_31_20", "mm3_31_9", "qkvs_31_33", "skip_31_14")
 
 
 @pytest.mark.skipif(not FUSED.is_dir(), reason="reference figures are absent")

@@ -66,8 +66,9 @@ def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), mos
     is_beside = width >= LABELS_BESIDE_FROM
     longest = max([most, *(sum(segment.value for segment in bar.segments) for bar in bars)], default=0.0)
     texts = max((text_width(bar.text, SMALL) for bar in bars), default=0.0) + TEXT_GAP
-    names = max((text_width(bar.label, SMALL + 0.5) for bar in bars), default=0.0) + TEXT_GAP
-    left = min(names, width * LABEL_SHARE) if is_beside else 0.0
+    names = max((text_width(bar.label, SMALL + 0.5) for bar in bars), default=0.0)
+    names = min(names, width * LABEL_SHARE - TEXT_GAP)
+    left = names + TEXT_GAP if is_beside else 0.0
     room = max(20.0, width - left - texts)
     entries = legend(key, width)
     parts: list[Part] = list(entries.parts)
@@ -78,7 +79,7 @@ def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), mos
             parts.append(fitted(name, width))
             y += 17
         else:
-            parts.append(fitted(name, left - TEXT_GAP))
+            parts.append(fitted(name, names))
         parts.append(Box(left, y, room if most else 0, BAR_HEIGHT, "idle", radius=2))
         end = left
         for segment in bar.segments:

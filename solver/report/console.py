@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import textwrap
 from typing import TextIO
 
 from rich.console import Console
@@ -14,7 +15,10 @@ from model.wording import printable
 from solver.report.tables import ReportTable
 
 WIDTH = 1000
-"""Wider than any line: figures are never cut off; a narrow terminal breaks long lines itself."""
+"""Wider than any line: figures are never cut off."""
+
+HANGING = 2
+"""Spaces by which the rest of a long line stands further in, on a terminal."""
 
 HEIGHT = 25
 """Without a height, rich ignores the width on a dumb terminal and cuts figures off."""
@@ -38,12 +42,30 @@ class ReportConsole(Console):
     def print(self, *objects: object, **options: object) -> None:
         """Print texts on one line, or a table."""
         if not objects or not isinstance(objects[0], ReportTable):
-            super().print(*map(_one_line, objects), **options)  # type: ignore[arg-type]
+            super().print(*self._broken(list(map(_one_line, objects))), **options)  # type: ignore[arg-type]
             return
         fitting, left_out = objects[0].fitted(self._table_width)
         super().print(fitting)
         if left_out:
-            super().print(f"(left out to fit the terminal: {', '.join(left_out)}; --wide shows all)")
+            self.print(f"(left out to fit the terminal: {', '.join(left_out)}; --wide shows all)")
+
+    def _broken(self, parts: list[str | Text | Table]) -> list[str | Text | Table]:
+        """Break the line of these parts between words where it is wider than the terminal."""
+        width = self._table_width
+        texts = [
+            Text(part) if isinstance(part, str) else part for part in parts if not isinstance(part, Table)
+        ]
+        line = Text(" ").join(texts)
+        core = line.plain.strip("\n")
+        if width >= WIDTH or len(texts) < len(parts) or len(core) <= width:
+            return parts
+        if not (len(parts) == 1 and isinstance(parts[0], str)):
+            return [Text("\n").join(line.wrap(self, width))]
+        indent = " " * (len(core) - len(core.lstrip()) + HANGING)
+        broken = textwrap.wrap(
+            core, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        return [line.plain.replace(core, "\n".join(broken))]
 
 
 def _table_width(on_terminal: bool) -> int:

@@ -116,15 +116,25 @@ def _gap(document: Value) -> str:
 
 def _facts(document: Value) -> Iterator[tuple[str, str]]:
     """Yield the figures that stand at the top."""
+    yield from _goal_facts(document)
+    yield from cost_facts(document)
+    if document["utilization"].raw is not None:
+        yield "Utilization", percent(document["utilization"].number())
+    yield from _proof_facts(document)
+
+
+def _goal_facts(document: Value) -> Iterator[tuple[str, str]]:
+    """Yield what was sought, and how near it the answer is; nothing for a mapping that was given."""
     if document.get("status"):
         units = document["units"].text()
         yield "Objectives, in order", ", then ".join(document["objectives"].texts())
         yield "Value", value_text(document["value"], units)
         yield "Bound", value_text(document["bound"], units)
         yield "Gap", NOTHING if document["gap"].raw is None else percent(document["gap"].number())
-    yield from cost_facts(document)
-    if document["utilization"].raw is not None:
-        yield "Utilization", percent(document["utilization"].number())
+
+
+def _proof_facts(document: Value) -> Iterator[tuple[str, str]]:
+    """Yield how it was counted, how long it took, and what the checker says."""
     yield "Counting rule", document["counting"].text()
     if document.get("seconds"):
         yield "Time of the search", seconds_text(document["seconds"].number())
@@ -153,7 +163,8 @@ def _mapping_sections(document: Value, shown: ShownMapping) -> Iterator[Section]
     yield Section(
         "Array", figures=[Figure(partial(array_scene, shown), "One cell per instance; see the loops above.")]
     )
-    tiles = "The two longest ranks of each dataspace, and the tiles of its levels inside, to scale."
+    tiles = "The two longest ranks of each dataspace, and the tiles of its levels inside, to scale"
+    tiles += " (thin ones thicker)."
     yield Section("Tiles", figures=[Figure(partial(tiles_scene, shown), tiles)])
     yield capacity_section(shown)
     yield energy_section(document, shown)
@@ -482,7 +493,12 @@ def sparse_page(document: Value) -> Page:
         document["problem"].text() or "Einsum",
         status,
         verdict,
-        (*cost_facts(document), *_sparse_facts(document), ("Counting rule", document["counting"].text())),
+        (
+            *_goal_facts(document),
+            *cost_facts(document),
+            *_sparse_facts(document),
+            *_proof_facts(document),
+        ),
         (
             *reason_sections(document["reasons"].entries()),
             *(violation_sections(document) if document.get("violations") else ()),
@@ -503,13 +519,11 @@ def _sparse_facts(document: Value) -> Iterator[tuple[str, str]]:
     for name, density in document["densities"].items():
         banded = density["distribution"].text() == "banded"
         figure = f"band of {density['band_width'].count()}" if banded else f"{density['share'].number():g}"
-        yield f"Density of {name}", f"{figure} ({density['distribution'].text()})"
+        yield f"Density of {name}", f"{figure}, {density['distribution'].text()}"
     if document.get("dense"):
         dense = document["dense"]
         costs = f"{energy_text(dense['energy_pj'].number())}, {count_text(dense['cycles'].count())} cycles"
         yield "The mapping without zeros", costs
-    if document.get("check"):
-        yield "Checked without the solver", document["check"].text()
 
 
 def _sparse_sections(document: Value) -> Iterator[Section]:

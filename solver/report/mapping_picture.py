@@ -42,7 +42,7 @@ MOST_CELLS = 2048
 SMALLEST_CELL, LARGEST_CELL = 3.0, 26.0
 ARRAY_HEIGHT = 260.0
 
-TILE_SIDE, LEAST_SIDE = 104.0, 1.5
+TILE_SIDE, LEAST_SIDE, THIN, TILES_WIDTH = 104.0, 1.5, 8.0, 230.0
 GUTTER = 28.0
 
 PLOT_WIDTH = 760.0
@@ -316,7 +316,7 @@ def _factor_text(loop: ShownLoop) -> str:
 def tiles_scene(shown: ShownMapping, width: float) -> Scene | None:
     """Return each dataspace as its two longest ranks, to scale, with the tiles of its levels inside.
 
-    None if no dataspace has tiles with a shape.
+    Sides that would be too thin to be seen are drawn thicker. None if no dataspace has tiles with a shape.
     """
     drawn = [picture for name in shown.ranks if (picture := _tiles_of(shown, name)) is not None]
     if not drawn:
@@ -343,8 +343,15 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
     down, across = (min(longest), max(longest)) if len(longest) == 2 else (None, longest[0])
     tall = 1 if down is None else max(1, whole[down])
     unit = TILE_SIDE / max(tall, whole[across], 1)
+    # A side that is too thin to be seen has its own scale.
+    units = [max(unit, THIN / max(1, extent)) for extent in (whole[across], tall)]
     ink = shown.inks[name]
-    width = TILE_SIDE + 46
+    sizes = [tile.shape if down is None else (tile.shape[across], tile.shape[down]) for _, tile in tiles]
+    texts = [
+        f"{node.name} {' × '.join(map(count_text, size))}"
+        for (node, _), size in zip(tiles, sizes, strict=True)
+    ]
+    width = min(TILES_WIDTH, max(TILE_SIDE + 46, *(text_width(text, SMALL) + 1 for text in texts)))
     title = fitted(Label(0, 12, name, size=SMALL + 0.5, bold=True), width)
     axes = f"{printable(ranks[across])} →" + ("" if down is None else f"   {printable(ranks[down])} ↓")
     parts: list[Part] = [title, fitted(Label(0, 27, axes, "muted", SMALL), width)]
@@ -354,14 +361,12 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
         if size in shapes:
             continue
         shapes.add(size)
-        box = [max(LEAST_SIDE, extent * unit) for extent in size]
+        box = [max(LEAST_SIDE, extent * own) for extent, own in zip(size, units, strict=True)]
         shape = " × ".join(map(count_text, tile.shape))
         note = f"{node.name}: {shape} = {count_text(tile.words)} words"
         parts.append(Box(0, top, box[0], box[1], ink, "page", note, opacity=0.3))
-    bottom = top + max(LEAST_SIDE, tall * unit) + 14
-    for node, tile in tiles:
-        size = tile.shape[across], 1 if down is None else tile.shape[down]
-        text = f"{node.name} {' × '.join(map(count_text, size if down is not None else size[:1]))}"
+    bottom = top + tall * units[1] + 14
+    for text in texts:
         parts.append(fitted(Label(0, bottom, text, "muted", SMALL), width))
         bottom += 14
     return Scene(width, bottom - 10, "", tuple(parts))

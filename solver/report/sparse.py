@@ -181,7 +181,7 @@ def tiles_table(architecture: Architecture, evaluation: SparseEvaluation) -> Rep
 def accesses_table(evaluation: SparseEvaluation) -> ReportTable:
     """Return a row per level, dataspace and kind of access, and one for the arithmetic."""
     columns = (">Dense", ">Actual", ">Gated", ">Skipped", ">Metadata", ">Energy")
-    table = plain_table("Level", "Dataspace", "Access", *columns)
+    table = plain_table("Level", "Dataspace", "Access", *columns, optional=("Dense",))
     for level in evaluation.levels:
         for row in _access_rows(level, evaluation.units_per_pj):
             table.add_row(*row)

@@ -66,11 +66,14 @@ class ReportTable(Table):
 
         Optional columns go where breaking headings and folding texts do not suffice; no figure is cut off.
         """
-        if not self.show_header:
-            return self, []
         columns = list(self.columns)
         natural, least = {id(c): _width(c) for c in columns}, {id(c): _least_width(c) for c in columns}
-        if _total(columns, natural) <= width:
+        excess = _total(columns, natural) - width
+        if excess <= 0:
+            return self, []
+        if not self.show_header:
+            last = columns[-1]
+            last.width, last.overflow = max(NARROWEST, _width(last) - excess), "fold"
             return self, []
         headings = list(self.optional)
         while _total(columns, least) > width and headings:

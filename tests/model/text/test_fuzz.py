@@ -7,8 +7,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-COUNT = 400
-FEW = 100
+COUNT = 250
+FEW = 60
 SLOWEST_S = 20.0
 
 

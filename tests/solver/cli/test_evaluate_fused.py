@@ -97,7 +97,8 @@ def test_on_an_arch_of_accelforge(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert evaluate("attention", "--counting", "timeloop", arch=arch) == EXIT_INVALID
     assert "Timeloop's rule does not count fused mappings" in capsys.readouterr().err
     workload = str(DATA / "attention.workload.yaml")
-    assert main(["network", workload, str(arch), "--fuse", "--json", str(out)]) == EXIT_OPTIMAL
+    words = ["network", workload, str(arch), "--fuse", "--max-fused-loops-per-rank", "1"]
+    assert main([*words, "--json", str(out)]) == EXIT_OPTIMAL
     found = json.loads(out.read_text())
     assert (found["counting"], found["energy_j"], found["status"]) == ("accelforge", 34240, "OPTIMAL")
 

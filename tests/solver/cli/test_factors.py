@@ -39,7 +39,7 @@ ENDS = (
     "stopped after 30 s, the default where loops may have remainders; --time-limit none searches to the proof"
 )
 MORE = {"sweep": ("--set-attribute", "PE.meshX=4"), "compare": ("--mappers", "random", "--evaluations", "20")}
-FEWER, FEWEST = (("P: 4, C: 4, M: 6", bounds) for bounds in ("P: 2, C: 2, M: 5", "P: 1, C: 2, M: 5"))
+FEWER, FEWEST = (("P: 4, C: 4, M: 6", bounds) for bounds in ("P: 2, C: 2, M: 3", "P: 1, C: 2, M: 3"))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -290,12 +291,18 @@ def test_words_beyond_64_bits_are_refused(command, tmp_path, capsys):
 FULL, CLOSED = "No space left on device", "it is closed"
 
 
+# What is closed has no buffer.
+WAYS_TO_WRITE = (("> /dev/full", True, FULL), ("> /dev/full", False, FULL), (">&-", True, CLOSED))
+
+
 @pytest.mark.parametrize(
-    ("redirection", "buffered", "reason"),
-    # What is closed has no buffer.
-    [("> /dev/full", True, FULL), ("> /dev/full", False, FULL), (">&-", True, CLOSED)],
+    ("words", "redirection", "buffered", "reason"),
+    [
+        (words, *ways)
+        for words in EVERY_KIND_OF_OUTPUT
+        for ways in (WAYS_TO_WRITE[1:2] if "evaluate" in words else WAYS_TO_WRITE)
+    ],
 )
-@pytest.mark.parametrize("words", EVERY_KIND_OF_OUTPUT)
 def test_a_full_or_closed_stdout_takes_one_message_and_exit_code_2(words, redirection, buffered, reason):
     run = run_in_shell(f"{words} {redirection}", buffered, stderr=subprocess.PIPE)
     assert (run.returncode, run.stderr) == (2, f"error: cannot write to stdout: {reason}\n")
@@ -314,35 +321,46 @@ def run_in_shell(words, buffered, **streams):
         f"map {SPEC} --pareto",
         f"evaluate {SPEC} --mapping {MAPPING}",
         f"compare {SPEC} --mappers random --evaluations 9",
-        f"explain {SPEC} --time-limit 1",
+        f"explain {SPEC} --time-limit 1 --factors perfect",
         f"network {SPEC} --cache {{out}}.cache",
         f"sweep {SPEC} --cache {{out}}.cache",
         "assign specs/networks/inception_3a.yaml",
         "tile --operator unary --input 1,2",
     ],
 )
-def test_files_are_written_whatever_becomes_of_stdout(words, tmp_path):
+def test_files_are_written_whatever_becomes_of_stdout(words, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out.json"
-    program = f"{sys.executable} -m solver {words.format(out=out)} --json {out} > /dev/full"
-    run = subprocess.run(program, shell=True, stderr=subprocess.PIPE, text=True, check=False, cwd=REPOSITORY)
-    assert (run.returncode, run.stderr) == (2, "error: cannot write to stdout: No space left on device\n")
+    monkeypatch.chdir(REPOSITORY)
+    with ExitStack() as stack:
+        stack.enter_context(suppress(OSError))  # the buffer, as it is closed
+        full = stack.enter_context(Path("/dev/full").open("w", encoding="utf-8"))
+        monkeypatch.setattr(sys, "stdout", full)
+        code = main([*words.format(out=out).split(), "--json", str(out)])
+        monkeypatch.undo()
+    error = "error: cannot write to stdout: No space left on device\n"
+    assert (code, capsys.readouterr().err) == (2, error)
     json.loads(out.read_text())
 
 
+WAYS_TO_REPORT = (("2>/dev/full", True), ("2>/dev/full", False), ("2>&-", True), ("2>&- <&-", True))
 CASES_OF_STDERR = (
-    ("check missing.yaml", 2, ""),
-    ("map --nonsense", 2, ""),
-    ("chekc", 2, ""),
-    (f"map {SPEC} --quiet --json {{out}}", 0, ""),
-    (f"compare {SPEC} --mappers random --evaluations 9 --json {{out}}", 0, "OPTIMAL"),
+    ("check missing.yaml", 2, "", WAYS_TO_REPORT),
+    ("map --nonsense", 2, "", WAYS_TO_REPORT),
+    ("chekc", 2, "", WAYS_TO_REPORT),
+    (f"map {SPEC} --quiet --json {{out}}", 0, "", WAYS_TO_REPORT[1:3]),
+    (
+        f"compare {SPEC} --mappers random --evaluations 9 --json {{out}}",
+        0,
+        "OPTIMAL",
+        WAYS_TO_REPORT[3:],
+    ),
 )
 
 
 @pytest.mark.parametrize(
-    ("redirection", "buffered"),
-    [("2>/dev/full", True), ("2>/dev/full", False), ("2>&-", True), ("2>&- <&-", True)],
+    ("words", "code", "printed", "redirection", "buffered"),
+    [(*case, *way) for *case, ways in CASES_OF_STDERR for way in ways],
 )
-@pytest.mark.parametrize(("words", "code", "printed"), CASES_OF_STDERR)
 def test_a_full_or_closed_stderr_leaves_the_exit_code_alone(
     words, code, printed, redirection, buffered, tmp_path
 ):
@@ -354,9 +372,17 @@ def test_a_full_or_closed_stderr_leaves_the_exit_code_alone(
         assert json.loads(out.read_text())["status"] == "OPTIMAL"
 
 
-@pytest.mark.parametrize("redirections", ["2>&- >&-", "2>/dev/full >/dev/full", "2>&- >&- <&-"])
-def test_nothing_can_be_written_anywhere(redirections):
-    program = f"{sys.executable} -m solver check {SPEC} {redirections}"
+@pytest.mark.parametrize(
+    ("words", "redirections"),
+    [
+        (f"check {SPEC}", "2>&- >&-"),
+        ("--version", "2>&- >&-"),
+        ("--version", "2>/dev/full >/dev/full"),
+        ("--version", "2>&- >&- <&-"),
+    ],
+)
+def test_nothing_can_be_written_anywhere(words, redirections):
+    program = f"{sys.executable} -m solver {words} {redirections}"
     assert subprocess.run(program, shell=True, check=False).returncode == 2
 
 
@@ -401,16 +427,21 @@ def test_map_and_evaluate_agree(objective, tmp_path):
 
 @pytest.mark.parametrize("init", [False, True])
 def test_a_folder_called_specs_hides_nothing_that_ships(init, tmp_path):
-    """The working directory comes first on the path of ``python -m solver``."""
+    """The working directory comes first on the path, as for ``python -m solver``."""
     (tmp_path / "specs").mkdir()
     if init:
         (tmp_path / "specs" / "__init__.py").touch()
     shipped = REPOSITORY / "specs"
-    layer = ["check", shipped / "architectures" / "simba_like.yaml", shipped / "layers/resnet18/21_fc.yaml"]
-    for words in (layer, ["tile", "--operator", "eltwise", "--input", "2,16", "--backend", "smv"]):
-        command = [sys.executable, "-m", "solver", *map(str, words)]
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        run = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert (run.returncode, run.stderr) == (0, "")
+    specs = (shipped / "architectures" / "simba_like.yaml", shipped / "layers/resnet18/21_fc.yaml")
+    layer = ["check", *map(str, specs)]
+    tiles = ["tile", "--operator", "eltwise", "--input", "2,16", "--backend", "smv"]
+    code = f"from solver.cli.main import main; print([main(words) for words in ({layer}, {tiles})])"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.stdout.splitlines()[-1], run.stderr) == ("[0, 0]", "")

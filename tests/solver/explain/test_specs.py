@@ -147,7 +147,7 @@ def conflicting() -> list[dict[Line, str]]:
     return found
 
 
-SPECS = 6
+SPECS = 4
 
 
 @pytest.mark.parametrize("number", range(SPECS))

@@ -92,7 +92,7 @@ def uneven(cascade: Cascade) -> Cascade:
     return replace(cascade, einsums=tuple(replace(e, uneven=frozenset(("GLB",))) for e in cascade.einsums))
 
 
-@pytest.mark.parametrize("name, seed", [("products", 100), ("attention", 101), ("three", 100)])
+@pytest.mark.parametrize("name, seed", [("products", 105), ("attention", 101), ("three", 100)])
 def test_the_optimum_by_accelforges_rule(name: str, seed: int):
     """Each memory has several places then, as in the enumeration."""
     cascade = by_place(drawn(Random(f"{name} {seed}"), name))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache, reduce
 from html.parser import HTMLParser
 from operator import getitem
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,11 +19,14 @@ from solver.explain import constraint_costs
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.heuristics.interface import Budget
 from solver.pareto import pareto_front
+from solver.report import html
 from solver.report.comparison import comparison_document
 from solver.report.document import evaluation_document, headed, result_document
+from solver.report.drawing import DARK, LIGHT, SERIES
 from solver.report.figures import count_text, energy_text
 from solver.report.front import front_document
 from solver.report.fused import fused_result_document
+from solver.report.html import NARROW
 from solver.report.pages import PAGES, report_fragment, report_html
 from solver.report.reading import DocumentError, Value, as_value, read_document
 from solver.report.reasons import explanation_document
@@ -43,6 +47,8 @@ from tests.solver.golden import assert_golden
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \x1b[2J \u202e ' + "n" * 200
 VOID = {"meta", "input", "br"}
+LEAST_OF_SHAPES = 2.4
+"""Every bar and area stands beside its figure in words; the guidelines ask for 3 where it does not."""
 
 
 class Outline(HTMLParser):
@@ -85,10 +91,13 @@ def comparison():
 
 
 @cache
-def fused(**changes):
+def attended():
     """Attention whose scores wait on chip, with a body and tiles that are held above a loop."""
-    result = fuse_cascade(attention(6), "energy", limits=FusionLimits(max_loops_per_rank=1))
-    return fused_result_document(replace(result, **changes), ())
+    return fuse_cascade(attention(6), "energy", limits=FusionLimits(max_loops_per_rank=1))
+
+
+def fused(**changes):
+    return fused_result_document(replace(attended(), **changes), ())
 
 
 DOCUMENTS = {
@@ -160,6 +169,53 @@ def test_a_page_needs_nothing_else_and_allows_no_other_script():
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in text
     assert len(text) < 1_000_000
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_who_does_not_see_it_or_has_a_phone_gets_all_of_it(name):
+    """What a browser is not needed for; `scripts/check_pages.py` asks one."""
+    text = report_html(as_value(headed(DOCUMENTS[name]())))
+    assert '<html lang="en">' in text and 'name="viewport"' in text and text.count("<h1>") == 1
+    figures = re.findall(r"<svg ([^>]*)>\s*<title[^>]*>([^<]*)", text)
+    assert len(figures) == text.count("<svg ")
+    assert all('role="img"' in attributes and "aria-labelledby=" in attributes for attributes, _ in figures)
+    assert all(title.strip() for _, title in figures)
+    narrow = re.findall(r'<div class="narrow"><svg [^>]*viewBox="0 0 ([\d.]+) ', text)
+    assert len(narrow) == len(figures) / 2
+    assert all(float(width) <= NARROW for width in narrow)
+    assert len(re.findall("<table", text)) == len(re.findall('aria-label="Table: [^"]', text))
+    assert len(re.findall("<th", text)) - len(re.findall("<thead", text)) == len(
+        re.findall('<th scope="col"', text)
+    )
+    assert all('tabindex="0"' in tag and "aria-label=" in tag for tag in re.findall("<pre[^>]*>", text))
+    assert not re.search(r"style=|<font|width: *\d{3,}px", text.partition("</style>")[2])
+
+
+def brightness(colour):
+    """Relative luminance, as the guidelines for accessibility (WCAG 2, 1.4.3) define it."""
+    shares = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [own / 12.92 if own <= 0.04045 else ((own + 0.055) / 1.055) ** 2.4 for own in shares]
+    return sum(weight * own for weight, own in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(first, second):
+    dark, light = sorted(map(brightness, (first, second)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize(("palette", "scheme"), [(LIGHT, "light"), (DARK, "dark")])
+def test_colours_can_be_told_from_what_they_stand_on(palette, scheme):
+    style = (Path(html.__file__).parent / "templates" / "report.css").read_text(encoding="utf-8")
+    own = dict(re.findall(r"--([\w-]+): (#\w+)", style.partition(f"/*{scheme}*/")[2].partition("}")[0]))
+    colours = {**palette, **own}
+    for ground in ("page", "panel"):
+        for ink in ("text", "muted", "accent"):
+            assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+        for number in range(SERIES):
+            assert contrast(colours[f"s{number}"], colours[ground]) >= LEAST_OF_SHAPES, (number, ground)
+    for tone, ground in (("good", "good-back"), ("fair", "fair-back"), ("warn", "bad-back")):
+        assert contrast(colours[tone], colours[ground]) >= 4.5, tone
+        assert contrast(colours["text"], colours[ground]) >= 4.5, tone
 
 
 def test_pages_are_the_same_every_time_and_fragments_have_no_script():

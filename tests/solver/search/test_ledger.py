@@ -3,7 +3,8 @@
 import pytest
 
 from model.cost.traffic import kept_positions
-from solver import Options, Status, map_einsum
+from solver import Options, Status
+from solver.search import map_einsum
 from solver.search.mapper import SharedSearch
 from solver.search.space.search_space import SearchSpace
 from solver.search.survey.survey import Survey

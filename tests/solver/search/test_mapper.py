@@ -298,6 +298,14 @@ def test_tiny_bounds_need_no_search():
     assert map_einsum(mapspace, Options(objectives=("energy",))).value == best[0]
 
 
+@pytest.fixture
+def short_descents(monkeypatch: pytest.MonkeyPatch):
+    """Leave the work to the search: no more than a few mappings of heuristics beforehand."""
+    for name in ("FEW_HINTED", "FIRST_HINTED"):
+        monkeypatch.setattr(mapper, name, 8)
+
+
+@pytest.mark.usefixtures("short_descents")
 def test_a_part_of_the_space_proves_nothing():
     """With too little memory for all tiles a mapping is found, not called optimal if some are left out."""
     for mapspace in random_mapspaces(31, 12, 500):
@@ -328,6 +336,7 @@ def test_as_much_of_the_space_is_searched_as_fits(monkeypatch: pytest.MonkeyPatc
     assert states == sorted(states, reverse=True)
 
 
+@pytest.mark.usefixtures("short_descents")
 @pytest.mark.parametrize("seed", range(3))
 def test_coarse_spaces_have_mappings_of_the_whole_one(seed: int, monkeypatch: pytest.MonkeyPatch):
     found = 0

@@ -302,7 +302,7 @@ def test_padding_never_beats_it():
         StorageLevel("register", size_words=8, energy=AccessEnergy(1, 1, 1)),
     )
     better = 0
-    for _ in range(3):
+    for _ in range(2):
         bounds = [random.choice((5, 7, 11)) for _ in range(3)]
         padded = list(bounds)
         padded[random.randrange(3)] += random.choice((1, 3))

