@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from solver.network.cache import ResultCache
     from solver.network.executors import Executor
     from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
+    from solver.report.document import Document
     from solver.result import Options
 
 Outcome = TypeVar("Outcome")
@@ -113,12 +114,12 @@ def network_command(arguments: argparse.Namespace) -> int:
         deliver(
             [
                 *report_steps(lambda console: print_network(console, result, places), arguments),
-                *document_steps(lambda: network_document(result), arguments),
                 *_mapping_steps(result, arguments.mappings),
                 *_certificate_steps(result, directory, files, arguments),
             ]
         )
-        code = _check(files, interrupted, arguments) if arguments.check else EXIT_OPTIMAL
+        with _documents_last(partial(network_document, result), arguments) as verdict:
+            code = _check(files, interrupted, arguments, verdict) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
 
 
@@ -201,10 +202,7 @@ def _fuse(arguments: argparse.Namespace) -> int:
         alone = "`network` without --fuse" if arguments.fuse else "--no-fuse"
         raise OutputError(f"{error}; {alone} maps each Einsum alone") from None
     text = None if result.mapping is None else fused_yaml(cascade, result.mapping)
-    steps = [
-        *report_steps(lambda console: print_fused_result(console, result, notes), arguments),
-        *document_steps(lambda: fused_result_document(result, notes, text), arguments),
-    ]
+    steps = [*report_steps(lambda console: print_fused_result(console, result, notes), arguments)]
     if arguments.fused_mapping is not None:
         write = partial(write_stderr, NO_MAPPING)
         steps.append(write if text is None else partial(write_output, arguments.fused_mapping, text))
@@ -212,7 +210,9 @@ def _fuse(arguments: argparse.Namespace) -> int:
         if certificate is not None:
             steps.append(partial(_certify_fused, result, certificate, arguments))
         deliver(steps)
-        code = _check_fused(result, certificate, arguments) if arguments.check else EXIT_OPTIMAL
+        with _documents_last(partial(fused_result_document, result, notes, text), arguments) as verdict:
+            checks = arguments.check
+            code = _check_fused(result, certificate, arguments, verdict) if checks else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
 
 
@@ -237,14 +237,29 @@ def _certify_fused(result: FusedResult, path: Path, arguments: argparse.Namespac
     write_output(path, certificate_text(document))
 
 
-def _check_fused(result: FusedResult, path: Path | None, arguments: argparse.Namespace) -> int:
-    """Have the certificate of a fused result checked, print the verdict, and return the exit code."""
+@contextmanager
+def _documents_last(
+    document: Callable[[str | None], Document], arguments: argparse.Namespace
+) -> Iterator[list[str]]:
+    """Write the document and its page in the end, also after an interrupt, with the verdict that is added."""
+    verdict: list[str] = []
+    try:
+        yield verdict
+    finally:
+        deliver([*document_steps(lambda: document(verdict[0] if verdict else None), arguments)])
+
+
+def _check_fused(
+    result: FusedResult, path: Path | None, arguments: argparse.Namespace, verdicts: list[str]
+) -> int:
+    """Have the certificate of a fused result checked, add and print the verdict, and return the exit code."""
     if result.termination is Termination.INTERRUPTED:
         write_stderr(f"note: {UNCHECKED}\n")
         return EXIT_UNCHECKED
     if path is None or not path.exists():
         return EXIT_UNCHECKED
     code, verdict = checked([path], arguments.check_time_limit)
+    verdicts.append(" ".join(verdict.replace(f"{path}: ", "", 1).split()))
     named = f"{printable(str(path))}: " if arguments.certificate else ""
     if not arguments.quiet and STDOUT not in (arguments.json, arguments.report):
         write_stdout(verdict.replace(f"{path}: ", named, 1))
@@ -361,8 +376,10 @@ def _uncertifiable(outcome: LayerResult) -> str:
     return "" if proves else "nothing is proven"
 
 
-def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namespace) -> int:
-    """Have certificates checked, print the verdicts, and return the exit code."""
+def _check(
+    files: dict[Path, str], interrupted: bool, arguments: argparse.Namespace, summary: list[str]
+) -> int:
+    """Have certificates checked, print the verdicts, add how many are valid, and return the exit code."""
     if interrupted:
         write_stderr(f"note: {UNCHECKED}\n")
         return EXIT_UNCHECKED
@@ -372,7 +389,8 @@ def _check(files: dict[Path, str], interrupted: bool, arguments: argparse.Namesp
         for path, name in files.items():
             printed = printed.replace(f": {path}: ", f": {printable(name)}: ", 1)
         valid = sum(line.startswith("VALID: ") for line in printed.splitlines())
-        verdicts = f"{printed}{valid} of {len(files)} certificates are VALID\n"
+        summary.append(f"{valid} of {len(files)} certificates are VALID")
+        verdicts = f"{printed}{summary[0]}\n"
     if not arguments.quiet and arguments.json != STDOUT:
         write_stdout(verdicts)
     return code

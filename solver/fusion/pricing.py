@@ -616,7 +616,9 @@ class EdgePricer:
         at = next((known for known in solved if known.room_words == room), None)
         self.searches += 1
         if at is not None:
-            self._next_point(edge, at)
+            # Where its front is complete, what is open is the front of a smaller room.
+            rest = solved[solved.index(at) :]
+            self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
             return
         at = _Solved(room, [], None)
         solved.append(at)

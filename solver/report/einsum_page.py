@@ -138,6 +138,11 @@ def _proof_facts(document: Value) -> Iterator[tuple[str, str]]:
     yield "Counting rule", document["counting"].text()
     if document.get("seconds"):
         yield "Time of the search", seconds_text(document["seconds"].number())
+    yield from check_facts(document)
+
+
+def check_facts(document: Value) -> Iterator[tuple[str, str]]:
+    """Yield what the checker says, if it was asked."""
     if document.get("check"):
         yield "Checked without the solver", document["check"].text()
 

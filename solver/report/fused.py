@@ -301,9 +301,12 @@ def _si_figures(evaluation: FusedEvaluation) -> Document:
 
 
 def fused_result_document(
-    result: FusedResult, notes: Sequence[Note], mapping_text: str | None = None
+    result: FusedResult, notes: Sequence[Note], mapping_text: str | None = None, check: str | None = None
 ) -> Document:
-    """Return the document of a search for a fused mapping; `mapping_text` is the mapping as YAML."""
+    """Return the document of a search for a fused mapping.
+
+    `mapping_text` is the mapping as YAML, `check` the verdict of the checker, if it was asked.
+    """
     units, objective = result.units_per_pj, result.objective
     alone = None if result.unfused is None else result.unfused.value(objective)
     values = {"value": result.value, "bound": result.bound, "unfused_value": alone}
@@ -326,6 +329,7 @@ def fused_result_document(
             *("seconds", "edges", "surveys", "mapped", "searches", "paths", "states", "dominated"),
         ),
         "mapping": mapping_text,
+        "check": check,
         "notes": plain(notes),
     }
 

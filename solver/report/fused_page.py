@@ -7,7 +7,7 @@ from functools import partial
 
 from solver.report.charts import ARITHMETIC, Segment, Span, energies_scene, first_of, timeline_scene
 from solver.report.drawing import SMALL, Box, Ink, Label, Part, Scene, fitted, series_ink
-from solver.report.einsum_page import cost_facts, value_text, violation_sections
+from solver.report.einsum_page import check_facts, cost_facts, value_text, violation_sections
 from solver.report.figures import NOTHING, count_text, energy_text, percent, seconds_text
 from solver.report.fused import held_text, loop_text, waiting_text
 from solver.report.html import Cell, Figure, Page, Section, Table, notes_section, run_section
@@ -53,6 +53,7 @@ def fused_result_page(document: Value) -> Page:
             *facts,
             ("Time", seconds_text(seconds)),
             *(cost_facts(document) if found else ()),
+            *check_facts(document),
         ),
         (
             *(_mapping_sections(document) if found else ()),

@@ -332,8 +332,11 @@ def _stopped(layers: Iterable[LayerResult]) -> Iterator[str]:
         yield f"of {stopped[Termination.LOOP_LIMIT]} {ENDINGS[Termination.LOOP_LIMIT]}"
 
 
-def network_document(result: NetworkResult) -> Document:
-    """Return the JSON document of a network; docs/network.md lists the keys."""
+def network_document(result: NetworkResult, check: str | None = None) -> Document:
+    """Return the JSON document of a network; docs/network.md lists the keys.
+
+    `check` says how many certificates are valid, if the checker was asked.
+    """
     energy, edp, units = result.energy, result.edp, result.units_per_pj
     originals = [outcome for outcome in result.layers if outcome.origin != "identical"]
     named = Counter(outcome.layer.name for outcome in originals)
@@ -350,6 +353,7 @@ def network_document(result: NetworkResult) -> Document:
         "proven": result.proven,
         "einsums": len(result.network.layers),
         "seconds": result.seconds,
+        "check": check,
         "layers": [_layer_document(outcome, first) for outcome in result.layers],
         "notes": plain(result.network.notes),
     }

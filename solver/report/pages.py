@@ -23,6 +23,7 @@ from solver.report.charts import (
 )
 from solver.report.drawing import Ink, Scene, series_ink
 from solver.report.einsum_page import (
+    check_facts,
     cost_facts,
     explanation_page,
     front_page,
@@ -105,7 +106,11 @@ def network_page(document: Value) -> Page:
         f"Network {document['network'].text()}",
         document["status"].text(),
         f"{count_text(proven)} of {counted(einsums, 'Einsum')} proven, in {seconds}.",
-        (*cost_facts(document), ("Proven", f"{count_text(proven)} of {count_text(einsums)}")),
+        (
+            *cost_facts(document),
+            ("Proven", f"{count_text(proven)} of {count_text(einsums)}"),
+            *check_facts(document),
+        ),
         (*sections, notes_section(document), run_section(document)),
     )
 
