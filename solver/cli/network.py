@@ -110,7 +110,10 @@ def network_command(arguments: argparse.Namespace) -> int:
 
     places = places_of(*loaded.documents) if result.status is Status.INFEASIBLE else {}
     files: dict[Path, str] = {}
-    with _certificate_directory(arguments) as directory:
+    with (
+        _certificate_directory(arguments) as directory,
+        _documents_last(partial(network_document, result), arguments) as verdict,
+    ):
         deliver(
             [
                 *report_steps(lambda console: print_network(console, result, places), arguments),
@@ -118,8 +121,7 @@ def network_command(arguments: argparse.Namespace) -> int:
                 *_certificate_steps(result, directory, files, arguments),
             ]
         )
-        with _documents_last(partial(network_document, result), arguments) as verdict:
-            code = _check(files, interrupted, arguments, verdict) if arguments.check else EXIT_OPTIMAL
+        code = _check(files, interrupted, arguments, verdict) if arguments.check else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]
 
 
@@ -209,8 +211,8 @@ def _fuse(arguments: argparse.Namespace) -> int:
     with _certificate_file(arguments) as certificate:
         if certificate is not None:
             steps.append(partial(_certify_fused, result, certificate, arguments))
-        deliver(steps)
         with _documents_last(partial(fused_result_document, result, notes, text), arguments) as verdict:
+            deliver(steps)
             checks = arguments.check
             code = _check_fused(result, certificate, arguments, verdict) if checks else EXIT_OPTIMAL
     return code or EXIT_OF_STATUS[result.status]

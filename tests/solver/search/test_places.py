@@ -37,7 +37,7 @@ def test_the_best_of_all_mappings(seed: int):
     assert all(r.even_tiles.value is None or r.value <= r.even_tiles.value for r in results if r.value)
 
 
-@pytest.mark.parametrize("seed", range(30, 32))
+@pytest.mark.parametrize("seed", (31, 32))
 def test_the_best_of_all_mappings_with_remainders(seed: int, monkeypatch: pytest.MonkeyPatch):
     mapspaces = random_mapspaces_with_places(seed, 4, 1500, ANY)
     for result in compare(mapspaces, OBJECTIVES):
