@@ -554,7 +554,7 @@ class SearchSpace:
         dims = range(len(self.active))
         above = [math.prod(s[d] for s in stages) if d in self.window_dims else 1 for d in dims]
         directly = [stages[-1][d] if d in self.window_dims else 1 for d in dims]
-        every = used_above(least_used, len(self.active))
+        every = used_above(least_used, len(self.active)) if self.uneven else ()
         used = tuple(own if d in self.window_dims else 1 for d, own in enumerate(every))
         return Unrolling(tuple(above), tuple(directly), self._inside(unrolled), used)
 

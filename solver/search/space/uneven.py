@@ -168,8 +168,7 @@ def _led(
 
     If no other loop moves the tile along the component, each delivery brings what a step does at least: the
     first ones of passes, too, go on to the next tile or back by a whole pass, unless it has one iteration
-    only. Otherwise nothing is counted of the first tiles of passes, but for the very first ones and what a
-    pass of all loops goes back by.
+    only. Otherwise the first tile of a pass brings what `_least_start` says. At first whole tiles come, too.
     """
     box = _box(component, lattice)
     none = np.zeros_like(own)

@@ -119,10 +119,16 @@ class FewestBelow:
 
     @cached_property
     def _window_kinds(self) -> tuple[IntArray, ...]:
-        """Stage by stage, which classes unroll windows alike, with as many children in use."""
-        pairs = zip(self._space.stages, self._space.stage_tables, strict=True)
+        """Stage by stage, which classes unroll windows alike: a number per class.
+
+        With remainders as many children have to be in use, too.
+        """
+        space = self._space
+        dims = sorted(space.window_dims) if space.uneven else []
+        pairs = zip(space.stages, space.stage_tables, strict=True)
         return tuple(
-            alike(np.concatenate([stage.windows, table.least_used], axis=1))[1] for stage, table in pairs
+            alike(np.concatenate([stage.windows, table.least_used[:, dims]], axis=1))[1]
+            for stage, table in pairs
         )
 
     def _least(self, numbers: IntArray, place: int, tenancy: Tenancy) -> IntArray:
