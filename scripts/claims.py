@@ -187,6 +187,15 @@ class Problem:
         masks = prod(len(space["keep"]) for space in doc["dataspaces"]) <= MOST_MASKS
         need(masks, "the problem is too large", CannotCheckError)
 
+    def written(self, mapping):
+        """The factors of each node's loops, innermost first, as a mapping has them."""
+        pairs = [*chain(*mapping["loops"])]
+        known = all(d in self.every and type(n) is int and n > 1 for d, n in pairs)
+        loops = [dict(pairs) for pairs in mapping["loops"]] if known else []  # any keys may share a hash
+        once = len(loops) == len(self.nodes) and sum(map(len, loops)) == len(pairs)
+        need(once, "no node has two loops over a dimension")
+        return loops
+
     def arranged(self, mask, single=False):
         """Whether places that keep nothing are the last ones of their memories; `single`: none keeps two.
 

@@ -474,11 +474,7 @@ class Space(Problem):
 
     def read(self, mapping):
         """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
-        pairs, mask = [*chain(*mapping["loops"])], [tuple(kept) for kept in mapping["keep"]]
-        known = all(d in self.every and type(n) is int and n > 1 for d, n in pairs)
-        loops = [dict(pairs) for pairs in mapping["loops"]] if known else []  # any keys may share a hash
-        once = len(loops) == len(self.nodes) and sum(map(len, loops)) == len(pairs)
-        need(once, "no node has two loops over a dimension")
+        loops, mask = self.written(mapping), [tuple(kept) for kept in mapping["keep"]]
         rows = [[factors.get(d, 1) for d in self.every] for factors in loops]
         need([prod(column) for column in zip(*rows)] == self.bounds, "factors multiply to the bounds")
         allowed = (n in choices for pair in zip(rows, self.factors) for n, choices in zip(*pair))

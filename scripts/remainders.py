@@ -500,11 +500,7 @@ class Uneven(Problem):
 
     def read(self, mapping):
         """The factors of each node's loops, innermost first, and the levels of each dataspace, if legal."""
-        pairs, mask = [*chain(*mapping["loops"])], [tuple(kept) for kept in mapping["keep"]]
-        known = all(d in self.every and type(n) is int and n > 1 for d, n in pairs)
-        loops = [dict(pairs) for pairs in mapping["loops"]] if known else []  # any keys may share a hash
-        once = len(loops) == len(self.nodes) and sum(map(len, loops)) == len(pairs)
-        need(once, "no node has two loops over a dimension")
+        loops, mask = self.written(mapping), [tuple(kept) for kept in mapping["keep"]]
         left = [*self.bounds]
         for own in reversed(loops):
             need(all(n <= left[d] for d, n in own.items()), "no loop goes beyond its dimension")
