@@ -65,10 +65,18 @@ class Line:
             self._connection.close()
 
     def _listen(self) -> None:
-        with suppress(EOFError, OSError, TypeError):  # TypeError: it was closed while something was awaited
-            while True:
-                self._take(*self._connection.recv())
+        with suppress(EOFError, OSError):
+            while (message := self._received()) is not None:
+                self._take(*message)
         self.is_open = False
+
+    def _received(self) -> tuple[Kind, object] | None:
+        """The next message; None if this end is closed while it is awaited."""
+        try:
+            message: tuple[Kind, object] = self._connection.recv()
+        except TypeError:  # what `recv` reads from is gone
+            return None
+        return message
 
     def _take(self, kind: Kind, value: object) -> None:
         if isinstance(value, Mapping):
