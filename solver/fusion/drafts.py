@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
 from typing import NamedTuple
@@ -71,7 +71,7 @@ class _Inside(NamedTuple):
     cycles: FloatArray | float
 
 
-class _Way(NamedTuple):
+class Way(NamedTuple):
     """One way to keep all tiles of an Einsum: room in all, room that lasts, energy and cycles, by body."""
 
     words: FloatArray
@@ -80,7 +80,7 @@ class _Way(NamedTuple):
     cycles: FloatArray
 
 
-class _Joint:
+class JointBound:
     """Least costs of the Einsums of each body together: what one holds leaves less room to all.
 
     Room that lasts is counted in parts of the memory, rounded down for each Einsum.
@@ -97,7 +97,7 @@ class _Joint:
         self.costs = np.full((2, SHARES + 1, SHARES + 1, size), np.inf)
         self.costs[:, 0] = 0.0
 
-    def add(self, ways: Iterable[_Way], taken_words: int, times: int) -> None:
+    def add(self, ways: Iterable[Way], taken_words: int, times: int) -> None:
         """Add one Einsum, which runs in several instances, by the ways to keep its tiles."""
         own = np.full((2, SHARES + 1, SHARES + 1, self.size), np.inf)
         for way in ways:
@@ -114,7 +114,7 @@ class _Joint:
                 np.minimum(total[:, held_parts:], both, out=total[:, held_parts:])
         self.costs = total
 
-    def _shares(self, way: _Way, free_words: int) -> tuple[tuple[IntArray, IntArray, IntArray], IntArray]:
+    def _shares(self, way: Way, free_words: int) -> tuple[tuple[IntArray, IntArray, IntArray], IntArray]:
         """Parts that an Einsum holds and most that all may hold, in the bodies where it has room."""
         (fits,) = (way.words <= free_words).nonzero()
         # Words are whole numbers: what is above one by no more than floating-point errors is that one.
@@ -200,15 +200,29 @@ class DraftBounds:
         given
             What is decided for each Einsum.
         """
-        joint = _Joint(len(left), self.usable_words)
+        joint = JointBound(len(left), self.usable_words)
         for place, known in zip(range(frame.start, frame.end), given, strict=True):
             ways = self._ways_in(frames, frame, place, following, left, known)
             joint.add(ways, known.taken_words, self.space.einsums[place].n_instances)
         return joint.least()
 
+    def leaves(
+        self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]
+    ) -> list[FloatArray]:
+        """Least energy and cycles of each Einsum by itself, if it is in no further body.
+
+        Each has the shape (2, bodies); parameters are those of `least`.
+        """
+        flat, found = replace(frame, flat=True), list[FloatArray]()
+        for place, known in zip(range(frame.start, frame.end), given, strict=True):
+            ways = self._ways_in(frames, flat, place, following, left, known)
+            times = self.space.einsums[place].n_instances
+            found.append(self.cheapest(ways, known.taken_words, len(left)) * times)
+        return found
+
     def _ways_in(
         self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts, given: Given
-    ) -> Iterator[_Way]:
+    ) -> Iterator[Way]:
         """Yield the ways to keep the tiles of an Einsum in each body."""
         cuts = self.space.cuts((*frames, frame), place)
         raw = self._constant(self.space.raw_trips((*frames, frame), place), place, len(left))
@@ -300,7 +314,7 @@ class DraftBounds:
         inner: _Inside,
         last: dict[str, FloatArray],
         is_open: bool = False,
-    ) -> Iterator[_Way]:
+    ) -> Iterator[Way]:
         """Yield all ways to keep an Einsum's tiles."""
         tiles = self.space.tiles[place]
         visits = np.prod(list(last.values()), axis=0)
@@ -318,7 +332,7 @@ class DraftBounds:
                 busy = np.maximum(busy, float(core[1]))
             words = np.sum([option.words for option in chosen], axis=0)
             lasting = sum((o.words for o in chosen if o.lasting), start=np.zeros_like(words))
-            yield _Way(words, lasting, energy, busy + waiting)
+            yield Way(words, lasting, energy, busy + waiting)
 
     @cached_property
     def _floors(self) -> dict[tuple[int, frozenset[str], int], Floor]:
@@ -334,7 +348,7 @@ class DraftBounds:
         taken_words
             Room that others take; a bit less is looked at, so that there are few tables.
         """
-        key = place, outside, taken_words * ROOM_STEPS // self.usable_words
+        key = place, outside, self.room_steps(taken_words)
         if key not in self._floors:
             self._floors[key] = self._floor(*key)
         return self._floors[key]
@@ -347,22 +361,39 @@ class DraftBounds:
         last = {dim: np.ones(math.prod(shape)) for dim in bound}
         grid = np.meshgrid(*parts, indexing="ij")
         last.update({dim: own.ravel() for dim, own in zip(dims, grid, strict=True)})
+        ways = self.ways_anywhere(place, last, outside)
+        costs = self.cheapest(ways, self.least_taken(steps), math.prod(shape))
+        apart = self._apart(place, last)
+        energy, cycles = (over_multiples(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs)
+        return Floor(dims, tuple(parts), energy, cycles)
+
+    def room_steps(self, taken_words: int) -> int:
+        """Room that others take, in steps that tables distinguish."""
+        return taken_words * ROOM_STEPS // self.usable_words
+
+    def least_taken(self, steps: int) -> int:
+        """Words of so many steps."""
+        return steps * self.usable_words // ROOM_STEPS
+
+    def cheapest(self, ways: Iterable[Way], taken_words: int, size: int) -> FloatArray:
+        """Least energy and cycles of an Einsum that has so much less room, shape (2, size)."""
+        costs = np.full((2, size), np.inf)
+        for way in ways:
+            fits = way.words <= self.usable_words - taken_words
+            for least, own in zip(costs, (way.energy, way.cycles), strict=True):
+                np.minimum(least, own, out=least, where=fits)
+        return costs
+
+    def ways_anywhere(
+        self, place: int, last: dict[str, FloatArray], outside: frozenset[str]
+    ) -> Iterator[Way]:
+        """Yield the ways to keep an Einsum's tiles below so many trips, wherever these are stored or held."""
         tiles = self.space.tiles[place]
         options = [list(self._anywhere(tile, last, outside)) for tile in tiles]
         always = frozenset(
             t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
         )
-        free = self.usable_words - steps * self.usable_words // ROOM_STEPS
-        inner = _Inside(*self.pricer.inner(place, always))
-        costs = [np.full(math.prod(shape), np.inf) for _ in range(2)]
-        for way in self._ways(place, options, inner, last):
-            for least, own in zip(costs, (way.energy, way.cycles), strict=True):
-                np.minimum(least, own, out=least, where=way.words <= free)
-        apart = self._apart(place, last)
-        energy, cycles = (
-            _over_multiples(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs
-        )
-        return Floor(dims, tuple(parts), energy, cycles)
+        return self._ways(place, options, _Inside(*self.pricer.inner(place, always)), last)
 
     def _anywhere(
         self, tile: Tile, last: dict[str, FloatArray], outside: frozenset[str]
@@ -372,7 +403,8 @@ class DraftBounds:
         yield self._fetched(tile, last)
         if not tile.bypassed and self.space.looped(tile.place):
             words = self._words(tile, last) * tile.size_per_value
-            yield self._option(tile, words, {dim: np.ones_like(zero) for dim in last})
+            once = {dim: np.ones_like(zero) for dim in last}
+            yield self._option(tile, words, once)._replace(lasting=True)
         if tile.tensor in self.space.storable - outside:
             users = self.space.cascade.users[tile.tensor]
             dividing = (
@@ -536,7 +568,7 @@ def _is_inside(inner: range, outer: range) -> bool:
     return outer.start <= inner.start and inner.stop <= outer.stop
 
 
-def _over_multiples(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
+def over_multiples(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
     """The least over all multiples of each divisor, axis by axis."""
     for axis, own in enumerate(parts):
         moved = np.moveaxis(costs, axis, 0)
