@@ -385,18 +385,29 @@ class DraftBounds:
         return costs
 
     def ways_anywhere(
-        self, place: int, last: dict[str, FloatArray], outside: frozenset[str]
+        self,
+        place: int,
+        last: dict[str, FloatArray],
+        outside: frozenset[str],
+        span: tuple[int, int] | None = None,
     ) -> Iterator[Way]:
-        """Yield the ways to keep an Einsum's tiles below so many trips, wherever these are stored or held."""
+        """Yield the ways to keep an Einsum's tiles below so many trips, wherever these are stored or held.
+
+        All trips may be those of a body over a `span`.
+        """
         tiles = self.space.tiles[place]
-        options = [list(self._anywhere(tile, last, outside)) for tile in tiles]
+        options = [list(self._anywhere(tile, last, outside, span)) for tile in tiles]
         always = frozenset(
             t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
         )
         return self._ways(place, options, _Inside(*self.pricer.inner(place, always)), last)
 
     def _anywhere(
-        self, tile: Tile, last: dict[str, FloatArray], outside: frozenset[str]
+        self,
+        tile: Tile,
+        last: dict[str, FloatArray],
+        outside: frozenset[str],
+        span: tuple[int, int] | None,
     ) -> Iterator[_Option]:
         """Yield ways to keep a tile: fetched in each visit, held so that it comes once, and stored."""
         zero = np.zeros(len(next(iter(last.values()))))
@@ -406,14 +417,21 @@ class DraftBounds:
             once = {dim: np.ones_like(zero) for dim in last}
             yield self._option(tile, words, once)._replace(lasting=True)
         if tile.tensor in self.space.storable - outside:
-            users = self.space.cascade.users[tile.tensor]
-            dividing = (
-                last[dim]
-                for dim, bodies in self.space.looped(tile.place).items()
-                if dim in tile.dims and any(users[0] in body and users[-1] in body for body in bodies)
-            )
-            words = np.floor(self.space.stored_words(tile.tensor, {}) / math.prod(dividing, start=zero + 1))
-            yield _Option(zero if self.space.is_repeated(tile) else words, zero, zero, zero)
+            words = self.stored_anywhere(tile, last)
+            lasting = span is not None and self.space.stays(tile, *span)
+            words = zero if self.space.is_repeated(tile) else words
+            yield _Option(words, zero, zero, zero, lasting=lasting)
+
+    def stored_anywhere(self, tile: Tile, last: dict[str, FloatArray]) -> FloatArray:
+        """Room of a stored tensor at the least, below some of the loops above one of its Einsums."""
+        users = self.space.cascade.users[tile.tensor]
+        dividing = (
+            last[dim]
+            for dim, bodies in self.space.looped(tile.place).items()
+            if dim in tile.dims and any(users[0] in body and users[-1] in body for body in bodies)
+        )
+        one = np.ones(len(next(iter(last.values()))))
+        return np.floor(self.space.stored_words(tile.tensor, {}) / math.prod(dividing, start=one))
 
     def _apart(self, place: int, last: dict[str, FloatArray]) -> BoolArray:
         """Where loops over two dimensions meet whose bodies never lie in each other."""
@@ -500,7 +518,8 @@ class DraftBounds:
         elif tile.tensor in self.space.storable and tile.tensor not in stored:
             is_free = again or tile.tensor in (deeper or ())
             words = zero if is_free else self._stored(frames, tile.tensor, following, left)
-            found.append(_Option(words, zero, zero, zero))
+            lasting = self.space.stays(tile, frames[-1].start, frames[-1].end)
+            found.append(_Option(words, zero, zero, zero, lasting=lasting))
         if tile.bypassed:
             return found
         is_handed = self._is_handed(frames[-1], tile)

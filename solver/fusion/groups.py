@@ -159,11 +159,45 @@ class GroupBounds:
     def _body(
         self, span: tuple[int, int], inner: tuple[int, int], trips: ClassTrips, given: Sequence[Given]
     ) -> Costs:
-        """Least costs of a body inside of another one, with the loops of both."""
+        """Least costs of a body inside of another one, with the loops of both.
+
+        What crosses its ends is stored below the loops around it only, if there is room for that at all.
+        """
         known = Known(
             frozenset(name for own in given for name, words in own.stored if words == DECIDED_OUTSIDE),
             min(own.taken_words for own in given),
         )
+        decided = {name for own in given for name, _ in own.stored}
+        room = self.bounds.usable_words - known.taken_words
+        sizes = [(name, words) for name, words in self._crossing(span, inner, trips) if name not in decided]
+        too_large = np.array([words > room for _, words in sizes], np.bool_).reshape(
+            len(sizes), len(trips[0])
+        )
+        found = np.empty((2, len(trips[0])))
+        for pattern in np.unique(too_large, axis=1).T:
+            at = (too_large == pattern[:, None]).all(axis=0)
+            names = {name for (name, _), is_out in zip(sizes, pattern, strict=True) if is_out}
+            own = known._replace(outside=known.outside | names)
+            found[:, at] = self._inside(span, inner, tuple(count[at] for count in trips), own)
+        return found
+
+    def _crossing(
+        self, span: tuple[int, int], inner: tuple[int, int], trips: ClassTrips
+    ) -> Iterator[tuple[str, FloatArray]]:
+        """Yield the tensors that a body may store and others access, with their room at the least."""
+        space, seen = self.bounds.space, set[str]()
+        for tile in (tile for place in range(*inner) for tile in space.tiles[place]):
+            if tile.tensor not in space.storable or tile.tensor in seen:
+                continue
+            seen.add(tile.tensor)
+            users = space.cascade.users[tile.tensor]
+            if not inner[0] <= users[0] <= users[-1] < inner[1]:
+                yield tile.tensor, self.bounds.stored_anywhere(tile, self.by_dim(span, tile.place, trips))
+
+    def _inside(
+        self, span: tuple[int, int], inner: tuple[int, int], trips: ClassTrips, known: Known
+    ) -> Costs:
+        """Least costs of a body inside of another one, by what is known."""
         numbers = self._inside_of(*span, *inner)
         table = None if numbers is None else self.table(*inner, known)
         if table is None or numbers is None:
@@ -240,7 +274,7 @@ class GroupBounds:
         leaves, taken = [], self.bounds.least_taken(steps)
         for place, last in zip(places, by_place, strict=True):
             own = {dim: count[fits] for dim, count in last.items()}
-            ways = list(self.bounds.ways_anywhere(place, own, outside))
+            ways = list(self.bounds.ways_anywhere(place, own, outside, span))
             times = self.bounds.space.einsums[place].n_instances
             joint.add(ways, taken, times)
             leaves.append(self.bounds.cheapest(ways, taken, len(kept[0])) * times)

@@ -155,7 +155,8 @@ class LeastCosts:
             found += [_Kept(name, 0, None, above=True)] if not words else []
         elif tile.tensor in self.space.storable:
             room = 0 if again else self._stored_words(frames, tile.tensor, left)
-            found.append(_Kept(name, room, None, above=True))
+            stays = bool(frames) and self.space.stays(tile, frames[-1].start, frames[-1].end)
+            found.append(_Kept(name, room, None, above=True, lasting_words=room if stays else 0))
         if tile.bypassed:
             return found
         for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):

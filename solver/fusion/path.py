@@ -334,10 +334,24 @@ class PathSearch:
             if writers[name] < label.at
         )
         others = (
-            tile for tile in label.stored if tile.last >= place and tile.tensor not in self._read[place]
+            tile
+            for tile in label.stored
+            if tile.tensor not in self._read[place] and self._waits(label, tile, place)
         )
         around = sum(len(frame.segments) for frame in label.frames if place < frame.end)
         return Given(found, sum(tile.words for tile in others) + sum(label.room.held[:around]))
+
+    def _waits(self, label: Label, tile: StoredTile, place: int) -> bool:
+        """Whether a stored tile takes room while a later Einsum runs."""
+        if tile.last >= place:
+            return True
+        depth = 0
+        for frame in label.frames:
+            depth += len(frame.segments)
+            if tile.depth < depth and frame.start <= tile.last and place < frame.end:
+                return True
+        drafted = None if label.draft is None else label.draft.frame
+        return drafted is not None and drafted.start <= tile.last and place < drafted.end
 
     def rest(self, label: Label, at: int) -> tuple[int, int]:
         """Least energy and cycles from an Einsum to the end, with a label's open bodies."""
