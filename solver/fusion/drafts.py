@@ -46,8 +46,8 @@ class Given(NamedTuple):
 class _Option(NamedTuple):
     """One way to keep a tile in each body: room, energy, and words read and written outside.
 
-    `above` says whether it is stored or held above the nests, `lasting` whether it is held while all Einsums
-    of the body run.
+    `above` says whether it is stored or held above the nests, `lasting` whether it takes room while all Einsums
+    of the body run; `stored` is the tensor, if it is decided here that it is stored.
     """
 
     words: FloatArray
@@ -56,6 +56,7 @@ class _Option(NamedTuple):
     writes: FloatArray
     above: bool = True
     lasting: bool = False
+    stored: str = ""
 
     def helps(self, other: _Option) -> bool:
         """Whether less is exchanged than by another one, in any body."""
@@ -78,6 +79,7 @@ class Way(NamedTuple):
     lasting: FloatArray
     energy: FloatArray
     cycles: FloatArray
+    stored: frozenset[str] = frozenset()  # tensors, as far as this decides about them
 
 
 class JointBound:
@@ -122,6 +124,14 @@ class JointBound:
         parts = held * SHARES // self.usable_words
         most = np.minimum(parts + (free_words - words) * SHARES // self.usable_words, SHARES)
         return (parts.astype(np.int64), most.astype(np.int64), fits), fits
+
+    def beside(self) -> FloatArray:
+        """Least costs by the parts of the memory that others hold besides, shape (2, parts, bodies)."""
+        found = np.full((2, SHARES + 1, self.size), np.inf)
+        for held in range(SHARES + 1):
+            left = self.costs[:, held, held:]
+            np.minimum(found[:, : SHARES + 1 - held], left, out=found[:, : SHARES + 1 - held])
+        return found
 
     def least(self) -> tuple[FloatArray, FloatArray]:
         """Least energy and cycles of all Einsums."""
@@ -208,17 +218,11 @@ class DraftBounds:
 
     def leaves(
         self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]
-    ) -> list[FloatArray]:
-        """Least energy and cycles of each Einsum by itself, if it is in no further body.
-
-        Each has the shape (2, bodies); parameters are those of `least`.
-        """
-        flat, found = replace(frame, flat=True), list[FloatArray]()
-        for place, known in zip(range(frame.start, frame.end), given, strict=True):
-            ways = self._ways_in(frames, flat, place, following, left, known)
-            times = self.space.einsums[place].n_instances
-            found.append(self.cheapest(ways, known.taken_words, len(left)) * times)
-        return found
+    ) -> list[list[Way]]:
+        """The ways to keep the tiles of each Einsum that is in no further body; parameters are those of `least`."""
+        flat = replace(frame, flat=True)
+        places = zip(range(frame.start, frame.end), given, strict=True)
+        return [list(self._ways_in(frames, flat, place, following, left, own)) for place, own in places]
 
     def _ways_in(
         self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts, given: Given
@@ -332,7 +336,8 @@ class DraftBounds:
                 busy = np.maximum(busy, float(core[1]))
             words = np.sum([option.words for option in chosen], axis=0)
             lasting = sum((o.words for o in chosen if o.lasting), start=np.zeros_like(words))
-            yield Way(words, lasting, energy, busy + waiting)
+            stored = frozenset(o.stored for o in chosen if o.stored)
+            yield Way(words, lasting, energy, busy + waiting, stored)
 
     @cached_property
     def _floors(self) -> dict[tuple[int, frozenset[str], int], Floor]:
@@ -375,7 +380,7 @@ class DraftBounds:
         """Words of so many steps."""
         return steps * self.usable_words // ROOM_STEPS
 
-    def cheapest(self, ways: Iterable[Way], taken_words: int, size: int) -> FloatArray:
+    def cheapest(self, ways: Iterable[Way], taken_words: FloatArray | int, size: int) -> FloatArray:
         """Least energy and cycles of an Einsum that has so much less room, shape (2, size)."""
         costs = np.full((2, size), np.inf)
         for way in ways:
@@ -420,7 +425,7 @@ class DraftBounds:
             words = self.stored_anywhere(tile, last)
             lasting = span is not None and self.space.stays(tile, *span)
             words = zero if self.space.is_repeated(tile) else words
-            yield _Option(words, zero, zero, zero, lasting=lasting)
+            yield _Option(words, zero, zero, zero, lasting=lasting, stored=tile.tensor)
 
     def stored_anywhere(self, tile: Tile, last: dict[str, FloatArray]) -> FloatArray:
         """Room of a stored tensor at the least, below some of the loops above one of its Einsums."""
@@ -519,7 +524,7 @@ class DraftBounds:
             is_free = again or tile.tensor in (deeper or ())
             words = zero if is_free else self._stored(frames, tile.tensor, following, left)
             lasting = self.space.stays(tile, frames[-1].start, frames[-1].end)
-            found.append(_Option(words, zero, zero, zero, lasting=lasting))
+            found.append(_Option(words, zero, zero, zero, lasting=lasting, stored=tile.tensor))
         if tile.bypassed:
             return found
         is_handed = self._is_handed(frames[-1], tile)
@@ -588,8 +593,8 @@ def _is_inside(inner: range, outer: range) -> bool:
 
 
 def over_multiples(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
-    """The least over all multiples of each divisor, axis by axis."""
-    for axis, own in enumerate(parts):
+    """The least over all multiples of each divisor, axis by axis: the last ones."""
+    for axis, own in enumerate(parts, costs.ndim - len(parts)):
         moved = np.moveaxis(costs, axis, 0)
         least = [moved[[own[j] % each == 0 for j in range(len(own))]].min(axis=0) for each in own]
         costs = np.moveaxis(np.array(least), 0, axis)

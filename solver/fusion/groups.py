@@ -16,16 +16,22 @@ from model.numbers import divisors
 from solver.fusion.drafts import (
     DECIDED_OUTSIDE,
     SHARES,
+    BoolArray,
     DraftBounds,
     FloatArray,
     Given,
+    IntArray,
     JointBound,
+    Way,
     over_multiples,
 )
 from solver.fusion.space import Frames
 
 MOST_CELLS = 4096
 """Trips of loops that one table tells apart."""
+
+MOST_CANDIDATES = 6
+"""Tensors between the parts of a body, all subsets of which are looked at."""
 
 Costs = FloatArray
 """Energy and cycles of all instances, shape (2, bodies)."""
@@ -76,11 +82,12 @@ def least_together(einsums: Sequence[Sequence[Share]], most_parts: int) -> int |
     return min(known.values(), default=None)
 
 
-class Known(NamedTuple):
-    """What is decided for some Einsums: tensors that go through the outermost memory, and room taken."""
+class Candidate(NamedTuple):
+    """A tensor that may be stored between two parts of a body: its Einsums, and its room by body."""
 
-    outside: frozenset[str]
-    taken_words: int
+    tensor: str
+    users: tuple[int, ...]
+    words: FloatArray
 
 
 @dataclass(frozen=True)
@@ -92,23 +99,63 @@ class _Table:
     parts
         Trips, by class of loops: divisors of the bounds.
     costs
-        Shape (2, trips of the first class, ...).
+        Shape (2, parts of the memory that others hold, trips of the first class, ...).
     """
 
     parts: ClassTrips
     costs: FloatArray
 
-    def among(self, trips: ClassTrips) -> Costs:
-        """Costs with at least so many trips."""
+    def among(self, taken_parts: IntArray, trips: ClassTrips) -> Costs:
+        """Costs with at least so many trips, where others hold so much."""
         index = tuple(np.searchsorted(own, count) for own, count in zip(self.parts, trips, strict=True))
-        return np.array(self.costs[(slice(None), *index)])
+        flat = np.ravel_multi_index((taken_parts, *index), self.costs.shape[1:])
+        return self.costs.reshape(2, -1)[:, flat]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Einsums of a body from one on, at least one body inside, which are to be bounded.
+
+    Parameters
+    ----------
+    span, at
+        The body, and the first of the Einsums; no body inside is open there.
+    trips
+        Of all loops around them.
+    given
+        What is decided for each Einsum from there on.
+    ways
+        The ways to keep the tiles of each in no further body.
+    others_words
+        Room that others hold besides, by body.
+    is_parted
+        Whether there is a body before.
+    """
+
+    span: tuple[int, int]
+    at: int
+    trips: ClassTrips
+    given: Sequence[Given]
+    ways: Sequence[Sequence[Way]]
+    others_words: FloatArray
+    is_parted: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many bodies."""
+        return len(self.others_words)
+
+    def known(self, place: int) -> Given:
+        """What is decided for an Einsum."""
+        return self.given[place - self.at]
 
 
 @dataclass(frozen=True)
 class GroupBounds:
     """Bounds on Einsums that have bodies inside of a body, whichever these are.
 
-    They rest on shared loops that divide the bounds of dimensions, and cut them into equal parts.
+    They rest on shared loops that divide the bounds of dimensions, and cut them into equal parts; and on
+    tensors that are stored in the outermost on-chip memory.
     """
 
     bounds: DraftBounds
@@ -124,100 +171,107 @@ class GroupBounds:
                 totals[numbers[number]] *= count
         return totals
 
-    def least(
-        self,
-        span: tuple[int, int],
-        at: int,
-        trips: ClassTrips,
-        given: Sequence[Given],
-        leaves: Sequence[Costs],
-        is_parted: bool = False,
-    ) -> Costs:
-        """Least costs of the Einsums of a body from one on; at least one body is inside.
+    def least(self, inside: Inside) -> Costs:
+        """Least energy and cycles, all instances, by body.
 
-        Parameters
-        ----------
-        at
-            The first Einsum; no body inside is open there.
-        given, leaves
-            Of each Einsum from there on, what is decided, and its cost without further bodies.
-        is_parted
-            Whether there is a body before.
+        What is handed over between the parts of a body, each an Einsum or a body inside, is stored below the
+        loops around them all, and takes room meanwhile: so each choice of what is stored there is bounded.
         """
-        end, size = span[1], leaves[0].shape[1]
-        # By Einsum, without and with bodies inside from there on.
-        whole, parted = {end: np.zeros((2, size))}, {end: np.full((2, size), np.inf)}
-        for place in reversed(range(at, end)):
-            leaf = leaves[place - at]
-            whole[place], parted[place] = leaf + whole[place + 1], leaf + parted[place + 1]
-            for last in (e for e in self.bounds.space.ends(place) if e <= end and (place, e) != span):
-                body = self._body(span, (place, last), trips, given[place - at : last - at])
-                body = body + np.minimum(whole[last], parted[last])
-                parted[place] = np.minimum(parted[place], body)
-        return np.minimum(whole[at], parted[at]) if is_parted else parted[at]
-
-    def _body(
-        self, span: tuple[int, int], inner: tuple[int, int], trips: ClassTrips, given: Sequence[Given]
-    ) -> Costs:
-        """Least costs of a body inside of another one, with the loops of both.
-
-        What crosses its ends is stored below the loops around it only, if there is room for that at all.
-        """
-        known = Known(
-            frozenset(name for own in given for name, words in own.stored if words == DECIDED_OUTSIDE),
-            min(own.taken_words for own in given),
-        )
-        decided = {name for own in given for name, _ in own.stored}
-        room = self.bounds.usable_words - known.taken_words
-        sizes = [(name, words) for name, words in self._crossing(span, inner, trips) if name not in decided]
-        too_large = np.array([words > room for _, words in sizes], np.bool_).reshape(
-            len(sizes), len(trips[0])
-        )
-        found = np.empty((2, len(trips[0])))
-        for pattern in np.unique(too_large, axis=1).T:
-            at = (too_large == pattern[:, None]).all(axis=0)
-            names = {name for (name, _), is_out in zip(sizes, pattern, strict=True) if is_out}
-            own = known._replace(outside=known.outside | names)
-            found[:, at] = self._inside(span, inner, tuple(count[at] for count in trips), own)
+        found = np.full((2, inside.size), np.inf)
+        candidates = self._candidates(inside)
+        for chosen in product((False, True), repeat=len(candidates)):
+            stored = [own for own, is_stored in zip(candidates, chosen, strict=True) if is_stored]
+            fits = np.ones(inside.size, np.bool_)
+            for own in stored:
+                fits &= own.words + inside.others_words <= self.bounds.usable_words
+            if fits.any():
+                names = {own.tensor for own in candidates} - {own.tensor for own in stored}
+                costs = self._in_parts(inside, stored, frozenset(names))
+                np.minimum(found, costs, out=found, where=fits)
         return found
 
-    def _crossing(
-        self, span: tuple[int, int], inner: tuple[int, int], trips: ClassTrips
-    ) -> Iterator[tuple[str, FloatArray]]:
-        """Yield the tensors that a body may store and others access, with their room at the least."""
-        space, seen = self.bounds.space, set[str]()
-        for tile in (tile for place in range(*inner) for tile in space.tiles[place]):
-            if tile.tensor not in space.storable or tile.tensor in seen:
-                continue
-            seen.add(tile.tensor)
-            users = space.cascade.users[tile.tensor]
-            if not inner[0] <= users[0] <= users[-1] < inner[1]:
-                yield tile.tensor, self.bounds.stored_anywhere(tile, self.by_dim(span, tile.place, trips))
+    def _candidates(self, inside: Inside) -> list[Candidate]:
+        """Return the tensors that may be stored between parts, the largest if there are many."""
+        space, found = self.bounds.space, dict[str, Candidate]()
+        decided = {name for own in inside.given for name, _ in own.stored}
+        for place in range(inside.at, inside.span[1]):
+            for tile in space.tiles[place]:
+                if tile.tensor in space.storable and tile.tensor not in decided | found.keys():
+                    words = self.bounds.stored_anywhere(tile, self.by_dim(inside.span, place, inside.trips))
+                    users = space.cascade.users[tile.tensor]
+                    found[tile.tensor] = Candidate(tile.tensor, users, words)
+        return sorted(found.values(), key=lambda own: -float(own.words.max(initial=0.0)))[:MOST_CANDIDATES]
 
-    def _inside(
-        self, span: tuple[int, int], inner: tuple[int, int], trips: ClassTrips, known: Known
+    def _in_parts(self, inside: Inside, stored: Sequence[Candidate], outside: frozenset[str]) -> Costs:
+        """Least costs where just these tensors are stored between parts."""
+        end = inside.span[1]
+        # By Einsum, without and with bodies inside from there on.
+        whole = {end: np.zeros((2, inside.size))}
+        parted = {end: np.full((2, inside.size), np.inf)}
+        for place in reversed(range(inside.at, end)):
+            leaf = self._leaf(inside, place, stored, outside)
+            whole[place], parted[place] = leaf + whole[place + 1], leaf + parted[place + 1]
+            for last in (e for e in self.bounds.space.ends(place) if e <= end and (place, e) != inside.span):
+                body = self._body(inside, (place, last), stored, outside)
+                body = body + np.minimum(whole[last], parted[last])
+                parted[place] = np.minimum(parted[place], body)
+        at = inside.at
+        return np.minimum(whole[at], parted[at]) if inside.is_parted else parted[at]
+
+    def _leaf(
+        self, inside: Inside, place: int, stored: Sequence[Candidate], outside: frozenset[str]
     ) -> Costs:
-        """Least costs of a body inside of another one, by what is known."""
-        numbers = self._inside_of(*span, *inner)
-        table = None if numbers is None else self.table(*inner, known)
-        if table is None or numbers is None:
-            alone = (self._alone(place, self.by_dim(span, place, trips), known) for place in range(*inner))
-            return np.sum(list(alone), axis=0)
-        within = [np.ones_like(trips[0]) for _ in table.parts]
-        for number, own in zip(numbers, trips, strict=True):
-            within[number] = within[number] * own
-        return table.among(tuple(within))
+        """Least costs of an Einsum in no body inside."""
+        taken = self._taken(inside, (place, place + 1), stored)
+        ways = (way for way in inside.ways[place - inside.at] if way.stored.isdisjoint(outside))
+        found = self.bounds.cheapest(ways, taken, inside.size)
+        return found * self.bounds.space.einsums[place].n_instances
 
-    def _alone(self, place: int, trips: dict[str, FloatArray], known: Known) -> Costs:
+    def _taken(self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate]) -> FloatArray:
+        """Room that others take while one part runs, by body."""
+        taken = inside.others_words + min(inside.known(place).taken_words for place in range(*part))
+        start, end = inside.span
+        for own in stored:
+            stays = own.users[0] < start or own.users[-1] >= end
+            waits = own.users[0] < part[0] and own.users[-1] >= part[1]
+            if (stays or waits) and not any(part[0] <= user < part[1] for user in own.users):
+                taken = taken + own.words
+        return taken
+
+    def _body(
+        self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate], outside: frozenset[str]
+    ) -> Costs:
+        """Least costs of a body inside of another one, with the loops of both."""
+        users = self.bounds.space.cascade.users
+        decided = {
+            name
+            for place in range(*part)
+            for name, words in inside.known(place).stored
+            if words == DECIDED_OUTSIDE
+        }
+        crossing = {name for name in outside if users[name][0] < part[0] or users[name][-1] >= part[1]}
+        numbers = self._inside_of(*inside.span, *part)
+        table = None if numbers is None else self.table(*part, frozenset(decided | crossing))
+        taken = self._taken(inside, part, stored)
+        if table is None or numbers is None:
+            alone = (self._alone(inside, place, frozenset(decided | crossing)) for place in range(*part))
+            return np.sum(list(alone), axis=0)
+        within = [np.ones(inside.size) for _ in table.parts]
+        for number, own in zip(numbers, inside.trips, strict=True):
+            within[number] = within[number] * own
+        parts = taken * SHARES // self.bounds.usable_words
+        costs = table.among(np.minimum(parts, SHARES).astype(np.int64), tuple(within))
+        return np.where(parts <= SHARES, costs, np.inf)
+
+    def _alone(self, inside: Inside, place: int, outside: frozenset[str]) -> Costs:
         """What an Einsum costs by itself with so many trips, and any more."""
         times = self.bounds.space.einsums[place].n_instances
         if place in self.bounds.space.followers:
             least = self.bounds.pricer.arithmetic(place)
-            size = len(next(iter(trips.values())))
-            return np.full((2, size), [[least.paid * times], [least.cycles * times]], np.float64)
+            return np.full((2, inside.size), [[least.paid * times], [least.cycles * times]], np.float64)
         accessed = {tile.tensor for tile in self.bounds.space.tiles[place]}
-        floor = self.bounds.floor(place, known.outside & accessed, known.taken_words)
-        return np.array(floor.among(trips)) * times
+        floor = self.bounds.floor(place, outside & accessed, inside.known(place).taken_words)
+        return np.array(floor.among(self.by_dim(inside.span, place, inside.trips))) * times
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, int, int, int], tuple[int, ...] | None]:
@@ -234,58 +288,90 @@ class GroupBounds:
         return self._numbers[key]
 
     @cached_property
-    def _tables(self) -> dict[tuple[int, int, frozenset[str], int], _Table | None]:
+    def _tables(self) -> dict[tuple[int, int, frozenset[str]], _Table | None]:
         return {}
 
-    def table(self, start: int, end: int, known: Known) -> _Table | None:
+    def table(self, start: int, end: int, outside: frozenset[str]) -> _Table | None:
         """Least costs of the Einsums of a body; None where loops may move windows, or are too many."""
         accessed = {tile.tensor for place in range(start, end) for tile in self.bounds.space.tiles[place]}
-        steps = self.bounds.room_steps(known.taken_words)
-        key = start, end, known.outside & accessed, steps
+        key = start, end, outside & accessed
         if key not in self._tables:
             self._tables[key] = self._table(*key)
         return self._tables[key]
 
-    def _table(self, start: int, end: int, outside: frozenset[str], steps: int) -> _Table | None:
+    def _table(self, start: int, end: int, outside: frozenset[str]) -> _Table | None:
+        found = self._grid(start, end)
+        if found is None:
+            return None
+        parts, trips, fits = found
+        shape = (2, SHARES + 1, *map(len, parts))
+        costs = np.full((2, SHARES + 1, len(fits)), np.inf)
+        costs[:, :, fits] = self._costs((start, end), trips, outside)
+        return _Table(parts, over_multiples(costs.reshape(shape), parts))
+
+    @cached_property
+    def _grids(self) -> dict[tuple[int, int], tuple[ClassTrips, ClassTrips, BoolArray] | None]:
+        return {}
+
+    def _grid(self, start: int, end: int) -> tuple[ClassTrips, ClassTrips, BoolArray] | None:
+        """Trips by class, those of all combinations that divide all bounds, and which of all do."""
+        if (start, end) not in self._grids:
+            self._grids[start, end] = self._grid_of(start, end)
+        return self._grids[start, end]
+
+    def _grid_of(self, start: int, end: int) -> tuple[ClassTrips, ClassTrips, BoolArray] | None:
         space = self.bounds.space
         classes = space.classes(start, end)
         if not classes or space.sliding(start, end):
             return None
+        problems = [einsum.problem for einsum in space.einsums[start:end]]
         bounds = [
-            math.gcd(*(space.einsums[start + n].problem.bound[dim] for n, dim in enumerate(dims)))
+            math.gcd(*(problem.bound[dim] for problem, dim in zip(problems, dims, strict=True)))
             for dims in classes
         ]
         parts = tuple(np.array(divisors(bound), np.float64) for bound in bounds)
-        shape = tuple(map(len, parts))
-        if math.prod(shape) > MOST_CELLS:
+        if math.prod(map(len, parts)) > MOST_CELLS:
             return None
         trips = tuple(own.ravel() for own in np.meshgrid(*parts, indexing="ij"))
-        costs = self._costs((start, end), trips, outside, steps)
-        energy, cycles = (over_multiples(own.reshape(shape), parts) for own in costs)
-        return _Table(parts, np.array([energy, cycles]))
+        by_place = ((place, self.by_dim((start, end), place, trips)) for place in range(start, end))
+        fits = np.logical_and.reduce([self._divides(*own) for own in by_place])
+        return parts, tuple(own[fits] for own in trips), fits
 
-    def _costs(self, span: tuple[int, int], trips: ClassTrips, outside: frozenset[str], steps: int) -> Costs:
-        """Least costs with just these loops around all Einsums: without bodies inside, and with some."""
-        places = range(*span)
-        by_place = [self.by_dim(span, place, trips) for place in places]
-        fits = np.logical_and.reduce([self._divides(*own) for own in zip(places, by_place, strict=True)])
-        kept = tuple(own[fits] for own in trips)
-        joint = JointBound(len(kept[0]), self.bounds.usable_words)
-        leaves, taken = [], self.bounds.least_taken(steps)
-        for place, last in zip(places, by_place, strict=True):
-            own = {dim: count[fits] for dim, count in last.items()}
-            ways = list(self.bounds.ways_anywhere(place, own, outside, span))
-            times = self.bounds.space.einsums[place].n_instances
-            joint.add(ways, taken, times)
-            leaves.append(self.bounds.cheapest(ways, taken, len(kept[0])) * times)
-        costs = np.full((2, len(fits)), np.inf)
-        costs[:, fits] = np.array(joint.least())
-        if any(True for _ in self._inner_bodies(span)):
-            decided = tuple((name, DECIDED_OUTSIDE) for name in sorted(outside))
-            given = [Given(decided, taken)] * len(places)
-            inside = self.least(span, span[0], kept, given, leaves)
-            costs[:, fits] = np.minimum(costs[:, fits], inside)
-        return costs
+    def _costs(self, span: tuple[int, int], trips: ClassTrips, outside: frozenset[str]) -> FloatArray:
+        """Least costs with just these loops around all Einsums, by the parts that others hold besides."""
+        size, bounds = len(trips[0]), self.bounds
+        joint = JointBound(size, bounds.usable_words)
+        ways = [[w for w in self._ways(span, p) if w.stored.isdisjoint(outside)] for p in range(*span)]
+        for place, own in zip(range(*span), ways, strict=True):
+            joint.add(own, 0, bounds.space.einsums[place].n_instances)
+        costs = joint.beside()
+        if not any(True for _ in self._inner_bodies(span)):
+            return costs
+        decided = tuple((name, DECIDED_OUTSIDE) for name in sorted(outside))
+        words = np.ceil(np.arange(SHARES + 1) * bounds.usable_words / SHARES)
+        inside = Inside(
+            span,
+            span[0],
+            tuple(np.tile(own, SHARES + 1) for own in trips),
+            [Given(decided, 0)] * (span[1] - span[0]),
+            [[_tiled(way) for way in own] for own in ways],
+            np.repeat(words, size),
+        )
+        return np.minimum(costs, self.least(inside).reshape(costs.shape))
+
+    @cached_property
+    def _known_ways(self) -> dict[tuple[int, int, int], list[Way]]:
+        return {}
+
+    def _ways(self, span: tuple[int, int], place: int) -> list[Way]:
+        """The ways to keep an Einsum's tiles in a body, by the trips of all loops around."""
+        key = *span, place
+        if key not in self._known_ways:
+            grid = self._grid(*span)
+            assert grid is not None
+            last = self.by_dim(span, place, grid[1])
+            self._known_ways[key] = list(self.bounds.ways_anywhere(place, last, frozenset(), span))
+        return self._known_ways[key]
 
     def _inner_bodies(self, span: tuple[int, int]) -> Iterator[tuple[int, int]]:
         for start in range(*span):
@@ -304,3 +390,9 @@ class GroupBounds:
     def _divides(self, place: int, last: dict[str, FloatArray]) -> np.ndarray:
         bound = self.bounds.space.einsums[place].problem.bound
         return np.logical_and.reduce([np.mod(bound[dim], count) == 0 for dim, count in last.items()])
+
+
+def _tiled(way: Way) -> Way:
+    """A way for each of the parts of the memory that others hold."""
+    arrays = (np.tile(own, SHARES + 1) for own in way[:4])
+    return Way(*arrays, way.stored)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.fusion.drafts import DECIDED_OUTSIDE, SHARES, DraftBounds, FloatArray, Given, IntArray, worth
-from solver.fusion.groups import GroupBounds, Share, least_together, shares_of
+from solver.fusion.drafts import DECIDED_OUTSIDE, SHARES, DraftBounds, FloatArray, Given, IntArray, Way, worth
+from solver.fusion.groups import GroupBounds, Inside, Share, least_together, shares_of
 from solver.fusion.pricing import EdgePricer, Exchange
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
@@ -27,6 +27,7 @@ class _Kept(NamedTuple):
     move: Exchange | None
     above: bool
     lasting_words: int = 0  # while all Einsums of the body run
+    stored: str = ""  # the tensor, if it is decided here that it is stored
 
 
 class _Fit(NamedTuple):
@@ -36,6 +37,7 @@ class _Fit(NamedTuple):
     lasting_words: int
     energy: int
     cycles: int
+    stored: frozenset[str] = frozenset()  # tensors, as far as this decides about them
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ class LeastCosts:
             words = sum(own.words for own in chosen)
             if words + given.taken_words <= self.usable:
                 lasting = sum(own.lasting_words for own in chosen)
-                yield _Fit(words, lasting, *self._least_of(place, cuts[-1], chosen))
+                names = frozenset(own.stored for own in chosen if own.stored)
+                yield _Fit(words, lasting, *self._least_of(place, cuts[-1], chosen), names)
 
     def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept]) -> tuple[int, int]:
         """Least energy and cycles of an Einsum that keeps its tiles so."""
@@ -156,7 +159,8 @@ class LeastCosts:
         elif tile.tensor in self.space.storable:
             room = 0 if again else self._stored_words(frames, tile.tensor, left)
             stays = bool(frames) and self.space.stays(tile, frames[-1].start, frames[-1].end)
-            found.append(_Kept(name, room, None, above=True, lasting_words=room if stays else 0))
+            lasting = room if stays else 0
+            found.append(_Kept(name, room, None, True, lasting, tile.tensor))
         if tile.bypassed:
             return found
         for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):
@@ -200,11 +204,11 @@ class LeastCosts:
         )
         return Exchange(tile.space.name, energy, reads, writes, tile.bypassed)
 
-    def _leaf(self, frames: Frames, place: int, given: Given) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum in no further body, all of its instances."""
-        energy, cycles = self._fitting(frames, place, given, self.space.cuts(frames, place), ())
-        times = self.space.einsums[place].n_instances
-        return energy * times, cycles * times
+    def _leaf_ways(self, frames: Frames, place: int, given: Given) -> list[Way]:
+        """The ways to keep an Einsum's tiles in no further body."""
+        fits = self._fits(frames, place, given, self.space.cuts(frames, place), ())
+        arrays = ((np.array([own[:4]], np.float64).T, own.stored) for own in fits)
+        return [Way(*columns, stored) for columns, stored in arrays]
 
     def together(self, frames: Frames, at: int, given: Sequence[Given], peak: int) -> tuple[int, int]:
         """Least energy and cycles of Einsums that share the room of what they hold."""
@@ -240,12 +244,9 @@ class LeastCosts:
         if counts is None or self.space.slides(frames) or self.space.sliding(frame.start, frame.end):
             return 0, 0
         trips = tuple(np.array([count], np.float64) for count in counts)
-        leaves = [
-            np.array(self._leaf(frames, place, known), np.float64).reshape(2, 1)
-            for place, known in enumerate(given, at)
-        ]
-        span = frame.start, frame.end
-        energy, cycles = worth(self.groups.least(span, at, trips, given, leaves, is_parted).ravel())
+        ways = [self._leaf_ways(frames, place, known) for place, known in enumerate(given, at)]
+        inside = Inside((frame.start, frame.end), at, trips, given, ways, np.zeros(1), is_parted)
+        energy, cycles = worth(self.groups.least(inside).ravel())
         return UNLIMITED_WORDS if energy < 0 else energy, UNLIMITED_WORDS if cycles < 0 else cycles
 
     def of_bodies(
@@ -258,7 +259,7 @@ class LeastCosts:
         if frame.flat or counts is None or slides:
             return energies, cycles
         trips = tuple(count * following[:, n] * left[:, n] for n, count in enumerate(map(float, counts)))
-        leaves = self.bounds.leaves(frames, frame, following, left, given)
-        span = frame.start, frame.end
-        least = self.groups.least(span, frame.start, trips, given, leaves)
+        ways = self.bounds.leaves(frames, frame, following, left, given)
+        inside = Inside((frame.start, frame.end), frame.start, trips, given, ways, np.zeros(len(left)))
+        least = self.groups.least(inside)
         return np.maximum(energies, least[0]), np.maximum(cycles, least[1])
