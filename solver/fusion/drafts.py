@@ -93,36 +93,45 @@ class JointBound:
         Number of bodies.
     """
 
-    def __init__(self, size: int, usable_words: int) -> None:
-        self.size, self.usable_words = size, usable_words
+    def __init__(self, size: int, usable_words: int, shares: int = SHARES) -> None:
+        self.size, self.usable_words, self.shares = size, usable_words, shares
         # By parts of the Einsums so far, and by those of all.
-        self.costs = np.full((2, SHARES + 1, SHARES + 1, size), np.inf)
+        self.costs = np.full((2, shares + 1, shares + 1, size), np.inf)
         self.costs[:, 0] = 0.0
 
-    def add(self, ways: Iterable[Way], taken_words: int, times: int) -> None:
+    def add(self, ways: Iterable[Way], taken_words: FloatArray | int, times: int) -> None:
         """Add one Einsum, which runs in several instances, by the ways to keep its tiles."""
-        own = np.full((2, SHARES + 1, SHARES + 1, self.size), np.inf)
+        self.costs = self.joined(self.costs, self.alone(ways, taken_words, times))
+
+    def alone(self, ways: Iterable[Way], taken_words: FloatArray | int, times: int) -> FloatArray:
+        """Least costs of one Einsum, as of `costs`."""
+        own = np.full_like(self.costs, np.inf)
         for way in ways:
             at, fits = self._shares(way, self.usable_words - taken_words)
             for costs, value in zip(own, (way.energy, way.cycles), strict=True):
                 costs[at] = np.minimum(costs[at], value[fits])
         # What may be held in all may also be less.
-        own = np.minimum.accumulate(own[:, :, ::-1], axis=2)[:, :, ::-1] * times
-        total = np.full_like(own, np.inf)
-        for held_parts in range(SHARES + 1):
-            if np.isfinite(own[:, held_parts]).any():
-                before = self.costs[:, : SHARES + 1 - held_parts]
-                both = before + own[:, held_parts, None]
-                np.minimum(total[:, held_parts:], both, out=total[:, held_parts:])
-        self.costs = total
+        return np.minimum.accumulate(own[:, :, ::-1], axis=2)[:, :, ::-1] * times
 
-    def _shares(self, way: Way, free_words: int) -> tuple[tuple[IntArray, IntArray, IntArray], IntArray]:
+    def joined(self, before: FloatArray, own: FloatArray) -> FloatArray:
+        """Least costs of some Einsums and of one more, which each hold some parts."""
+        total = np.full_like(own, np.inf)
+        for held_parts in range(self.shares + 1):
+            if np.isfinite(own[:, held_parts]).any():
+                both = before[:, : self.shares + 1 - held_parts] + own[:, held_parts, None]
+                np.minimum(total[:, held_parts:], both, out=total[:, held_parts:])
+        return total
+
+    def _shares(
+        self, way: Way, free_words: FloatArray | int
+    ) -> tuple[tuple[IntArray, IntArray, IntArray], IntArray]:
         """Parts that an Einsum holds and most that all may hold, in the bodies where it has room."""
         (fits,) = (way.words <= free_words).nonzero()
+        free = np.broadcast_to(np.asarray(free_words, np.float64), way.words.shape)[fits]
         # Words are whole numbers: what is above one by no more than floating-point errors is that one.
         held, words = (np.ceil(own[fits] - 1e-6) for own in (way.lasting, way.words))
-        parts = held * SHARES // self.usable_words
-        most = np.minimum(parts + (free_words - words) * SHARES // self.usable_words, SHARES)
+        parts = held * self.shares // self.usable_words
+        most = np.minimum(parts + (free - words) * self.shares // self.usable_words, self.shares)
         return (parts.astype(np.int64), most.astype(np.int64), fits), fits
 
     def beside(self) -> FloatArray:
@@ -133,11 +142,14 @@ class JointBound:
             np.minimum(found[:, : SHARES + 1 - held], left, out=found[:, : SHARES + 1 - held])
         return found
 
-    def least(self) -> tuple[FloatArray, FloatArray]:
+    def least(self) -> FloatArray:
         """Least energy and cycles of all Einsums."""
-        parts = range(SHARES + 1)
-        energies, cycles = self.costs[:, parts, parts].min(axis=1)
-        return energies, cycles
+        return self.fitting(self.costs)
+
+    def fitting(self, costs: FloatArray) -> FloatArray:
+        """The least of costs where all Einsums hold what they do together."""
+        parts = range(self.shares + 1)
+        return costs[:, parts, parts].min(axis=1)
 
 
 @dataclass(frozen=True)
@@ -214,7 +226,8 @@ class DraftBounds:
         for place, known in zip(range(frame.start, frame.end), given, strict=True):
             ways = self._ways_in(frames, frame, place, following, left, known)
             joint.add(ways, known.taken_words, self.space.einsums[place].n_instances)
-        return joint.least()
+        energies, cycles = joint.least()
+        return energies, cycles
 
     def leaves(
         self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]
@@ -398,7 +411,7 @@ class DraftBounds:
     ) -> Iterator[Way]:
         """Yield the ways to keep an Einsum's tiles below so many trips, wherever these are stored or held.
 
-        All trips may be those of a body over a `span`.
+        All trips may be those of a body over a `span`: then what others access takes no room.
         """
         tiles = self.space.tiles[place]
         options = [list(self._anywhere(tile, last, outside, span)) for tile in tiles]
@@ -422,10 +435,11 @@ class DraftBounds:
             once = {dim: np.ones_like(zero) for dim in last}
             yield self._option(tile, words, once)._replace(lasting=True)
         if tile.tensor in self.space.storable - outside:
-            words = self.stored_anywhere(tile, last)
-            lasting = span is not None and self.space.stays(tile, *span)
-            words = zero if self.space.is_repeated(tile) else words
-            yield _Option(words, zero, zero, zero, lasting=lasting, stored=tile.tensor)
+            users = self.space.cascade.users[tile.tensor]
+            crosses = span is not None and not span[0] <= users[0] <= users[-1] < span[1]
+            is_free = crosses or self.space.is_repeated(tile)
+            words = zero if is_free else self.stored_anywhere(tile, last)
+            yield _Option(words, zero, zero, zero, stored=tile.tensor)
 
     def stored_anywhere(self, tile: Tile, last: dict[str, FloatArray]) -> FloatArray:
         """Room of a stored tensor at the least, below some of the loops above one of its Einsums."""

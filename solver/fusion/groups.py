@@ -30,6 +30,9 @@ from solver.fusion.space import Frames
 MOST_CELLS = 4096
 """Trips of loops that one table tells apart."""
 
+PARTS = 4
+"""Parts of the on-chip memory in which it is counted what the parts of a body hold together."""
+
 MOST_CANDIDATES = 6
 """Tensors between the parts of a body, all subsets of which are looked at."""
 
@@ -94,6 +97,8 @@ class Candidate(NamedTuple):
 class _Table:
     """Least costs of the Einsums of a body by the trips of the loops around them, and any more.
 
+    Tensors that others access, too, may be stored without room.
+
     Parameters
     ----------
     parts
@@ -109,7 +114,7 @@ class _Table:
         """Costs with at least so many trips, where others hold so much."""
         index = tuple(np.searchsorted(own, count) for own, count in zip(self.parts, trips, strict=True))
         flat = np.ravel_multi_index((taken_parts, *index), self.costs.shape[1:])
-        return self.costs.reshape(2, -1)[:, flat]
+        return np.take(self.costs.reshape(2, -1), flat, axis=1)
 
 
 @dataclass(frozen=True)
@@ -205,32 +210,25 @@ class GroupBounds:
     def _in_parts(self, inside: Inside, stored: Sequence[Candidate], outside: frozenset[str]) -> Costs:
         """Least costs where just these tensors are stored between parts."""
         end = inside.span[1]
+        joint = JointBound(inside.size, self.bounds.usable_words, PARTS)
         # By Einsum, without and with bodies inside from there on.
-        whole = {end: np.zeros((2, inside.size))}
-        parted = {end: np.full((2, inside.size), np.inf)}
+        whole, parted = {end: joint.costs}, {end: np.full_like(joint.costs, np.inf)}
         for place in reversed(range(inside.at, end)):
-            leaf = self._leaf(inside, place, stored, outside)
-            whole[place], parted[place] = leaf + whole[place + 1], leaf + parted[place + 1]
+            taken = self._taken(inside, (place, place + 1), stored) + inside.known(place).taken_words
+            ways = (way for way in inside.ways[place - inside.at] if way.stored.isdisjoint(outside))
+            leaf = joint.alone(ways, taken, self.bounds.space.einsums[place].n_instances)
+            whole[place], parted[place] = (joint.joined(own[place + 1], leaf) for own in (whole, parted))
             for last in (e for e in self.bounds.space.ends(place) if e <= end and (place, e) != inside.span):
                 body = self._body(inside, (place, last), stored, outside)
-                body = body + np.minimum(whole[last], parted[last])
+                body = body[:, None] + np.minimum(whole[last], parted[last])
                 parted[place] = np.minimum(parted[place], body)
         at = inside.at
-        return np.minimum(whole[at], parted[at]) if inside.is_parted else parted[at]
-
-    def _leaf(
-        self, inside: Inside, place: int, stored: Sequence[Candidate], outside: frozenset[str]
-    ) -> Costs:
-        """Least costs of an Einsum in no body inside."""
-        taken = self._taken(inside, (place, place + 1), stored)
-        ways = (way for way in inside.ways[place - inside.at] if way.stored.isdisjoint(outside))
-        found = self.bounds.cheapest(ways, taken, inside.size)
-        return found * self.bounds.space.einsums[place].n_instances
+        return joint.fitting(np.minimum(whole[at], parted[at]) if inside.is_parted else parted[at])
 
     def _taken(self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate]) -> FloatArray:
-        """Room that others take while one part runs, by body."""
-        taken = inside.others_words + min(inside.known(place).taken_words for place in range(*part))
+        """Room that is taken by what Einsums besides one part access, while it runs, by body."""
         start, end = inside.span
+        taken = inside.others_words
         for own in stored:
             stays = own.users[0] < start or own.users[-1] >= end
             waits = own.users[0] < part[0] and own.users[-1] >= part[1]
@@ -238,10 +236,25 @@ class GroupBounds:
                 taken = taken + own.words
         return taken
 
+    def _crossing(self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate]) -> FloatArray:
+        """Room of what lies above the loops of a body inside, and is accessed there: while all of it runs."""
+        known = (inside.known(place) for place in range(*part))
+        total = inside.others_words * 0 + min(
+            own.taken_words + sum(max(words, 0) for _, words in own.stored) for own in known
+        )
+        for own in stored:
+            accesses = any(part[0] <= user < part[1] for user in own.users)
+            if accesses and not part[0] <= own.users[0] <= own.users[-1] < part[1]:
+                total = total + own.words
+        return total
+
     def _body(
         self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate], outside: frozenset[str]
     ) -> Costs:
-        """Least costs of a body inside of another one, with the loops of both."""
+        """Least costs of a body inside of another one, with the loops of both.
+
+        By what Einsums besides it hold above its loops, shape (2, parts, bodies).
+        """
         users = self.bounds.space.cascade.users
         decided = {
             name
@@ -252,15 +265,17 @@ class GroupBounds:
         crossing = {name for name in outside if users[name][0] < part[0] or users[name][-1] >= part[1]}
         numbers = self._inside_of(*inside.span, *part)
         table = None if numbers is None else self.table(*part, frozenset(decided | crossing))
-        taken = self._taken(inside, part, stored)
+        taken = self._taken(inside, part, stored) + self._crossing(inside, part, stored)
         if table is None or numbers is None:
             alone = (self._alone(inside, place, frozenset(decided | crossing)) for place in range(*part))
-            return np.sum(list(alone), axis=0)
+            return np.broadcast_to(np.sum(list(alone), axis=0)[:, None], (2, PARTS + 1, inside.size))
         within = [np.ones(inside.size) for _ in table.parts]
         for number, own in zip(numbers, inside.trips, strict=True):
             within[number] = within[number] * own
-        parts = taken * SHARES // self.bounds.usable_words
-        costs = table.among(np.minimum(parts, SHARES).astype(np.int64), tuple(within))
+        held = np.arange(PARTS + 1)[:, None] * (SHARES // PARTS)
+        parts = (taken * SHARES // self.bounds.usable_words).astype(np.int64) + held
+        every = tuple(np.broadcast_to(own, parts.shape) for own in within)
+        costs = table.among(np.minimum(parts, SHARES), every)
         return np.where(parts <= SHARES, costs, np.inf)
 
     def _alone(self, inside: Inside, place: int, outside: frozenset[str]) -> Costs:
@@ -348,16 +363,18 @@ class GroupBounds:
         if not any(True for _ in self._inner_bodies(span)):
             return costs
         decided = tuple((name, DECIDED_OUTSIDE) for name in sorted(outside))
-        words = np.ceil(np.arange(SHARES + 1) * bounds.usable_words / SHARES)
+        words = np.ceil(np.arange(PARTS + 1) * bounds.usable_words / PARTS)
         inside = Inside(
             span,
             span[0],
-            tuple(np.tile(own, SHARES + 1) for own in trips),
+            tuple(np.tile(own, PARTS + 1) for own in trips),
             [Given(decided, 0)] * (span[1] - span[0]),
             [[_tiled(way) for way in own] for own in ways],
             np.repeat(words, size),
         )
-        return np.minimum(costs, self.least(inside).reshape(costs.shape))
+        found = self.least(inside).reshape(2, PARTS + 1, size)
+        # Where others hold more than some parts, it costs no less than where they hold just these.
+        return np.minimum(costs, found[:, np.arange(SHARES + 1) * PARTS // SHARES])
 
     @cached_property
     def _known_ways(self) -> dict[tuple[int, int, int], list[Way]]:
@@ -394,5 +411,5 @@ class GroupBounds:
 
 def _tiled(way: Way) -> Way:
     """A way for each of the parts of the memory that others hold."""
-    arrays = (np.tile(own, SHARES + 1) for own in way[:4])
+    arrays = (np.tile(own, PARTS + 1) for own in way[:4])
     return Way(*arrays, way.stored)
