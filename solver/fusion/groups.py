@@ -169,7 +169,7 @@ class GroupBounds:
         """Trips of open bodies' loops by class of a body inside; None if it has no such loops."""
         totals = [1] * len(self.bounds.space.classes(start, end))
         for frame in frames:
-            numbers = self._inside_of(frame.start, frame.end, start, end)
+            numbers = self.inside_of(frame.start, frame.end, start, end)
             if numbers is None:
                 return None
             for number, count in (loop for segment in frame.segments for loop in segment):
@@ -263,7 +263,7 @@ class GroupBounds:
             if words == DECIDED_OUTSIDE
         }
         crossing = {name for name in outside if users[name][0] < part[0] or users[name][-1] >= part[1]}
-        numbers = self._inside_of(*inside.span, *part)
+        numbers = self.inside_of(*inside.span, *part)
         table = None if numbers is None else self.table(*part, frozenset(decided | crossing))
         taken = self._taken(inside, part, stored) + self._crossing(inside, part, stored)
         if table is None or numbers is None:
@@ -292,7 +292,7 @@ class GroupBounds:
     def _numbers(self) -> dict[tuple[int, int, int, int], tuple[int, ...] | None]:
         return {}
 
-    def _inside_of(self, start: int, end: int, first: int, last: int) -> tuple[int, ...] | None:
+    def inside_of(self, start: int, end: int, first: int, last: int) -> tuple[int, ...] | None:
         """Classes of loops of a body inside, by those of the one around; None if one has none."""
         key = start, end, first, last
         if key not in self._numbers:

@@ -681,12 +681,49 @@ class PathSearch:
             grown = replace(label, energy=energy, cycles=cycles)
             yield from self._closed(grown, Room(room.held, peaks), step._replace(choice=choice), label)
 
+    def _falls_apart(self, label: Label, step: Step) -> bool:
+        """Whether a body might as well be two, at the cut before or after an Einsum.
+
+        That is where nothing is stored across the cut below some loop of the innermost body around. Then each
+        side can have these loops for itself, and a side of one Einsum needs no shared loops: as private ones
+        they do not cost more, unless tiles are held between them.
+        """
+        stored = (*label.stored, *step.stores)
+        for cut in (step.place, step.place + 1):
+            around = [frame for frame in step.frames if frame.start < cut < frame.end]
+            was_seen = cut == step.place and bool(around) and around[-1].end > cut + 1
+            if not around or was_seen or self.space.slides(step.frames):
+                continue
+            above = sum(len(frame.segments) for frame in around[:-1])
+            crossing = (own for own in stored if own.last >= cut and self._writer(own) < cut)
+            held = {step.place: any(depth >= above for _, depth in step.held)}
+            held[step.place - 1] = any(label.room.held[above:])
+            if all(own.depth <= above for own in crossing) and self._may_part(around[-1], cut, held):
+                return True
+        return False
+
+    def _writer(self, tile: StoredTile) -> int:
+        return self.space.cascade.writers[tile.tensor]
+
+    def _may_part(self, frame: Frame, cut: int, held: dict[int, bool]) -> bool:
+        """Whether both sides of a cut do as well without the other one; `held` says who holds tiles there."""
+        for start, end in ((frame.start, cut), (cut, frame.end)):
+            rules = self.space.einsums[start].mapspace.temporal[0]
+            is_ruled = bool(rules.factors or rules.inner or rules.outer)
+            if end == start + 1 and (is_ruled or held.get(start, True)):
+                return False
+            if end > start + 1 and self.least.groups.inside_of(frame.start, frame.end, start, end) is None:
+                return False
+        return True
+
     def _closed(self, label: Label, room: Room, step: Step, parent: Label | None = None) -> Iterator[Label]:
         """Yield the label at the next cut, with bodies closed that end there; none if one lacks a body."""
         after = step.place + 1
         frames = tuple(frame for frame in label.frames if frame.end > after)
         ended = zip(label.frames[len(frames) :], label.parted[len(frames) :], strict=True)
         if any(not frame.flat and not parted for frame, parted in ended):
+            return
+        if self._falls_apart(label, step):
             return
         depth = sum(len(frame.segments) for frame in frames)
         peaks = (*room.peaks[:depth], max(room.peaks[depth:]))
