@@ -216,14 +216,53 @@ class GroupBounds:
         for place in reversed(range(inside.at, end)):
             taken = self._taken(inside, (place, place + 1), stored) + inside.known(place).taken_words
             ways = (way for way in inside.ways[place - inside.at] if way.stored.isdisjoint(outside))
+            if self._must_hold(inside, place, outside):
+                ways = (way._replace(words=np.where(way.lasting > 0, way.words, np.inf)) for way in ways)
             leaf = joint.alone(ways, taken, self.bounds.space.einsums[place].n_instances)
             whole[place], parted[place] = (joint.joined(own[place + 1], leaf) for own in (whole, parted))
             for last in (e for e in self.bounds.space.ends(place) if e <= end and (place, e) != inside.span):
                 body = self._body(inside, (place, last), stored, outside)
                 body = body[:, None] + np.minimum(whole[last], parted[last])
                 parted[place] = np.minimum(parted[place], body)
+            if place > inside.at and self._falls_apart(inside, place, outside):
+                whole[place] = parted[place] = np.full_like(joint.costs, np.inf)
         at = inside.at
         return joint.fitting(np.minimum(whole[at], parted[at]) if inside.is_parted else parted[at])
+
+    def _is_joined(self, inside: Inside, cut: int, outside: frozenset[str]) -> bool:
+        """Whether a tensor may be stored across a cut between parts, below the loops around them."""
+        start, end = inside.span
+        space, users = self.bounds.space, self.bounds.space.cascade.users
+        decided = {name for own in inside.given for name, words in own.stored if words == DECIDED_OUTSIDE}
+        return any(
+            start <= users[tensor][0] and users[tensor][-1] < end
+            for tensor in space.storable.intersection(space.crossing(cut)) - outside - decided
+        )
+
+    def _falls_apart(self, inside: Inside, cut: int, outside: frozenset[str]) -> bool:
+        """Whether the body does as well as two, one on each side of a cut between parts."""
+        start, end = inside.span
+        sides = (start, cut), (cut, end)
+        return (
+            min(cut - start, end - cut) > 1
+            and not self._is_joined(inside, cut, outside)
+            and all(self.inside_of(start, end, *side) is not None for side in sides)
+        )
+
+    def _must_hold(self, inside: Inside, place: int, outside: frozenset[str]) -> bool:
+        """Whether an Einsum belongs to the body only if it holds tiles above its loops: the first or last one."""
+        start, end = inside.span
+        is_first, is_last = place == start, place == end - 1 > inside.at
+        if not is_first and not is_last:
+            return False
+        cut, side = (start + 1, (start + 1, end)) if is_first else (place, (start, place))
+        rules = self.bounds.space.einsums[place].mapspace.temporal[0]
+        is_ruled = bool(rules.factors or rules.inner or rules.outer)
+        return (
+            not is_ruled
+            and not self._is_joined(inside, cut, outside)
+            and self.inside_of(start, end, *side) is not None
+        )
 
     def _taken(self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate]) -> FloatArray:
         """Room that is taken by what Einsums besides one part access, while it runs, by body."""

@@ -72,11 +72,11 @@ def test_no_bound_is_above_a_settled_path(name: str):
     random = Random(name)
     cascade = drawn(random, name)
     for objective in ("energy", "latency"):
-        assert check_bounds(cascade, objective, random, walks=12) > 20
+        assert check_bounds(cascade, objective, random, walks=12) > 5
 
 
 @pytest.mark.parametrize("name", ["depthwise", "residual"])
 def test_no_bound_is_above_a_settled_path_with_windows(name: str):
     random = Random(name)
     cascade = windowed(random, name)
-    assert check_bounds(cascade, "energy", random, walks=12) > 20
+    assert check_bounds(cascade, "energy", random, walks=12) > 5
