@@ -7,6 +7,7 @@ bounds, and only those that no other one dominates (energy, cycles, room) are co
 
 The architecture has an outermost memory and one on-chip memory, perhaps with an array of register files; the
 on-chip memory has a place per dataspace, the registers have one. Blocks are single words, factors perfect.
+Where nests have remainders, memories have one place and one instance; an array may be above the arithmetic.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations, product
 
-from model.architecture import Architecture, with_places
-from model.cost.nest import build_nest
+from model.architecture import Architecture, Fanout, with_places
+from model.cost.counting import extents
+from model.cost.nest import Nest, build_nest
 from model.cost.prices import leaking_instances, network_latency
 from model.cost.rules import rule_of
-from model.cost.traffic import MulticastDelivery, dataspace_traffic
+from model.cost.traffic import MulticastDelivery, dataspace_traffic, kept_positions
+from model.cost.uneven import Way
+from model.extents import ANY, Extents
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_tree, loop_choices
 from model.fused.cost import evaluate_fused
@@ -44,6 +48,8 @@ class Loops:
     above: tuple[Step, ...]
     across: tuple[Step, ...] = ()
     inside: tuple[Step, ...] = ()
+    outside: int | None = None
+    """Those of `above` that the outermost memory has; None leaves that open."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +227,29 @@ def loop_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Lo
                 yield loops
 
 
+def uneven_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Loops]:
+    """Every nest whose loops may have remainders: each node has a loop over each dimension."""
+    nodes = len(architecture.nodes)
+    chains = [list(Extents(size, ANY).chains(nodes)) for size in bound.values()]
+    for chosen in product(*chains):
+        # By node, outermost first.
+        steps = [
+            tuple((dim, f) for dim, f in zip(bound, factors, strict=True) if f > 1)
+            for factors in reversed(list(zip(*chosen, strict=True)))
+        ]
+        fanouts = [
+            own for own, node in zip(steps, architecture.nodes, strict=True) if isinstance(node, Fanout)
+        ]
+        across = tuple(step for own in fanouts for step in own)
+        if math.prod(size for _, size in across) > math.prod(f.mesh_x for f in architecture.fanouts):
+            continue
+        inside = steps[2] if len(architecture.levels) > 2 else ()
+        # No order matters below the tiles of the innermost memory.
+        second = orders(steps[1]) if len(architecture.levels) > 2 else [steps[1]]
+        for outer, inner in product(orders(steps[0]), second):
+            yield Loops((*outer, *inner), across, inside, len(outer))
+
+
 def _free(einsum: CascadeEinsum, space: Dataspace, level: int) -> list[bool]:
     """Whether a level may bypass a dataspace, and keep it, as far as the rules of the mapspace go."""
     if level >= len(einsum.mapspace.keep):
@@ -237,6 +266,7 @@ def _entries(
 ) -> PrivateNest:
     """The nest; `homes` has per dataspace its position among the loops, and whether registers keep it."""
     positions = sorted({at for at, _ in homes.values() if at is not None})
+    positions = positions if loops.outside is None else [loops.outside]
     borders = [*positions, len(loops.above)]
     first = _temporal(loops.above[: borders[0]])
     entries: list[NodeMapping] = [StorageMapping(first, frozenset(outside))]
@@ -244,13 +274,18 @@ def _entries(
         keep = frozenset(name for name, (at, _) in homes.items() if at == start)
         entries.append(StorageMapping(_temporal(loops.above[start:end]), keep))
     entries += [] if positions else [StorageMapping()]
-    if len(architecture.levels) > 2:
-        across = tuple(SpatialLoop(dim, bound, "x") for dim, bound in loops.across)
-        kept = frozenset(name for name, (_, registers) in homes.items() if registers)
-        entries += [FanoutMapping(across), StorageMapping(_temporal(loops.inside), kept)]
+    kept = frozenset(name for name, (_, registers) in homes.items() if registers)
+    entries += _innermost(architecture, loops, kept)
     memory = architecture.levels[1].name
     places = ((memory, len(positions)),) if len(positions) > 1 else ()
     return PrivateNest(Mapping(tuple(entries)), places)
+
+
+def _innermost(architecture: Architecture, loops: Loops, kept: frozenset[str]) -> list[NodeMapping]:
+    """The entries of the array and of the registers, of those that there are."""
+    across = tuple(SpatialLoop(dim, bound, "x") for dim, bound in loops.across)
+    own = {True: FanoutMapping(across), False: StorageMapping(_temporal(loops.inside), kept)}
+    return [own[isinstance(node, Fanout)] for node in architecture.nodes[2:]]
 
 
 def _temporal(steps: Sequence[Step]) -> tuple[Loop, ...]:
@@ -275,23 +310,23 @@ def space_options(
     problem = replace(einsum.problem, bounds=tuple(bound[dim] for dim in einsum.problem.dims))
     own = _free(einsum, space, 1)
     positions = [None] if above or False in own else []
-    positions += range(len(loops.above) + 1) if True in own and not above else []
+    places = range(len(loops.above) + 1) if loops.outside is None else [loops.outside]
+    positions += places if True in own and not above else []
     for position, registers in product(positions, _free(einsum, space, 2)):
         cut = len(loops.above) if position is None else position
+        cut = cut if loops.outside is None else loops.outside
         keep = frozenset([space.name])
         entries: list[NodeMapping] = [
             StorageMapping((), keep if above != "stored" else frozenset()),
             StorageMapping(_temporal(loops.above[:cut]), keep if above else frozenset()),
             StorageMapping(_temporal(loops.above[cut:]), keep if position is not None else frozenset()),
         ]
-        if len(base.levels) > 2:
-            across = tuple(SpatialLoop(dim, size, "x") for dim, size in loops.across)
-            entries += [
-                FanoutMapping(across),
-                StorageMapping(_temporal(loops.inside), keep if registers else frozenset()),
-            ]
+        entries += _innermost(base, loops, keep if registers else frozenset())
         mapping = Mapping(tuple(entries))
         nest = build_nest(problem, architecture, mapping)
+        if loops.outside is not None:
+            yield _counted(architecture, nest, mapping, space, position, registers, above)
+            continue
         rule = rule_of(einsum.mapspace.counting)
         rule = replace(rule, touched=lambda a, n, s: lambda outer, inner: 0)
         delivery = _Skipping(rule, architecture, nest, space)
@@ -312,6 +347,37 @@ def space_options(
         yield SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
 
 
+def _counted(
+    architecture: Architecture,
+    nest: Nest,
+    mapping: Mapping,
+    space: Dataspace,
+    position: int | None,
+    registers: bool,
+    above: str,
+) -> SpaceOption:
+    """An option of a nest with remainders, where each memory has one instance."""
+    number = {0: 0, 1: 1, 2: 1}  # the place above the nests is one of the on-chip memory
+    levels = len(architecture.levels) - 1
+    words, firsts, room = [(0, 0, 0)] * levels, [(0, 0)] * levels, [0] * levels
+    kept, asking = kept_positions(architecture, mapping, space.name), len(architecture.nodes)
+    skipped = kept[1] if above == "held" else None
+    for at in reversed(kept):
+        shares = {dim: nest.shares(dim, at) for dim in nest.bounds[0]}
+        served, received = (Way(architecture, nest, space, at, inner) for inner in (asking, at))
+        stream = 0 if asking == skipped else served.brought_words(shares, reuse=served.reuses)
+        filled = 0 if at in (kept[0], skipped) else received.brought_words(shares, reuse=received.reuses)
+        level = number.get(at, 2)
+        words[level] = (stream, filled, stream if space.read_write else 0)
+        if space.read_write:
+            own = received.touched_words(shares) if at != kept[0] else 0
+            firsts[level] = served.touched_words(shares), own
+        if at > 1:
+            room[level] = math.prod(extents(space, nest.bounds[at]))
+        asking = at
+    return SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
+
+
 # One Einsum in a tree
 
 
@@ -329,6 +395,8 @@ class BruteForce:
         Whether the on-chip memory has one place for all tiles that are neither stored nor held.
     divided
         Whether shared loops have no remainders but where they follow windows.
+    remainders
+        Whether loops of nests may have remainders.
     """
 
     cascade: Cascade
@@ -336,6 +404,7 @@ class BruteForce:
     fused: bool = True
     even: bool = False
     divided: bool = False
+    remainders: bool = False
     options: dict[
         tuple[int, tuple[int, ...], tuple[str, ...]], list[tuple[Loops, list[list[SpaceOption]]]]
     ] = field(default_factory=dict)
@@ -513,7 +582,7 @@ class BruteForce:
         visits = math.prod(times.values())
         for loops, spaces in self._placed(einsum, place, bound, above):
             across = math.prod(bound for _, bound in loops.across)
-            steps = visits * math.prod(size for _, size in (*loops.above, *loops.inside))
+            steps = visits * self._steps(loops, bound)
             sums = [_Sum.start(self.architecture, steps, across)]
             for space, options in zip(einsum.problem.dataspaces, spaces, strict=True):
                 first = firsts.issuperset(times)
@@ -530,12 +599,23 @@ class BruteForce:
                 nest = _entries(self.architecture, loops, homes, outside)
                 yield replace(total, homes=(), nests=(nest,))
 
+    def _steps(self, loops: Loops, bound: dict[str, int]) -> int:
+        """Steps of a nest in one visit."""
+        steps = 1
+        for dim, size in bound.items():
+            inside, across = (
+                math.prod(f for d, f in region if d == dim) for region in (loops.inside, loops.across)
+            )
+            # The first child of an array has no less to do than others.
+            steps *= sum(i // inside % across == 0 for i in range(size))
+        return steps
+
     def _placed(
         self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
     ) -> Iterator[tuple[Loops, list[list[SpaceOption]]]]:
         """Yield loops with the options that go together."""
         for loops, spaces in self._options(einsum, place, bound, above):
-            if not self.even:
+            if not self.even or self.remainders:
                 yield loops, spaces
                 continue
             for position in range(len(loops.above) + 1):
@@ -556,7 +636,7 @@ class BruteForce:
                         for space, over in zip(einsum.problem.dataspaces, above, strict=True)
                     ],
                 )
-                for loops in loop_nests(self.architecture, bound)
+                for loops in (uneven_nests if self.remainders else loop_nests)(self.architecture, bound)
             ]
         return self.options[key]
 
