@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.architecture import AccessEnergy, StorageLevel
+from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost.plain import evaluate_in
 from model.cost.prices import network_latency
 from model.extents import PERFECT
@@ -381,7 +381,7 @@ class EdgePricer:
             return self._under[key][1]
         if is_estimate and (is_open or cut.parts):
             inner = self.inner(place, exchanging)
-        elif is_open:
+        elif is_open or self._is_unknown(place):
             inner = self.arithmetic(place)
         elif cut.parts:
             inner = self.in_parts(place, cut.parts)
@@ -459,6 +459,8 @@ class EdgePricer:
             Dataspaces of which all words cross between the two at least once, and load their bandwidths. For
             energy they are left out: leakage alone depends on cycles.
         """
+        if self._is_unknown(place):
+            return self.arithmetic(place)
         key = place, exchanging - {""} if self.objective != "energy" else frozenset()
         if key not in self._inner:
             self._inner[key] = self._inner_of(self._inner_mapspace(*key))
@@ -524,6 +526,8 @@ class EdgePricer:
     def _named_core(
         self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]
     ) -> tuple[int, int]:
+        if self._is_unknown(place) and not trips:
+            return 0, 0
         problem = self.space.einsums[place].problem
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
@@ -544,7 +548,8 @@ class EdgePricer:
             if not edge.core.solved:
                 self.refine(edge, None)
             return self._least_at(edge.core.solved[0])
-        mapspace = own.mapspace(self.space.memory.usable_words)
+        several = kind.remainders and len(own.einsum.mapspace.architecture.fanouts) > 1
+        mapspace = own.mapspace(None if several else self.space.memory.usable_words)  # see `_is_unknown`
         mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
         return self._survey(by_position(mapspace.problem).mapspace(mapspace))
 
@@ -559,7 +564,7 @@ class EdgePricer:
         """
         dims = self.space.einsums[place].problem.dims
         key = self._alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
-        if not key[1]:
+        if not key[1] or self._is_unknown(place):
             return 0, 0
         if key not in self._in_visits:
             mapspace = self._inner_mapspace(place, frozenset(), (), trips)
@@ -569,6 +574,29 @@ class EdgePricer:
     @cached_property
     def _in_visits(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
         return {}
+
+    def _is_unknown(self, place: int) -> bool:
+        """Whether surveys say nothing of visits by further loops: with remainders, of windows for instance.
+
+        Several fanouts inside of a level with a limit may take less of it in visits than in the whole: the
+        last child of one may have work for a part of the children of the other.
+        """
+        return self.remainders is Remainders.EVERYWHERE and self._unknown[place]
+
+    @cached_property
+    def _unknown(self) -> tuple[bool, ...]:
+        nodes = self.space.einsums[0].mapspace.architecture.nodes
+        limited = (
+            at
+            for at, node in enumerate(nodes)
+            if isinstance(node, StorageLevel) and node.size_words is not None
+        )
+        inner = [at for at in limited if at > self.space.einsums[0].mapspace.architecture.storage_indices[1]]
+        crowded = any(sum(isinstance(node, Fanout) for node in nodes[at:]) > 1 for at in inner)
+        return tuple(
+            crowded or any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
+            for einsum in self.space.einsums
+        )
 
     def arithmetic(self, place: int) -> Inner:
         """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
