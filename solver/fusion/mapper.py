@@ -338,11 +338,11 @@ class _Search:
         any_factors = any(einsum.mapspace.factors == ANY for einsum in self.cascade.einsums)
         yield PERFECT_SHARED_LOOPS if any_factors else PERFECT_LOOPS
         first = self.cascade.einsums[0]
-        even = [level.name for level in architecture.levels[1:] if level.name not in first.uneven]
+        even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
             yield EVEN_NESTS.format(memories=listing(even))
-        if len(architecture.levels) > 2:
-            yield ONE_MEMORY.format(memory=architecture.levels[1].name)
+        if len(architecture.on_chip) > 1:
+            yield ONE_MEMORY.format(memory=architecture.on_chip[0].name)
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""

@@ -20,7 +20,7 @@ from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
-from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_places_of
+from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile, Trips
 from solver.network.tasks import Renaming, by_position
 from solver.result import Clock, Options, Result, Status, Termination
@@ -248,7 +248,7 @@ class EdgePricer:
     @cached_property
     def timed(self) -> bool:
         """Whether cycles matter to the objective at all."""
-        levels = self.space.einsums[0].mapspace.architecture.levels
+        levels = (level for einsum in self.space.einsums for level in einsum.mapspace.architecture.levels)
         return self.objective != "energy" or any(level.energy.leak_per_cycle for level in levels)
 
     def may_leave(self, frames: Sequence[object], above: Collection[str]) -> bool:
@@ -400,7 +400,7 @@ class EdgePricer:
     def exchange(self, tile: Tile, cut: Cut, shift: Shift | None = None) -> Exchange:
         """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
         architecture = self.space.einsums[tile.place].mapspace.architecture
-        outside, inside = architecture.levels[:2]
+        outside, inside = architecture.levels[0], architecture.on_chip[0]
         name, scale = tile.space.name, float(outside.scale(tile.space.name))
         if shift is None:
             moved = self.space.moved_words(self.space.dense[tile], cut)
@@ -408,9 +408,15 @@ class EdgePricer:
             shift = Shift(name, moved, first)
         written = shift.moved if tile.space.read_write else 0
 
+        tolls = sum(
+            _scaled(read, toll, name, shift.fetched) + _scaled(update, toll, name, written)
+            for toll in architecture.outer_tolls
+            for read, update in _toll_prices(toll, name)
+        )
+
         def energy(read: int, update: int) -> int:
             own = _scaled(read, outside, name, shift.fetched)
-            return own + _scaled(update, outside, name, written)
+            return tolls + own + _scaled(update, outside, name, written)
 
         energies = [energy(outside.energy.read, outside.energy.update)]
         if not tile.bypassed:
@@ -436,18 +442,23 @@ class EdgePricer:
 
     def prices(self, tile: Tile) -> list[tuple[float, float]]:
         """Energy of a word that is fetched, and of one that is written back: as `exchange` has them."""
-        outside, inside = self.space.einsums[tile.place].mapspace.architecture.levels[:2]
+        architecture = self.space.einsums[tile.place].mapspace.architecture
+        outside, inside = architecture.levels[0], architecture.on_chip[0]
+        name = tile.space.name
 
         def price(energy: int, level: StorageLevel) -> float:
-            packing = level.packing_of(tile.space.name)
+            packing = level.packing_of(name)
             return energy * packing.accesses_per_block / packing.block_size
 
+        tolls = [(toll, *pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
+        down, up = (sum(price(own[way], own[0]) for own in tolls) for way in (1, 2))
         read, update = outside.energy.read, outside.energy.update
         fill = 0.0 if tile.bypassed else price(inside.energy.fill, inside)
-        found = [(price(read, outside) + fill, price(update, outside))]
+        found = [(price(read, outside) + fill + down, price(update, outside) + up)]
         if tile.bypassable and not tile.bypassed:
             cheaper = _cheaper(outside, inside)
-            found.append((price(read - cheaper.read, outside), price(update - cheaper.update, outside)))
+            read, update = read - cheaper.read, update - cheaper.update
+            found.append((price(read, outside) + down, price(update, outside) + up))
         return found
 
     def inner(self, place: int, exchanging: frozenset[str]) -> Inner:
@@ -585,14 +596,14 @@ class EdgePricer:
 
     @cached_property
     def _unknown(self) -> tuple[bool, ...]:
-        nodes = self.space.einsums[0].mapspace.architecture.nodes
-        limited = (
-            at
+        nodes, home = self.space.einsums[0].mapspace.architecture.nodes, self.space.memory
+        crowded = any(
+            isinstance(node, StorageLevel)
+            and node.size_words is not None
+            and node.name != home.name
+            and sum(isinstance(other, Fanout) for other in nodes[at:]) > 1
             for at, node in enumerate(nodes)
-            if isinstance(node, StorageLevel) and node.size_words is not None
         )
-        inner = [at for at in limited if at > self.space.einsums[0].mapspace.architecture.storage_indices[1]]
-        crowded = any(sum(isinstance(node, Fanout) for node in nodes[at:]) > 1 for at in inner)
         return tuple(
             crowded or any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
             for einsum in self.space.einsums
@@ -644,17 +655,15 @@ class EdgePricer:
         kind = EdgeKind(place, trips, above, shifts, parts, remainders=remainders)
         own = EdgeSpace(self.space.einsums[place], kind, self.timed, unlimited=bool(parts))
         mapspace = own.even_mapspace(None)
-        nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
-        outside, inside = nodes[0], nodes[position]
-        assert isinstance(outside, StorageLevel)
-        assert isinstance(inside, StorageLevel)
+        nodes, inside = list(mapspace.architecture.nodes), mapspace.architecture.on_chip[0]
+        outside, position = mapspace.architecture.levels[0], nodes.index(inside)
         if any(tile.bypassable and not tile.bypassed for tile in tiles):
-            nodes[position] = replace(_unlimited(inside), energy=_cheaper(outside, inside))
+            nodes[position] = replace(unlimited(inside), energy=_cheaper(outside, inside))
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
         temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
         mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
-        return with_places_of(self.space.einsums[place], mapspace)
+        return with_places_of(self.space.einsums[place], mapspace, above)
 
     def _survey(self, mapspace: Mapspace) -> tuple[int, int]:
         """Least energy and cycles by the survey; 0 where it takes too much, or is stopped.
@@ -947,6 +956,13 @@ class Exchange(NamedTuple):
         return self.energy < other.energy or self.reads < other.reads or self.writes < other.writes
 
 
+def _toll_prices(toll: StorageLevel, name: str) -> Iterator[tuple[int, int]]:
+    """Yield what a word pays that comes in, and one that goes out, if its dataspace pays there at all."""
+    if name in toll.passing:
+        ways = toll.charges(name, "down"), toll.charges(name, "up")
+        yield toll.energy.read * ways[0], toll.energy.update * ways[1]
+
+
 def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
     """The less of the energies of two levels, action by action; nothing where their rows differ."""
     if (outside.block_size, outside.packing) != (inside.block_size, ()) or inside.cluster_size > 1:
@@ -963,7 +979,3 @@ def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
         fill=min(own.fill, other.fill),
         update=min(own.update, other.update),
     )
-
-
-def _unlimited(level: StorageLevel) -> StorageLevel:
-    return replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)

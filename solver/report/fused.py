@@ -187,7 +187,7 @@ def _leaf_document(visits: Visits, evaluation: FusedEvaluation, leaf: Leaf) -> A
     einsum, path = cascade.einsums[place], visits.mapping.paths[place]
     held = []
     for tile in leaf.held:
-        memory = einsum.mapspace.architecture.levels[1].name
+        memory = einsum.mapspace.architecture.on_chip[0].name
         words = evaluation.einsum(leaf.einsum).memory(memory).dataspace(tile.dataspace).tile_words
         above = path.loops[tile.depth].dim(leaf.einsum) if tile.depth < len(path.loops) else None
         held.append({**picked(tile, "dataspace", "depth"), "above": above, "memory": memory, "words": words})
