@@ -273,12 +273,16 @@ class _Search:
         self._map_alone()
         unfused = self._unfused(_Best())
         best.take_of(unfused.best)
+        self.pricer.clock = self._clock_of_stage(0.3)
         self._solve(self.space, best)
-        left_s = self.clock.left_s
-        clock = Clock(REMAINDERS_S if left_s is None else left_s, self.clock.stop)
-        self.pricer = replace(self.pricer, remainders=Remainders.EVERYWHERE, clock=clock)
+        self.pricer = replace(self.pricer, remainders=Remainders.EVERYWHERE, clock=self._clock_of_stage(1.0))
         self._refit(best)
         return unfused, self._solve(self.space, best)
+
+    def _clock_of_stage(self, share: float) -> Clock:
+        """A clock with a share of the time that is left for remainders, or with the default limit."""
+        left_s = self.clock.left_s
+        return Clock(REMAINDERS_S if left_s is None else share * left_s, self.clock.stop)
 
     def _map_alone(self) -> None:
         """Map each Einsum with remainders as if it were alone, those that differ in names alone once."""
