@@ -92,7 +92,7 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
     for key, found in pricer._inner.items():
         yield LeastClaim(*key, *found)
     for (alike, loops), (energy, cycles) in pricer._in_visits.items():
-        place = pricer._alike.index(alike)
+        place = pricer.alike.index(alike)
         dims = pricer.space.einsums[place].problem.dims
         trips = tuple(sorted((dims[number], count) for number, count in loops))
         yield LeastClaim(place, frozenset(), 0, energy, cycles, trips)
@@ -103,7 +103,7 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     for (alike, above, loops), found in pricer._cores.items():
-        place = pricer._alike.index(alike)
+        place = pricer.alike.index(alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         kind = EdgeKind(place, trips, frozenset(problem.dataspaces[number].name for number in above))
