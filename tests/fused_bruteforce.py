@@ -7,6 +7,7 @@ bounds, and only those that no other one dominates (energy, cycles, room) are co
 
 The architecture has an outermost memory and one on-chip memory, perhaps with an array of register files; the
 on-chip memory has a place per dataspace, the registers have one. Blocks are single words, factors perfect.
+Where nests have remainders, memories have one place and one instance; an array may be above the arithmetic.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 
 from model.architecture import Architecture, Fanout, with_places
-from model.cost.nest import build_nest
+from model.cost.counting import extents
+from model.cost.nest import Nest, build_nest
 from model.cost.prices import leaking_instances, network_latency
 from model.cost.rules import rule_of
-from model.cost.traffic import MulticastDelivery, dataspace_traffic
+from model.cost.traffic import MulticastDelivery, dataspace_traffic, kept_positions
+from model.cost.uneven import Way
+from model.extents import ANY, Extents
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_tree, loop_choices
 from model.fused.cost import evaluate_fused
@@ -42,6 +46,8 @@ class Loops:
     above: tuple[Step, ...]
     across: tuple[Step, ...] = ()
     inside: tuple[Step, ...] = ()
+    outside: int | None = None
+    """Those of `above` that the outermost memory has; None leaves that open."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +225,29 @@ def loop_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Lo
                 yield loops
 
 
+def uneven_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Loops]:
+    """Every nest whose loops may have remainders: each node has a loop over each dimension."""
+    nodes = len(architecture.nodes)
+    chains = [list(Extents(size, ANY).chains(nodes)) for size in bound.values()]
+    for chosen in product(*chains):
+        # By node, outermost first.
+        steps = [
+            tuple((dim, f) for dim, f in zip(bound, factors, strict=True) if f > 1)
+            for factors in reversed(list(zip(*chosen, strict=True)))
+        ]
+        fanouts = [
+            own for own, node in zip(steps, architecture.nodes, strict=True) if isinstance(node, Fanout)
+        ]
+        across = tuple(step for own in fanouts for step in own)
+        if math.prod(size for _, size in across) > math.prod(f.mesh_x for f in architecture.fanouts):
+            continue
+        inside = steps[2] if len(architecture.levels) > 2 else ()
+        # No order matters below the tiles of the innermost memory.
+        second = orders(steps[1]) if len(architecture.levels) > 2 else [steps[1]]
+        for outer, inner in product(orders(steps[0]), second):
+            yield Loops((*outer, *inner), across, inside, len(outer))
+
+
 def _free(einsum: CascadeEinsum, space: Dataspace, level: int) -> list[bool]:
     """Whether an on-chip memory may bypass a dataspace, and keep it, as far as the mapspace's rules go."""
     architecture = einsum.mapspace.architecture
@@ -236,6 +265,7 @@ def _entries(
 ) -> PrivateNest:
     """The nest; `homes` has per dataspace its position among the loops, and whether registers keep it."""
     positions = sorted({at for at, _ in homes.values() if at is not None})
+    positions = positions if loops.outside is None else [loops.outside]
     borders = [*positions, len(loops.above)]
     first = _temporal(loops.above[: borders[0]])
     places: list[NodeMapping] = []
@@ -296,7 +326,8 @@ def space_options(
     problem = replace(einsum.problem, bounds=tuple(bound[dim] for dim in einsum.problem.dims))
     own = _free(einsum, space, 0)
     positions = [None] if above or False in own else []
-    positions += range(len(loops.above) + 1) if True in own and not above else []
+    within = range(len(loops.above) + 1) if loops.outside is None else [loops.outside]
+    positions += within if True in own and not above else []
     names = [level.name for level in base.levels]
     tops = [
         number for number, level in enumerate(architecture.levels) if level.component == base.on_chip[0].name
@@ -304,6 +335,7 @@ def space_options(
     top = architecture.storage_indices[tops[0]]
     for position, registers in product(positions, _free(einsum, space, 1)):
         cut = len(loops.above) if position is None else position
+        cut = cut if loops.outside is None else loops.outside
         keep = frozenset([space.name])
         outside: list[NodeMapping] = [StorageMapping((), keep if above != "stored" else frozenset())]
         places: list[NodeMapping] = [
@@ -313,6 +345,9 @@ def space_options(
         kept = keep if registers else frozenset[str]()
         mapping = Mapping(_nodes(base, loops, outside, places, kept))
         nest = build_nest(problem, architecture, mapping)
+        if loops.outside is not None:
+            yield _counted(architecture, nest, mapping, space, position, registers, above)
+            continue
         rule = rule_of(einsum.mapspace.counting)
         rule = replace(rule, touched=lambda a, n, s: lambda outer, inner: 0)
         delivery = _Skipping(rule, architecture, nest, space)
@@ -336,6 +371,37 @@ def space_options(
         yield SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
 
 
+def _counted(
+    architecture: Architecture,
+    nest: Nest,
+    mapping: Mapping,
+    space: Dataspace,
+    position: int | None,
+    registers: bool,
+    above: str,
+) -> SpaceOption:
+    """An option of a nest with remainders, where each memory has one instance."""
+    number = {0: 0, 1: 1, 2: 1}  # the place above the nests is one of the on-chip memory
+    levels = len(architecture.levels) - 1
+    words, firsts, room = [(0, 0, 0)] * levels, [(0, 0)] * levels, [0] * levels
+    kept, asking = kept_positions(architecture, mapping, space.name), len(architecture.nodes)
+    skipped = kept[1] if above == "held" else None
+    for at in reversed(kept):
+        shares = {dim: nest.shares(dim, at) for dim in nest.bounds[0]}
+        served, received = (Way(architecture, nest, space, at, inner) for inner in (asking, at))
+        stream = 0 if asking == skipped else served.brought_words(shares, reuse=served.reuses)
+        filled = 0 if at in (kept[0], skipped) else received.brought_words(shares, reuse=received.reuses)
+        level = number.get(at, 2)
+        words[level] = (stream, filled, stream if space.read_write else 0)
+        if space.read_write:
+            own = received.touched_words(shares) if at != kept[0] else 0
+            firsts[level] = served.touched_words(shares), own
+        if at > 1:
+            room[level] = math.prod(extents(space, nest.bounds[at]))
+        asking = at
+    return SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
+
+
 # One Einsum in a tree
 
 
@@ -353,6 +419,8 @@ class BruteForce:
         Whether the on-chip memory has one place for all tiles that are neither stored nor held.
     divided
         Whether shared loops have no remainders but where they follow windows.
+    remainders
+        Whether loops of nests may have remainders.
     """
 
     cascade: Cascade
@@ -360,6 +428,7 @@ class BruteForce:
     fused: bool = True
     even: bool = False
     divided: bool = False
+    remainders: bool = False
     options: dict[
         tuple[int, tuple[int, ...], tuple[str, ...]], list[tuple[Loops, list[list[SpaceOption]]]]
     ] = field(default_factory=dict)
@@ -535,7 +604,7 @@ class BruteForce:
         architecture = einsum.mapspace.architecture
         for loops, spaces in self._placed(einsum, place, bound, above):
             across = math.prod(bound for _, bound in loops.across)
-            steps = visits * math.prod(size for _, size in (*loops.above, *loops.inside))
+            steps = visits * self._steps(loops, bound)
             sums = [_Sum.start(architecture, steps, across)]
             for space, options in zip(einsum.problem.dataspaces, spaces, strict=True):
                 first = firsts.issuperset(times)
@@ -552,12 +621,23 @@ class BruteForce:
                 nest = _entries(architecture, loops, homes, outside)
                 yield replace(total, homes=(), nests=(nest,))
 
+    def _steps(self, loops: Loops, bound: dict[str, int]) -> int:
+        """Steps of a nest in one visit."""
+        steps = 1
+        for dim, size in bound.items():
+            inside, across = (
+                math.prod(f for d, f in region if d == dim) for region in (loops.inside, loops.across)
+            )
+            # The first child of an array has no less to do than others.
+            steps *= sum(i // inside % across == 0 for i in range(size))
+        return steps
+
     def _placed(
         self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
     ) -> Iterator[tuple[Loops, list[list[SpaceOption]]]]:
         """Yield loops with the options that go together."""
         for loops, spaces in self._options(einsum, place, bound, above):
-            if not self.even:
+            if not self.even or self.remainders:
                 yield loops, spaces
                 continue
             for position in range(len(loops.above) + 1):
@@ -569,6 +649,7 @@ class BruteForce:
         self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
     ) -> list[tuple[Loops, list[list[SpaceOption]]]]:
         key = place, tuple(bound.values()), above
+        nests = uneven_nests if self.remainders else loop_nests
         if key not in self.options:
             self.options[key] = [
                 (
@@ -578,7 +659,7 @@ class BruteForce:
                         for space, over in zip(einsum.problem.dataspaces, above, strict=True)
                     ],
                 )
-                for loops in loop_nests(einsum.mapspace.architecture, bound)
+                for loops in nests(einsum.mapspace.architecture, bound)
             ]
         return self.options[key]
 

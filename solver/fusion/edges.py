@@ -13,9 +13,10 @@ from itertools import product
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.prices import access_energy
 from model.cost.rules import rule_of
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.fused.cascade import CascadeEinsum
 from model.fused.mapping import PrivateNest
+from model.fused.nests import nest_bounds
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import ACCELFORGE, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
@@ -61,6 +62,8 @@ class EdgeKind:
         Of dimensions whose parts are not alike, the extents and how many there are of each; sorted by name.
     homes
         Levels at which the nests keep the outputs; None leaves that open.
+    remainders
+        Whether loops of the nests may have remainders.
     """
 
     place: int
@@ -69,6 +72,7 @@ class EdgeKind:
     shifts: tuple[Shift, ...] = ()
     parts: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
     homes: frozenset[int] | None = None
+    remainders: bool = False
 
     @property
     def is_mixed(self) -> bool:
@@ -154,7 +158,7 @@ class EdgeSpace:
             spatial=tuple(map(self._spatial, own.spatial)),
             keep=tuple(self._keep(level, rules) for level, rules in enumerate(own.keep)),
             notes=(),
-            factors=PERFECT,
+            factors=ANY if self.kind.remainders else PERFECT,
         )
 
     @cached_property
@@ -325,7 +329,10 @@ class EdgeSpace:
                 places[node.component] += 1
                 entries.append(own)
         several = tuple((name, count) for name, count in places.items() if count > 1)
-        return PrivateNest(LoopNest(tuple(entries)), several)
+        nest = PrivateNest(LoopNest(tuple(entries)), several)
+        # Of several nests, each says for which visits it is where its loops go beyond them.
+        beyond = self.kind.parts and nest_bounds(self.einsum.problem, nest) != tuple(self.extents.values())
+        return replace(nest, bounds=tuple(self.extents.items())) if beyond else nest
 
     @property
     def _home(self) -> StorageLevel:
@@ -353,7 +360,7 @@ class EdgeSpace:
         extents = dict.fromkeys(self.einsum.problem.dims, 1)
         for loop in (x for node in mapping.nodes[position:] for x in _loops(node)):
             if loop.dim in extents:
-                extents[loop.dim] *= loop.bound
+                extents[loop.dim] = min(extents[loop.dim] * loop.bound, self.extents[loop.dim])
         kept = (s for s in self.einsum.problem.dataspaces if s.name in entry.keep - self.kind.above)
         return sum(box_words(s, extents) * self._home.packing_of(s.name).size_per_value for s in kept)
 

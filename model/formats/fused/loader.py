@@ -102,7 +102,7 @@ def load_fused(
     mapping_file
         Has the key ``fused_mapping`` (docs/fusion.md), and no other.
     """
-    options = replace(options or LoadOptions(), refuse_unsearchable=False)
+    options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
     values, used = dict(variables or {}), set[str]()
     cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
     top = read_files([mapping_file], values, options.limits, options.allow_include, names=used)
@@ -114,7 +114,7 @@ def load_fused(
 def _cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
-    options = replace(options, refuse_infeasible=False, factors=options.factors or PERFECT)
+    options = replace(options, refuse_infeasible=False)
     tops = {
         path: as_mapping(
             read_files([path], variables, options.limits, options.allow_include, 2, names), "a file"
