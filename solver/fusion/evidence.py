@@ -114,10 +114,11 @@ def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
 def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     cores = {id(edge.core): edge for edge in reversed(pricer.edges.values())}
     for edge in cores.values():
-        for solved in () if edge.space.kind.parts else edge.core.solved:
+        kind = edge.space.kind
+        for solved in () if kind.parts or kind.remainders else edge.core.solved:
             corners = [(point.energy, point.cycles) for point in solved.points]
             corners += [solved.beyond] if solved.beyond is not None else []
-            yield EdgeClaim(edge.space.kind, solved.room_words, _least(corners, pricer.objective))
+            yield EdgeClaim(kind, solved.room_words, _least(corners, pricer.objective))
 
 
 def _alone(pricer: EdgePricer) -> Iterator[EdgeClaim]:

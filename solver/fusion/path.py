@@ -16,7 +16,7 @@ from solver.fusion.drafts import DECIDED_OUTSIDE, FloatArray, Given, worth
 from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile
 from solver.fusion.least import UNLIMITED_WORDS, LeastCosts
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.pricing import EdgePricer, Remainders
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 SHARED = (
@@ -620,12 +620,14 @@ class PathSearch:
             room = self._room(label, stores, held, cuts)
             if room is None:
                 continue
+            everything_above = frozenset(above | {tile.space.name for tile, _ in held})
             kind = EdgeKind(
                 place,
                 tuple(sorted(cuts[-1].trips.items())),
-                frozenset(above | {tile.space.name for tile, _ in held}),
+                everything_above,
                 tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
                 tuple(sorted(cuts[-1].parts.items())),
+                remainders=self.pricer.may_leave(frames, everything_above),
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
             yield from self._chosen(label, room, step)
@@ -709,7 +711,9 @@ class PathSearch:
         """Whether both sides of a cut do as well without the other one; `held` says who holds tiles there."""
         for start, end in ((frame.start, cut), (cut, frame.end)):
             rules = self.space.einsums[start].mapspace.temporal[0]
-            is_ruled = bool(rules.factors or rules.inner or rules.outer)
+            # With remainders, the private loops of visits are none of the whole.
+            uneven = self.pricer.remainders is Remainders.EVERYWHERE
+            is_ruled = uneven or bool(rules.factors or rules.inner or rules.outer)
             if end == start + 1 and (is_ruled or held.get(start, True)):
                 return False
             if end > start + 1 and self.least.groups.inside_of(frame.start, frame.end, start, end) is None:
