@@ -5,13 +5,15 @@ enumerated; the plain cost model prices the optimum in the end, and has to agree
 An Einsum's nests depend on those of others through the room alone, so they are enumerated once per set of
 bounds, and only those that no other one dominates (energy, cycles, room) are combined.
 
-The architecture has an outermost memory and one on-chip memory, perhaps with an array of register files; the
-on-chip memory has a place per dataspace, the registers have one. Blocks are single words, factors perfect.
+The architecture has an outermost memory and one on-chip memory, perhaps with an inner memory or an array of
+register files; the on-chip memory has a place per dataspace, the inner one has one. Blocks are single words,
+factors perfect. Tensors are stored in any memory but the outermost one.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -170,16 +172,65 @@ def divides(cascade: Cascade, tree: FusedMapping) -> bool:
 
 
 def with_stored(cascade: Cascade, tree: FusedMapping) -> Iterator[FusedMapping]:
-    """Yield a tree with every set of stored tensors, each as far in as may be."""
-    memory = cascade.einsums[0].mapspace.architecture.levels[1].name
-    for choice in product((False, True), repeat=len(cascade.intermediates)):
+    """Yield a tree with every way to store tensors, each below as many loops as may be."""
+    choices = [(None, *homes_of(cascade, tensor)) for tensor in cascade.intermediates]
+    for choice in product(*choices):
         stored: list[Stored] = []
-        for tensor, on_chip in zip(cascade.intermediates, choice, strict=True):
+        for tensor, memory in zip(cascade.intermediates, choice, strict=True):
             paths = [tree.paths[place] for place in cascade.users[tensor]]
             most = min(a.shared(b) for a in paths for b in paths)
-            depths = (depth for depth in range(most, -1, -1) if _fits(cascade, tree, tensor, memory, depth))
-            stored += [Stored(tensor, memory, next(depths))] if on_chip else []
+            places = ((memory or "", depth) for depth in range(most, -1, -1))
+            fitting = (own for own in places if _fits(cascade, tree, tensor, *own))
+            stored += [Stored(tensor, *next(fitting))] if memory is not None else []
         yield FusedMapping(tree.children, tuple(stored))
+
+
+def homes_of(cascade: Cascade, tensor: str) -> Iterator[str]:
+    """Yield the on-chip memories that the rules of the mapspaces let store a tensor."""
+    pairs = [(e, a.dataspace) for e in cascade.einsums for a in e.accesses_of(tensor)]
+    for number, level in enumerate(cascade.einsums[0].mapspace.architecture.levels):
+        kept = all(name not in e.mapspace.keep[number].bypass for e, name in pairs)
+        if (
+            number
+            and kept
+            and all(name not in r.keep for e, name in pairs for r in e.mapspace.keep[1:number])
+        ):
+            yield level.name
+
+
+Shares = tuple[tuple[str, int], ...]
+"""By rank of a tensor, over how many instances it is spread."""
+
+
+def spreads(visits: Visits) -> Iterator[dict[str, Shares]]:
+    """Yield every way to spread the tensors that are stored in an array over its instances."""
+    architecture = visits.cascade.einsums[0].mapspace.architecture
+    inner = [
+        stored.tensor for stored in visits.mapping.stored if stored.memory != architecture.levels[1].name
+    ]
+    most = architecture.fanouts[0].mesh_x if architecture.fanouts else 1
+    yield from (
+        dict(zip(inner, chosen, strict=True))
+        for chosen in product(*(list(_shares(visits, tensor, most)) for tensor in inner))
+    )
+
+
+def _shares(visits: Visits, tensor: str, most: int) -> Iterator[Shares]:
+    cascade, paths = visits.cascade, visits.mapping.paths
+    extents: dict[str, set[int]] = {}
+    for place in cascade.users[tensor]:
+        einsum = cascade.einsums[place]
+        for access in einsum.accesses_of(tensor):
+            for rank, terms in zip(access.ranks, einsum.space(access.dataspace).ranks, strict=True):
+                alone = visits.extents(place, terms[0].dim, len(paths[place].loops))
+                extents.setdefault(rank, set()).update([0, 1] if len(terms) > 1 else alone)
+    parts = [
+        [n for n in range(1, most + 1) if n == 1 or (len(sizes) == 1 and min(sizes) % n == 0)]
+        for sizes in extents.values()
+    ]
+    for chosen in product(*parts):
+        if math.prod(chosen) <= most:
+            yield tuple((rank, n) for rank, n in zip(extents, chosen, strict=True) if n > 1)
 
 
 def _fits(cascade: Cascade, tree: FusedMapping, tensor: str, memory: str, depth: int) -> bool:
@@ -208,15 +259,15 @@ def loop_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Lo
         for prime, power in prime_factors(size)
         for _ in range(power)
     ]
-    regions = 1 if len(architecture.levels) == 2 else 3
+    regions = [0, 1, 2] if architecture.fanouts else list(range(0, 2 * len(architecture.levels) - 2, 2))
     seen: set[Loops] = set()
-    for choice in product(range(regions), repeat=len(steps)):
+    for choice in product(regions, repeat=len(steps)):
         parts = [[s for s, region in zip(steps, choice, strict=True) if region == r] for r in range(3)]
         for above in orders(parts[0]):
             # All loops in the registers lie below their tiles: their order does not matter.
             loops = Loops(above, tuple(sorted(parts[1])), tuple(sorted(parts[2])))
             across = math.prod(size for _, size in loops.across)
-            if loops not in seen and (regions == 1 or across <= architecture.fanouts[0].mesh_x):
+            if loops not in seen and (not loops.across or across <= architecture.fanouts[0].mesh_x):
                 seen.add(loops)
                 yield loops
 
@@ -245,9 +296,9 @@ def _entries(
         entries.append(StorageMapping(_temporal(loops.above[start:end]), keep))
     entries += [] if positions else [StorageMapping()]
     if len(architecture.levels) > 2:
-        across = tuple(SpatialLoop(dim, bound, "x") for dim, bound in loops.across)
+        across = FanoutMapping(tuple(SpatialLoop(dim, bound, "x") for dim, bound in loops.across))
         kept = frozenset(name for name, (_, registers) in homes.items() if registers)
-        entries += [FanoutMapping(across), StorageMapping(_temporal(loops.inside), kept)]
+        entries += [across] * len(architecture.fanouts) + [StorageMapping(_temporal(loops.inside), kept)]
     memory = architecture.levels[1].name
     places = ((memory, len(positions)),) if len(positions) > 1 else ()
     return PrivateNest(Mapping(tuple(entries)), places)
@@ -269,27 +320,30 @@ class _Skipping(MulticastDelivery):
 def space_options(
     einsum: CascadeEinsum, bound: dict[str, int], loops: Loops, space: Dataspace, above: str
 ) -> Iterator[SpaceOption]:
-    """Every way to keep a dataspace in a nest; `above` is ``stored`` or ``held`` if its tile is there."""
+    """Every way to keep a dataspace in a nest; `above` is ``stored`` or ``held`` if its tile is there.
+
+    It is ``inside`` if the inner memory stores it.
+    """
     base = einsum.mapspace.architecture
     architecture = with_places(base, {base.levels[1].name: 2})
     problem = replace(einsum.problem, bounds=tuple(bound[dim] for dim in einsum.problem.dims))
     own = _free(einsum, space, 1)
     positions = [None] if above or False in own else []
     positions += range(len(loops.above) + 1) if True in own and not above else []
-    for position, registers in product(positions, _free(einsum, space, 2)):
+    for position, registers in product(positions, _free(einsum, space, 2) if above != "inside" else [True]):
         cut = len(loops.above) if position is None else position
         keep = frozenset([space.name])
         entries: list[NodeMapping] = [
-            StorageMapping((), keep if above != "stored" else frozenset()),
-            StorageMapping(_temporal(loops.above[:cut]), keep if above else frozenset()),
+            StorageMapping((), keep if above in ("", "held") else frozenset()),
+            StorageMapping(
+                _temporal(loops.above[:cut]), keep if above in ("stored", "held") else frozenset()
+            ),
             StorageMapping(_temporal(loops.above[cut:]), keep if position is not None else frozenset()),
         ]
         if len(base.levels) > 2:
-            across = tuple(SpatialLoop(dim, size, "x") for dim, size in loops.across)
-            entries += [
-                FanoutMapping(across),
-                StorageMapping(_temporal(loops.inside), keep if registers else frozenset()),
-            ]
+            across = FanoutMapping(tuple(SpatialLoop(dim, size, "x") for dim, size in loops.across))
+            entries += [across] * len(base.fanouts)
+            entries.append(StorageMapping(_temporal(loops.inside), keep if registers else frozenset()))
         mapping = Mapping(tuple(entries))
         nest = build_nest(problem, architecture, mapping)
         rule = rule_of(einsum.mapspace.counting)
@@ -307,9 +361,11 @@ def space_options(
             if space.read_write:
                 own = touched(entry.position, entry.position) if entry is not traffic[0] else 0
                 firsts[level] = touched(entry.position, inner), own
-            if entry.position > 1:
+            if entry.position > 1 and above != "inside":
                 room[level] = entry.tile_words
-        yield SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
+        yield SpaceOption(
+            position, registers and above != "inside", tuple(words), tuple(firsts), tuple(room), 1
+        )
 
 
 # One Einsum in a tree
@@ -336,9 +392,7 @@ class BruteForce:
     fused: bool = True
     even: bool = False
     divided: bool = False
-    options: dict[
-        tuple[int, tuple[int, ...], tuple[str, ...]], list[tuple[Loops, list[list[SpaceOption]]]]
-    ] = field(default_factory=dict)
+    options: dict[object, list[tuple[Loops, list[list[SpaceOption]]]]] = field(default_factory=dict)
     items: dict[object, list[Item]] = field(default_factory=dict)
 
     @cached_property
@@ -411,12 +465,24 @@ class BruteForce:
         tiles = dict(zip([path.leaf.einsum for path in mapping.paths], held, strict=True))
         tree = FusedMapping(_holding(mapping.children, tiles), mapping.stored)
         visits = Visits(self.cascade, tree)
+        for shares in spreads(visits):
+            self._improve_spread(best, visits, shares, objectives)
+
+    def _improve_spread(
+        self,
+        best: dict[str, tuple[int, FusedMapping]],
+        visits: Visits,
+        shares: dict[str, Shares],
+        objectives: Sequence[str],
+    ) -> None:
+        """Look at all nests that spread stored tensors so."""
+        tree = visits.mapping
         fronts: list[list[Item]] = []
         for place in range(len(self.cascade.einsums)):
-            left = self._room_left(visits, place)
+            left = self._room_left(visits, place, shares)
             fitting = [
                 item
-                for item in self.einsum_items(visits, place)
+                for item in self.einsum_items(visits, place, shares)
                 if all(room is None or own <= room for own, room in zip(item.room, left, strict=True))
             ]
             if not fitting:
@@ -438,37 +504,42 @@ class BruteForce:
                 nests = {path.leaf.einsum: item.nests for path, item in zip(tree.paths, chosen, strict=True)}
                 best[objective] = value, FusedMapping(_nested(tree.children, nests), tree.stored)
 
-    def _room_left(self, visits: Visits, place: int) -> list[int | None]:
+    def _room_left(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[int | None]:
         """What stored and held tiles leave of each level while an Einsum runs."""
         mapping, paths = visits.mapping, visits.mapping.paths
-        taken = 0
+        levels = self.architecture.levels
+        taken = Counter[str]()
         for stored in mapping.stored:
             users = self.cascade.users[stored.tensor]
             later = any(paths[user].shared(paths[place]) > stored.depth for user in users)
             if users[0] <= place <= users[-1] or later:
+                spread = dict(shares.get(stored.tensor, ()))
                 parts = visits.tile(stored.tensor, stored.depth)
-                taken += math.prod(max(high - low for low, high in spans) for _, spans in parts)
+                taken[stored.memory] += math.prod(
+                    max(-(-(high - low) // spread.get(rank, 1)) for low, high in spans)
+                    for rank, spans in parts
+                )
         for owner, path in enumerate(paths):
             for held in path.leaf.held:
                 if owner == place or path.shared(paths[place]) > held.depth:
-                    taken += _tile(visits, owner, held.dataspace, held.depth)
-        levels = self.architecture.levels
-        room: list[int | None] = [level.usable_words for level in levels]
-        room[1] = None if room[1] is None else room[1] - taken
-        return room
+                    taken[levels[1].name] += _tile(visits, owner, held.dataspace, held.depth)
+        usable = [(level.usable_words, taken[level.name]) for level in levels]
+        return [None if words is None else words - gone for words, gone in usable]
 
-    def einsum_items(self, visits: Visits, place: int) -> list[Item]:
+    def einsum_items(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[Item]:
         """Every choice for one Einsum that no other one dominates, the room for its own tiles included."""
         einsum, path = self.cascade.einsums[place], visits.mapping.paths[place]
         dims = path_dims(path, len(path.loops))
         counts = [visits.extents(place, dim, len(path.loops)) for dim in dims]
-        stored = tuple(a.dataspace for a in einsum.accesses if a.tensor in visits.mapping.stored_at)
+        at = visits.mapping.stored_at
+        stored = tuple((a.dataspace, at[a.tensor].memory) for a in einsum.accesses if a.tensor in at)
         held = tuple(
             (tile.dataspace, _moved(visits, place, tile.dataspace, tile.depth)) for tile in path.leaf.held
         )
-        key = place, dims, tuple(tuple(count.items()) for count in counts), stored, held
+        spread = tuple((a.dataspace, shares[a.tensor]) for a in einsum.accesses if a.tensor in shares)
+        key = place, dims, tuple(tuple(count.items()) for count in counts), stored, held, spread
         if key not in self.items:
-            self.items[key] = self._einsum_items(place, dims, counts, stored, dict(held))
+            self.items[key] = self._einsum_items(place, dims, counts, dict(stored), dict(held), dict(spread))
         return self.items[key]
 
     def _einsum_items(
@@ -476,8 +547,9 @@ class BruteForce:
         place: int,
         dims: Sequence[str],
         counts: Sequence[dict[int, int]],
-        stored: Sequence[str],
+        stored: dict[str, str],
         held: dict[str, int],
+        spread: dict[str, Shares],
     ) -> list[Item]:
         einsum = self.cascade.einsums[place]
         if einsum.is_copy:
@@ -489,7 +561,7 @@ class BruteForce:
             times = {dim: count for dim, (_, count) in zip(dims, chosen, strict=True)}
             firsts = {d for d, c, (e, _) in zip(dims, counts, chosen, strict=True) if next(iter(c)) == e}
             visits += math.prod(times.values())
-            kind = list(self._kind_sums(einsum, place, size, times, firsts, stored, held))
+            kind = list(self._kind_sums(einsum, place, size, times, firsts, stored, held, spread))
             total = _undominated([a.joined(b) for a, b in product(total, _undominated(kind))])
         return _items(self.architecture, einsum, total, visits)
 
@@ -500,18 +572,20 @@ class BruteForce:
         size: dict[str, int],
         times: dict[str, int],
         firsts: set[str],
-        stored: Sequence[str],
+        stored: dict[str, str],
         held: dict[str, int],
+        spread: dict[str, Shares],
     ) -> Iterator[_Sum]:
         """Yield what the nests of one kind of visits add up to."""
         bound = {**einsum.problem.bound, **size}
+        kinds = {level.name: "inside" for level in self.architecture.levels[2:]}
         above = tuple(
-            "stored" if s.name in stored else "held" if s.name in held else ""
+            kinds.get(stored[s.name], "stored") if s.name in stored else "held" if s.name in held else ""
             for s in einsum.problem.dataspaces
         )
         outside = [space.name for space in einsum.problem.dataspaces if space.name not in stored]
         visits = math.prod(times.values())
-        for loops, spaces in self._placed(einsum, place, bound, above):
+        for loops, spaces in self._placed(einsum, place, bound, above, spread):
             across = math.prod(bound for _, bound in loops.across)
             steps = visits * math.prod(size for _, size in (*loops.above, *loops.inside))
             sums = [_Sum.start(self.architecture, steps, across)]
@@ -531,10 +605,15 @@ class BruteForce:
                 yield replace(total, homes=(), nests=(nest,))
 
     def _placed(
-        self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
+        self,
+        einsum: CascadeEinsum,
+        place: int,
+        bound: dict[str, int],
+        above: tuple[str, ...],
+        spread: dict[str, Shares],
     ) -> Iterator[tuple[Loops, list[list[SpaceOption]]]]:
         """Yield loops with the options that go together."""
-        for loops, spaces in self._options(einsum, place, bound, above):
+        for loops, spaces in self._options(einsum, place, bound, above, spread):
             if not self.even:
                 yield loops, spaces
                 continue
@@ -544,10 +623,16 @@ class BruteForce:
                     yield loops, common
 
     def _options(
-        self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
+        self,
+        einsum: CascadeEinsum,
+        place: int,
+        bound: dict[str, int],
+        above: tuple[str, ...],
+        spread: dict[str, Shares],
     ) -> list[tuple[Loops, list[list[SpaceOption]]]]:
-        key = place, tuple(bound.values()), above
+        key = place, tuple(bound.values()), above, tuple(spread.items())
         if key not in self.options:
+            inside = [s for s, over in zip(einsum.problem.dataspaces, above, strict=True) if over == "inside"]
             self.options[key] = [
                 (
                     loops,
@@ -556,9 +641,34 @@ class BruteForce:
                         for space, over in zip(einsum.problem.dataspaces, above, strict=True)
                     ],
                 )
-                for loops in loop_nests(self.architecture, bound)
+                for loops in self._loops(einsum, bound, inside, spread)
             ]
         return self.options[key]
+
+    def _loops(
+        self,
+        einsum: CascadeEinsum,
+        bound: dict[str, int],
+        inside: Sequence[Dataspace],
+        spread: dict[str, Shares],
+    ) -> Iterator[Loops]:
+        """Yield loops of which none outside moves what is stored inside, and that spread it as it must be."""
+        for loops in loop_nests(self.architecture, bound):
+            across = Counter[str]()
+            for dim, size in loops.across:
+                across[dim] = max(1, across[dim]) * size
+            moving = {dim for dim, _ in loops.above}
+            orders = set()
+            for space in inside:
+                access = einsum.access(space.name)
+                ranks = zip(access.ranks, space.ranks, strict=True)
+                dims = {rank: terms[0].dim for rank, terms in ranks}
+                wanted = {dims[rank]: size for rank, size in spread[space.name]}
+                orders.add(tuple(wanted.items()) if wanted == across and not moving & space.dims else None)
+            if not orders:
+                yield loops
+            elif None not in orders and len(orders) == 1:
+                yield replace(loops, across=orders.pop())
 
 
 @dataclass(frozen=True)

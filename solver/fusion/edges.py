@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
-from model.architecture import Architecture, Fanout, StorageLevel
+from model.architecture import Architecture, Fanout, Packing, StorageLevel
 from model.cost.prices import access_energy
 from model.cost.rules import rule_of
 from model.extents import PERFECT
@@ -61,6 +61,10 @@ class EdgeKind:
         Of dimensions whose parts are not alike, the extents and how many there are of each; sorted by name.
     homes
         Levels at which the nests keep the outputs; None leaves that open.
+    deeper
+        Dataspaces that are stored in memories farther in, and the levels of these; sorted by name.
+    rooms
+        Words that are left of memories farther in for own tiles, by level; all that they have, without one.
     """
 
     place: int
@@ -69,6 +73,13 @@ class EdgeKind:
     shifts: tuple[Shift, ...] = ()
     parts: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
     homes: frozenset[int] | None = None
+    deeper: tuple[tuple[str, int], ...] = ()
+    rooms: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def at_home(self) -> frozenset[str]:
+        """Dataspaces that have their tile above the nests, in whatever memory."""
+        return self.above | {name for name, _ in self.deeper}
 
     @property
     def is_mixed(self) -> bool:
@@ -112,12 +123,15 @@ class EdgeSpace:
         Whether words of held tiles matter to cycles.
     unlimited
         Whether no bandwidth limits anything.
+    is_relaxed
+        Whether loops outside may move what is stored in memories farther in: as if further loops were shared.
     """
 
     einsum: CascadeEinsum
     kind: EdgeKind
     timed: bool = True
     unlimited: bool = False
+    is_relaxed: bool = False
 
     @cached_property
     def visit(self) -> str:
@@ -190,9 +204,17 @@ class EdgeSpace:
         if self.unlimited:
             level = replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)
         if number > 1:
-            return level
+            return self._inner_level(number, level)
         level = self._loaded(number, level) if self.timed else level
-        return level if number == 0 else self._roomy(level, room_words)
+        return level if number == 0 else self._roomy(level, self.kind.above, room_words)
+
+    def _inner_level(self, number: int, level: StorageLevel) -> StorageLevel:
+        """A memory farther in: what it stores takes no room, and leaves some."""
+        stored = frozenset(name for name, home in self.kind.deeper if home == number)
+        rooms = dict(self.kind.rooms)
+        if number in rooms:
+            return self._roomy(level, stored, rooms[number])
+        return replace(level, packing=self._packing(level, stored)) if stored else level
 
     def _free(self) -> Iterator[tuple[str, Fraction]]:
         """Yield the share of visits that are the first to touch their part of an output."""
@@ -216,17 +238,16 @@ class EdgeSpace:
         counted = rule_of(self.einsum.mapspace.counting).drains_are_reads
         return shift.moved if counted and self.einsum.space(shift.dataspace).read_write else 0
 
-    def _roomy(self, level: StorageLevel, room_words: int | None) -> StorageLevel:
-        packing = tuple(
-            replace(
-                level.packing_of(space.name),
-                size_per_value=0
-                if space.name in self.kind.above
-                else level.packing_of(space.name).size_per_value,
-            )
-            for space in self.einsum.problem.dataspaces
-        )
+    def _roomy(self, level: StorageLevel, above: frozenset[str], room_words: int | None) -> StorageLevel:
+        packing = self._packing(level, above)
         return replace(level, size_words=room_words, multiple_buffering=Fraction(1), packing=packing)
+
+    def _packing(self, level: StorageLevel, above: frozenset[str]) -> tuple[Packing, ...]:
+        """How values lie in a memory where some dataspaces take no room."""
+        return tuple(
+            replace(own, size_per_value=0 if own.dataspace in above else own.size_per_value)
+            for own in (level.packing_of(space.name) for space in self.einsum.problem.dataspaces)
+        )
 
     @property
     def visit_rules(self) -> TemporalRules:
@@ -234,6 +255,11 @@ class EdgeSpace:
         return self._temporal(0, TemporalRules())
 
     def _temporal(self, level: int, rules: TemporalRules) -> TemporalRules:
+        inside = [name for name, home in self.kind.deeper if level < home and not self.is_relaxed]
+        if inside:
+            waiting = {dim for name in inside for dim in self.einsum.space(name).dims}
+            still = (FactorRule(dim, "=", 1) for dim in self.einsum.problem.dims if dim in waiting)
+            rules = replace(rules, factors=(*rules.factors, *still))
         if not self._many:
             return rules
         trips = FactorRule(self.visit, "=", self.kind.visits if level == 0 else 1)
@@ -250,11 +276,12 @@ class EdgeSpace:
         above = self.kind.above
         if level and self.kind.homes is not None:
             rules = self._at_home(level, rules)
+        here = frozenset(name for name, home in self.kind.deeper if level == home)
+        farther = frozenset(name for name, home in self.kind.deeper if level < home)
         if level == 0:
-            return KeepRules(rules.keep - above, rules.bypass | above)
-        if level == 1:
-            return KeepRules(rules.keep | above, rules.bypass)
-        return KeepRules(rules.keep, rules.bypass)
+            return KeepRules(rules.keep - above - farther, rules.bypass | above | farther)
+        here |= above if level == 1 else frozenset()
+        return KeepRules(rules.keep | here, rules.bypass | farther)
 
     @cached_property
     def _outputs(self) -> frozenset[str]:
@@ -264,6 +291,7 @@ class EdgeSpace:
         """The rules with every output where all visits keep it."""
         assert self.kind.homes is not None
         outputs = self._outputs - self.kind.above if level == 1 else self._outputs
+        outputs -= {name for name, home in self.kind.deeper if level <= home}
         if level in self.kind.homes:
             return KeepRules(rules.keep | outputs, rules.bypass)
         return KeepRules(rules.keep, rules.bypass | outputs)
@@ -273,6 +301,8 @@ class EdgeSpace:
         choices: list[tuple[tuple[int, ...], ...]] = []
         for level, rules in enumerate(self.einsum.mapspace.keep[1:], start=1):
             if level == 1 and self._outputs & self.kind.above:
+                continue
+            if any(name in self._outputs and level <= home for name, home in self.kind.deeper):
                 continue
             kept, left_out = not self._outputs & rules.bypass, not self._outputs & rules.keep
             choices.append((((level,),) if kept else ()) + (((),) if left_out else ()))
@@ -301,8 +331,7 @@ class EdgeSpace:
             if isinstance(node, Fanout) or isinstance(entry, FanoutMapping):
                 entries.append(entry)
                 continue
-            above = self.kind.above if node.component == self._home.name else frozenset[str]()
-            own = replace(entry, keep=entry.keep - above)
+            own = replace(entry, keep=entry.keep - self._above_at(node.component))
             needed = own.keep or any(loop.bound > 1 for loop in own.temporal)
             if needed or not places[node.component]:
                 places[node.component] += 1
@@ -320,16 +349,23 @@ class EdgeSpace:
         """The architecture with all places of memories."""
         return self.mapspace(None).architecture
 
-    def own_words(self, mapping: LoopNest) -> int:
-        """Room that the nest's own tiles take of the outermost on-chip memory."""
+    def _above_at(self, memory: str) -> frozenset[str]:
+        """Dataspaces that have their tile above the nests in a memory."""
+        levels = self.einsum.mapspace.architecture.levels
+        deeper = frozenset(name for name, home in self.kind.deeper if levels[home].name == memory)
+        return self.kind.above if memory == self._home.name else deeper
+
+    def own_words(self, mapping: LoopNest, level: int = 1) -> int:
+        """Room that the nest's own tiles take of an on-chip memory, by default of the outermost one."""
+        memory = self.einsum.mapspace.architecture.levels[level]
         positions = (
             position
             for position, node in enumerate(self._placed.nodes)
-            if isinstance(node, StorageLevel) and node.component == self._home.name
+            if isinstance(node, StorageLevel) and node.component == memory.name
         )
-        return sum(self._words_at(mapping, position) for position in positions)
+        return sum(self._words_at(mapping, position, memory) for position in positions)
 
-    def _words_at(self, mapping: LoopNest, position: int) -> int:
+    def _words_at(self, mapping: LoopNest, position: int, memory: StorageLevel) -> int:
         """Room of the nest's own tiles at one place."""
         entry = mapping.nodes[position]
         assert isinstance(entry, StorageMapping)
@@ -337,8 +373,9 @@ class EdgeSpace:
         for loop in (x for node in mapping.nodes[position:] for x in _loops(node)):
             if loop.dim in extents:
                 extents[loop.dim] *= loop.bound
-        kept = (s for s in self.einsum.problem.dataspaces if s.name in entry.keep - self.kind.above)
-        return sum(box_words(s, extents) * self._home.packing_of(s.name).size_per_value for s in kept)
+        own = entry.keep - self._above_at(memory.name)
+        kept = (s for s in self.einsum.problem.dataspaces if s.name in own)
+        return sum(box_words(s, extents) * memory.packing_of(s.name).size_per_value for s in kept)
 
     @cached_property
     def shift_energy(self) -> int:

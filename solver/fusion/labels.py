@@ -18,12 +18,16 @@ DRAFTS = 30
 
 
 class StoredTile(NamedTuple):
-    """A tensor that waits on chip, below the first `depth` segments of its path's loops."""
+    """A tensor that waits on chip, below the first `depth` segments of its path's loops.
+
+    `level` is that of its memory: 1 for the outermost one on chip, 0 if it may be any one, or none.
+    """
 
     tensor: str
     depth: int
     words: int
     last: int  # Einsum that reads it
+    level: int = 1
 
 
 class Step(NamedTuple):
@@ -38,19 +42,22 @@ class Step(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room of the outermost on-chip memory at a cut, in words.
+    """Room of the on-chip memories at a cut, in words.
 
     Parameters
     ----------
     held
-        Per open segment, what is held right above it.
+        Per open segment, what the outermost one holds right above it.
     peaks
-        Per number of open segments that they share, the most that Einsums before the cut took, by all that
-        is known.
+        Per number of open segments that they share, the most that Einsums before the cut took of the
+        outermost one, by all that is known.
+    inner
+        The same of each memory farther in that may store tensors.
     """
 
     held: tuple[int, ...] = ()
     peaks: tuple[int, ...] = (0,)
+    inner: tuple[tuple[int, ...], ...] = ()
 
 
 class Draft(NamedTuple):

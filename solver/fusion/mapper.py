@@ -16,7 +16,7 @@ from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.pricing import EdgePricer, Point
-from solver.fusion.space import Frame, FusionLimits, FusionSpace
+from solver.fusion.space import Frame, FusionLimits, FusionSpace, searched_levels
 from solver.result import Clock, ContradictionError, Options, Status, StopCallback, Termination, relative_gap
 
 LONGEST = (3, 5)
@@ -30,7 +30,7 @@ ROUNDS = 4
 
 EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories} below shared loops"
 PERFECT_LOOPS = "loops have no remainders"
-ONE_MEMORY = "tensors are stored in {memory} only"
+MEMORIES = "tensors are stored in {memories} only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +255,9 @@ class _Search:
         even = [level.name for level in architecture.levels[1:] if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
             yield EVEN_NESTS.format(memories=listing(even))
-        if len(architecture.levels) > 2:
-            yield ONE_MEMORY.format(memory=architecture.levels[1].name)
+        searched = [level.name for _, level in searched_levels(self.cascade)]
+        if len(architecture.levels) - 1 > len(searched) and self.limits.memories is None:
+            yield MEMORIES.format(memories=listing(searched))
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
@@ -433,7 +434,7 @@ def _taken(search: PathSearch, steps: Sequence[Step], running: Step) -> int:
             tile = next(t for t in search.space.tiles[step.place] if t.space.name == name)
             cut = search.space.cuts(step.frames, step.place)[depth]
             total += search.space.tile_words(tile, cut) * tile.size_per_value
-    for stored in (tile for step in steps for tile in step.stores):
+    for stored in (tile for step in steps for tile in step.stores if tile.level == 1):
         users = cascade.users[stored.tensor]
         waits = any(_shared(steps[user], running) > stored.depth for user in users)
         total += stored.words if users[0] <= running.place <= users[-1] or waits else 0
@@ -455,8 +456,9 @@ def _fused_mapping(
 ) -> FusedMapping:
     leaves = [_leaf(space, pricer, step, point) for step, point in zip(steps, points, strict=True)]
     children = tuple(_children(space, steps, leaves, 0, len(steps), 0))
+    levels = space.einsums[0].mapspace.architecture.levels
     stored = tuple(
-        Stored(tile.tensor, space.memory.name, _loops_above(space, step.frames, tile.depth))
+        Stored(tile.tensor, levels[tile.level].name, _loops_above(space, step.frames, tile.depth))
         for step in steps
         for tile in step.stores
     )

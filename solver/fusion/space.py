@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -15,7 +15,7 @@ from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, accesses_of, check_halo, handed_over, loop_choices
 from model.fused.mapping import Body, FusedMapping, Leaf, SharedLoop, Stored
 from model.fused.visits import Visits, multi_term_dims
-from model.mapspace import ACCELFORGE, TIMELOOP
+from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
 from model.numbers import divisors
 from model.problem import Dataspace
 from model.wording import listing
@@ -88,14 +88,30 @@ class FusionLimits:
             between = listing(cascade.intermediates)
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
         outermost, *on_chip = (level.name for level in cascade.einsums[0].mapspace.architecture.levels)
-        for memory in sorted((self.memories or frozenset()) - set(on_chip[:1])):
+        searched = {level.name for _, level in searched_levels(cascade)}
+        for memory in sorted((self.memories or frozenset()) - searched):
             if memory == outermost:
                 text = f"{memory!r} is the outermost memory; tensors that are not fused go through it anyway"
             elif memory in on_chip:
-                text = f"tensors are stored in {on_chip[0]!r} only: {memory!r} is not searched"
+                text = f"tensors are stored in {listing(sorted(searched))}: {memory!r} is not searched"
             else:
                 text = f"there is no memory {memory!r}; on chip there are {listing(on_chip)}"
             raise LimitError("memories", text)
+
+
+def searched_levels(cascade: Cascade) -> tuple[tuple[int, StorageLevel], ...]:
+    """Return the on-chip memories that may store tensors, with the numbers of their levels.
+
+    Those inside of the outermost one exist once and have no least utilization.
+    """
+    architecture = cascade.einsums[0].mapspace.architecture
+    numbered = list(zip(architecture.storage_indices, architecture.levels, strict=True))
+    return tuple(
+        (number, level)
+        for number, (position, level) in enumerate(numbered)
+        if number == 1
+        or (number > 1 and architecture.instances_above(position) == 1 and not level.min_utilization)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,19 +245,68 @@ class FusionSpace:
         return next(own.space.name for own in others if own.tensor == tile.tensor) != tile.space.name
 
     @cached_property
-    def storable(self) -> frozenset[str]:
-        """Tensors between Einsums that may be stored in the outermost on-chip memory."""
-        return frozenset(t for t in self.cascade.intermediates if self._may_store(t))
+    def homes(self) -> dict[str, tuple[int, ...]]:
+        """Per tensor that may be stored, the levels of the memories that may do so, outermost first."""
+        found = {tensor: tuple(self._homes(tensor)) for tensor in self.cascade.intermediates}
+        return {tensor: levels for tensor, levels in found.items() if levels}
 
-    def _may_store(self, tensor: str) -> bool:
+    @cached_property
+    def storable(self) -> frozenset[str]:
+        """Tensors between Einsums that may be stored on chip."""
+        return frozenset(self.homes)
+
+    @cached_property
+    def inner(self) -> tuple[int, ...]:
+        """Levels of the memories inside of the outermost on-chip one that may store tensors at all."""
+        return tuple(number for number, _ in searched_levels(self.cascade) if number > 1)
+
+    @cached_property
+    def rooms(self) -> dict[int, int]:
+        """Words of those of them that may store some tensor, and have a limit."""
+        used = {level for levels in self.homes.values() for level in levels}
+        pairs = ((n, level.usable_words) for n, level in searched_levels(self.cascade) if n in self.inner)
+        return {number: words for number, words in pairs if words is not None and number in used}
+
+    def deeper_choices(
+        self, place: int, outside: frozenset[str] = frozenset()
+    ) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """Ways to store the tensors of an Einsum in memories farther in, as `EdgeKind.deeper` has them.
+
+        Parameters
+        ----------
+        outside
+            Tensors that go through the outermost memory.
+        """
+        key = place, outside
+        if key not in self._deeper_choices:
+            tensors = sorted({t.tensor for t in self.tiles[place]} - outside)
+            levels = [(0, *(n for n in self.homes.get(tensor, ()) if n > 1)) for tensor in tensors]
+            self._deeper_choices[key] = tuple(
+                self.deeper(place, dict(zip(tensors, chosen, strict=True))) for chosen in product(*levels)
+            )
+        return self._deeper_choices[key]
+
+    @cached_property
+    def _deeper_choices(self) -> dict[tuple[int, frozenset[str]], tuple[tuple[tuple[str, int], ...], ...]]:
+        return {}
+
+    def deeper(self, place: int, levels: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+        """The dataspaces of an Einsum that are stored farther in, given the levels of tensors."""
+        pairs = ((tile.space.name, levels.get(tile.tensor, 0)) for tile in self.tiles[place])
+        return tuple(sorted((name, level) for name, level in pairs if level > 1))
+
+    def _homes(self, tensor: str) -> Iterator[int]:
         accesses = list(accesses_of(self.cascade, tensor))
-        same_ranks = len({frozenset(access.ranks) for _, access in accesses}) == 1
-        kept = all(a.dataspace not in einsum.mapspace.keep[1].bypass for einsum, a in accesses)
-        copied = any(einsum.is_copy for einsum, _ in accesses)
         limits = self.limits
-        free = tensor not in limits.no_fuse | self.cascade.persistent
-        home = limits.memories is None or self.memory.name in limits.memories
-        return same_ranks and kept and free and home and not copied
+        if len({frozenset(access.ranks) for _, access in accesses}) > 1:
+            return
+        if tensor in limits.no_fuse | self.cascade.persistent or any(e.is_copy for e, _ in accesses):
+            return
+        rules = [(a.dataspace, einsum.mapspace) for einsum, a in accesses]
+        for number, level in searched_levels(self.cascade):
+            allowed = limits.memories is None or level.name in limits.memories
+            if allowed and all(_may_store(own, name, number) for name, own in rules):
+                yield number
 
     @cached_property
     def _classes(self) -> dict[tuple[int, int], tuple[tuple[str, ...], ...]]:
@@ -652,18 +717,20 @@ class FusionSpace:
         bounds = self.einsums[tile.place].problem.bound
         return box_words(tile.space, {dim: cut.largest(dim, bounds[dim]) for dim in tile.dims})
 
-    def stored(self, frames: Frames, tensor: str) -> tuple[int, int]:
+    def stored(self, frames: Frames, tensor: str, level: int = 1) -> tuple[int, int]:
         """How many segments lie above a stored tensor, as many as may be, and its room.
 
         Parameters
         ----------
         frames
             Those in which all Einsums that access it are.
+        level
+            Of the memory that stores it.
         """
         most = sum(len(frame.segments) for frame in frames)
         writer = self.cascade.writers[tensor]
         if not self.slides(frames):
-            return most, self.stored_words(tensor, self.raw_trips(frames, writer))
+            return most, self.stored_words(tensor, self.raw_trips(frames, writer), level)
         visits, memory = self.visits(frames), self.memory.name
         above = [0]
         for segment in (segment for frame in frames for segment in frame.segments):
@@ -671,15 +738,16 @@ class FusionSpace:
         depth = max(d for d in range(most + 1) if _keeps_halo(visits, Stored(tensor, memory, above[d])))
         tile = visits.tile(tensor, above[depth])
         words = math.prod(max(high - low for low, high in spans) for _, spans in tile)
-        return depth, self._sized(tensor, words)
+        return depth, self._sized(tensor, words, level)
 
-    def _sized(self, tensor: str, words: int) -> int:
+    def _sized(self, tensor: str, words: int, level: int) -> int:
         writer = self.einsums[self.cascade.writers[tensor]]
         (written,) = writer.accesses_of(tensor)
-        size = words * self.memory.packing_of(written.dataspace).size_per_value
+        memory = writer.mapspace.architecture.levels[level]
+        size = words * memory.packing_of(written.dataspace).size_per_value
         return math.ceil(size * dict(self.cascade.room_scale).get(tensor, 1))
 
-    def stored_words(self, tensor: str, trips: Trips) -> int:
+    def stored_words(self, tensor: str, trips: Trips, level: int = 1) -> int:
         """Room of a stored tensor below shared loops with these trips over its writer's dimensions.
 
         At the least, where the loops move a window.
@@ -696,7 +764,14 @@ class FusionSpace:
                 before = spans.get(rank, (low, high))
                 spans[rank] = min(low, before[0]), max(high, before[1])
         words = math.prod(-(-(high - low) // divided.get(rank, 1)) for rank, (low, high) in spans.items())
-        return self._sized(tensor, words)
+        return self._sized(tensor, words, level)
+
+
+def _may_store(mapspace: Mapspace, name: str, level: int) -> bool:
+    """Whether the rules of an Einsum leave it to a level to store a dataspace, with nothing farther out."""
+    if name in mapspace.keep[level].bypass or any(name in rules.keep for rules in mapspace.keep[1:level]):
+        return False
+    return all(group.skips(name) for group in mapspace.parallel if max(group.levels) < level)
 
 
 def _keeps_halo(visits: Visits, stored: Stored) -> bool:
