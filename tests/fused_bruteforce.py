@@ -171,9 +171,14 @@ def divides(cascade: Cascade, tree: FusedMapping) -> bool:
     return True
 
 
-def with_stored(cascade: Cascade, tree: FusedMapping) -> Iterator[FusedMapping]:
+def with_stored(
+    cascade: Cascade, tree: FusedMapping, memories: frozenset[str] | None
+) -> Iterator[FusedMapping]:
     """Yield a tree with every way to store tensors, each below as many loops as may be."""
-    choices = [(None, *homes_of(cascade, tensor)) for tensor in cascade.intermediates]
+    choices = [
+        (None, *(own for own in homes_of(cascade, tensor) if memories is None or own in memories))
+        for tensor in cascade.intermediates
+    ]
     for choice in product(*choices):
         stored: list[Stored] = []
         for tensor, memory in zip(cascade.intermediates, choice, strict=True):
@@ -385,6 +390,8 @@ class BruteForce:
         Whether the on-chip memory has one place for all tiles that are neither stored nor held.
     divided
         Whether shared loops have no remainders but where they follow windows.
+    memories
+        Those that may store tensors; None for all on chip.
     """
 
     cascade: Cascade
@@ -392,6 +399,7 @@ class BruteForce:
     fused: bool = True
     even: bool = False
     divided: bool = False
+    memories: frozenset[str] | None = None
     options: dict[object, list[tuple[Loops, list[list[SpaceOption]]]]] = field(default_factory=dict)
     items: dict[object, list[Item]] = field(default_factory=dict)
 
@@ -418,7 +426,7 @@ class BruteForce:
         for tree in trees(self.cascade, self.once_per_rank):
             if self.divided and not divides(self.cascade, tree):
                 continue
-            yield from with_stored(self.cascade, tree)
+            yield from with_stored(self.cascade, tree, self.memories)
 
     def _checked(self, objective: str, value: int, mapping: FusedMapping) -> Optimum:
         """Price an optimum by the plain model."""

@@ -14,7 +14,7 @@ from model.architecture import Architecture, Fanout, Packing, StorageLevel
 from model.cost.prices import access_energy
 from model.cost.rules import rule_of
 from model.extents import PERFECT
-from model.fused.cascade import CascadeEinsum
+from model.fused.cascade import Access, CascadeEinsum
 from model.fused.mapping import PrivateNest
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
@@ -63,6 +63,9 @@ class EdgeKind:
         Levels at which the nests keep the outputs; None leaves that open.
     deeper
         Dataspaces that are stored in memories farther in, and the levels of these; sorted by name.
+    shares
+        Spatial loops of fanouts that spread what is stored farther in, if that is known: by fanout, the
+        dimensions and children.
     rooms
         Words that are left of memories farther in for own tiles, by level; all that they have, without one.
     """
@@ -75,6 +78,7 @@ class EdgeKind:
     homes: frozenset[int] | None = None
     deeper: tuple[tuple[str, int], ...] = ()
     rooms: tuple[tuple[int, int], ...] = ()
+    shares: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()
 
     @property
     def at_home(self) -> frozenset[str]:
@@ -165,7 +169,7 @@ class EdgeSpace:
             problem=self._problem,
             architecture=self._architecture(room_words),
             temporal=tuple(self._temporal(level, rules) for level, rules in enumerate(own.temporal)),
-            spatial=tuple(map(self._spatial, own.spatial)),
+            spatial=tuple(self._spatial(number, rules) for number, rules in enumerate(own.spatial)),
             keep=tuple(self._keep(level, rules) for level, rules in enumerate(own.keep)),
             notes=(),
             factors=PERFECT,
@@ -266,11 +270,26 @@ class EdgeSpace:
         outer = (*rules.outer, self.visit) if level == 0 else rules.outer
         return replace(rules, factors=(*rules.factors, trips), outer=outer)
 
-    def _spatial(self, rules: SpatialRules) -> SpatialRules:
+    def _spatial(self, number: int, rules: SpatialRules) -> SpatialRules:
+        rules = replace(rules, factors=(*rules.factors, *self._shares(number)))
         if not self._many:
             return rules
         factors = (*rules.factors, FactorRule(self.visit, "=", 1))
         return replace(rules, factors=factors, uncounted=rules.uncounted | {self.visit})
+
+    def _shares(self, fanout: int) -> Iterator[FactorRule]:
+        """Yield the rules of what is stored inside of a fanout: only its own ranks are spread."""
+        fixed = dict(self.kind.shares)
+        dims = self.einsum.problem.dims
+        if fanout in fixed:
+            counts = dict(fixed[fanout])
+            yield from (FactorRule(dim, "=", counts.get(dim, 1)) for dim in dims)
+            return
+        architecture = self.einsum.mapspace.architecture
+        for name, level in self.kind.deeper:
+            lone = lone_dims(self.einsum, self.einsum.access(name)).values()
+            if fanout in fanouts_outside(architecture, level):
+                yield from (FactorRule(dim, "=", 1) for dim in dims if dim not in lone)
 
     def _keep(self, level: int, rules: KeepRules) -> KeepRules:
         above = self.kind.above
@@ -388,6 +407,19 @@ class EdgeSpace:
             total += access_energy(outside, outside.packing_of(name), shift.fetched, 0, written)
             total += access_energy(inside, inside.packing_of(name), self._drained(shift), shift.fetched, 0)
         return total
+
+
+def fanouts_outside(architecture: Architecture, level: int) -> tuple[int, ...]:
+    """Return the fanouts outside of a memory that have several children, by number."""
+    position = architecture.storage_indices[level]
+    pairs = zip(architecture.fanout_indices, architecture.fanouts, strict=True)
+    return tuple(n for n, (at, fanout) in enumerate(pairs) if at < position and fanout.size > 1)
+
+
+def lone_dims(einsum: CascadeEinsum, access: Access) -> dict[str, str]:
+    """Return the dimensions that index a rank of a tensor by themselves, by rank."""
+    ranks = zip(access.ranks, einsum.space(access.dataspace).ranks, strict=True)
+    return {rank: terms[0].dim for rank, terms in ranks if len(terms) == 1}
 
 
 def with_places_of(einsum: CascadeEinsum, mapspace: Mapspace) -> Mapspace:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import IMPOSSIBLE, Choice
 from solver.fusion.space import Frame, Frames
+from solver.fusion.stores import Spread
 
 DRAFTS = 30
 """Times as many drafts as bodies are looked at, where few are."""
@@ -20,7 +21,8 @@ DRAFTS = 30
 class StoredTile(NamedTuple):
     """A tensor that waits on chip, below the first `depth` segments of its path's loops.
 
-    `level` is that of its memory: 1 for the outermost one on chip, 0 if it may be any one, or none.
+    `level` is that of its memory: 1 for the outermost one on chip, 0 if it may be any one, or none. Where the
+    memory exists several times, `spread` is how; None leaves that open, and `words` is the least there is.
     """
 
     tensor: str
@@ -28,6 +30,7 @@ class StoredTile(NamedTuple):
     words: int
     last: int  # Einsum that reads it
     level: int = 1
+    spread: Spread | None = ()
 
 
 class Step(NamedTuple):

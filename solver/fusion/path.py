@@ -100,6 +100,9 @@ class PathSearch:
     """Labels that are expanded of each search for the rest of a path; each call of `tighten` doubles it."""
     as_paid: bool = False
     """Whether Einsums whose visits differ cost what their best known nests do: then it is no bound."""
+    by_spread: set[tuple[str, int, Frames]] = field(default_factory=set)
+    """Tensors in memories that exist several times, with levels and open bodies, that are looked at spread by
+    spread; of others the best nests of each Einsum count, whether or not they spread them alike."""
 
     @cached_property
     def usable(self) -> int:
@@ -552,6 +555,7 @@ class PathSearch:
                 self.space.stored_words(tensor, {}, level) if level else 0,
                 users[tensor][-1],
                 level,
+                None if self.space.stores.outside(level) else (),
             )
             for tensor, level in sorted(waiting)
         )
@@ -658,7 +662,26 @@ class PathSearch:
         written = [t.tensor for t in self.space.tiles[place] if t.space.read_write]
         for homes in product(*((0, *self.space.homes.get(tensor, ())) for tensor in written)):
             pairs = [(tensor, level) for tensor, level in zip(written, homes, strict=True) if level]
-            yield from self._mapped(label, tuple(self._stored(label.frames, *pair) for pair in pairs))
+            for stores in product(*(self._stores(label.frames, place, *pair) for pair in pairs)):
+                yield from self._mapped(label, stores)
+
+    def _stores(self, frames: Frames, place: int, tensor: str, level: int) -> Iterator[StoredTile]:
+        """Yield a tensor that an Einsum writes as it is stored; with each spread, if these are told apart."""
+        tile = self._stored(frames, tensor, level)
+        if not self.space.stores.outside(level):
+            yield tile
+        elif (tensor, level, frames) not in self.by_spread:
+            yield tile._replace(spread=None)
+        else:
+            yield from self._spread(frames, place, tile)
+
+    def _spread(self, frames: Frames, place: int, tile: StoredTile) -> Iterator[StoredTile]:
+        around = tuple(frame for frame in frames if frame.end > tile.last)
+        extents = self.space.extents(frames, place)
+        for spread in self.space.stores.spreads(place, tile.tensor, tile.level, extents):
+            words = self.space.spread_words(around, tile.tensor, tile.level, spread)
+            if words <= self.room_of(tile.level):
+                yield tile._replace(words=words, spread=spread)
 
     def _stored(self, frames: Frames, tensor: str, level: int) -> StoredTile:
         """A tensor at its place, below the loops that its writer shares with all readers."""
@@ -687,6 +710,12 @@ class PathSearch:
         tiles = [tile for tile in self.space.tiles[place] if tile.space.name not in levels]
         above = {name for name, level in levels.items() if level == 1}
         deeper = tuple(sorted((name, level) for name, level in levels.items() if level > 1))
+        spreads = {
+            tile.tensor: (tile.level, tile.spread) for tile in (*label.stored, *stores) if tile.level > 1
+        }
+        shares = self.space.stores.shares(place, self.space.extents(frames, place), spreads)
+        if shares is None:
+            return
         for depths in product(*(self._depths(frames, tile) for tile in tiles)):
             held = [(tile, depth) for tile, depth in zip(tiles, depths, strict=True) if depth is not None]
             room = self._room(label, stores, held, cuts)
@@ -699,6 +728,7 @@ class PathSearch:
                 tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
                 tuple(sorted(cuts[-1].parts.items())),
                 deeper=deeper,
+                shares=shares,
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
             yield from self._roomed(label, room, step)
@@ -792,7 +822,8 @@ class PathSearch:
             written = (t.tensor for t in self.space.tiles[writer] if t.space.read_write)
             for tensor in (t for t in written if level in self.space.homes.get(t, ())):
                 tile = self._stored(frames, tensor, level)
-                sums |= {words + tile.words for words in sums} if tile.depth < shared else set()
+                sizes = {own.words for own in self._spread(frames, writer, tile)} | {tile.words}
+                sums |= {a + b for a in sums for b in sizes} if tile.depth < shared else set()
         return sums
 
     def _chosen(self, label: Label, room: Room, step: Step) -> Iterator[Label]:

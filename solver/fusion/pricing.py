@@ -274,6 +274,7 @@ class EdgePricer:
             above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
             shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
             deeper=tuple(sorted((renaming.dataspaces[name], level) for name, level in kind.deeper)),
+            shares=(),
         )
 
     def _core_key(self, kind: EdgeKind) -> tuple[object, ...]:
@@ -293,6 +294,7 @@ class EdgePricer:
             kind.homes,
             tuple(sorted((names.index(name), level) for name, level in kind.deeper)),
             kind.rooms,
+            tuple((n, tuple((problem.dims.index(d), count) for d, count in own)) for n, own in kind.shares),
         )
 
     @cached_property
@@ -322,12 +324,22 @@ class EdgePricer:
             held = sum(move.energy for move in moves if move.dataspace in shifts)
             looped = () if kind.parts else ((), kind.trips)
             cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
+            cores += [self._shared(kind)] if kind.shares and not kind.parts else []
             energy, cycles = self.together(kind.place, cut, moves, kind.deeper)
             self._least[kind] = (
                 max(energy, *(core[0] + held for core in cores), 0),
                 max(cycles, *(core[1] for core in cores), 0),
             )
         return self._least[kind]
+
+    def _shared(self, kind: EdgeKind) -> tuple[int, int]:
+        """The same by a survey where it is known how stored tensors are spread, but for held tiles."""
+        own = EdgeSpace(self.space.einsums[kind.place], replace(kind, shifts=()), self.timed)
+        mapspace = own.mapspace(self.space.memory.usable_words)
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.part_bounds:
+            self.part_bounds[renamed] = self._survey(renamed)
+        return self.part_bounds[renamed]
 
     def together(
         self,

@@ -15,11 +15,12 @@ from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, accesses_of, check_halo, handed_over, loop_choices
 from model.fused.mapping import Body, FusedMapping, Leaf, SharedLoop, Stored
 from model.fused.visits import Visits, multi_term_dims
-from model.mapspace import ACCELFORGE, TIMELOOP, Mapspace
+from model.mapspace import ACCELFORGE, TIMELOOP
 from model.numbers import divisors
 from model.problem import Dataspace
 from model.wording import listing
 from solver.fusion.edges import box_words
+from solver.fusion.stores import Spread, Stores
 
 Trips = dict[str, int]
 """By dimension of an Einsum, the product of the shared loops over it."""
@@ -88,7 +89,7 @@ class FusionLimits:
             between = listing(cascade.intermediates)
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
         outermost, *on_chip = (level.name for level in cascade.einsums[0].mapspace.architecture.levels)
-        searched = {level.name for _, level in searched_levels(cascade)}
+        searched = {level.name for level in Stores(cascade).levels.values()}
         for memory in sorted((self.memories or frozenset()) - searched):
             if memory == outermost:
                 text = f"{memory!r} is the outermost memory; tensors that are not fused go through it anyway"
@@ -97,21 +98,6 @@ class FusionLimits:
             else:
                 text = f"there is no memory {memory!r}; on chip there are {listing(on_chip)}"
             raise LimitError("memories", text)
-
-
-def searched_levels(cascade: Cascade) -> tuple[tuple[int, StorageLevel], ...]:
-    """Return the on-chip memories that may store tensors, with the numbers of their levels.
-
-    Those inside of the outermost one exist once and have no least utilization.
-    """
-    architecture = cascade.einsums[0].mapspace.architecture
-    numbered = list(zip(architecture.storage_indices, architecture.levels, strict=True))
-    return tuple(
-        (number, level)
-        for number, (position, level) in enumerate(numbered)
-        if number == 1
-        or (number > 1 and architecture.instances_above(position) == 1 and not level.min_utilization)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +233,23 @@ class FusionSpace:
     @cached_property
     def homes(self) -> dict[str, tuple[int, ...]]:
         """Per tensor that may be stored, the levels of the memories that may do so, outermost first."""
-        found = {tensor: tuple(self._homes(tensor)) for tensor in self.cascade.intermediates}
-        return {tensor: levels for tensor, levels in found.items() if levels}
+        limits, found = self.limits, dict[str, tuple[int, ...]]()
+        for tensor in self.cascade.intermediates:
+            copied = any(einsum.is_copy for einsum, _ in accesses_of(self.cascade, tensor))
+            if tensor in limits.no_fuse | self.cascade.persistent or copied:
+                continue
+            levels = (n for n in self.stores.homes(tensor) if self._is_allowed(n))
+            found |= {tensor: own} if (own := tuple(levels)) else {}
+        return found
+
+    def _is_allowed(self, level: int) -> bool:
+        named = self.limits.memories
+        return named is None or self.stores.levels[level].name in named
+
+    @cached_property
+    def stores(self) -> Stores:
+        """The memories that may store tensors."""
+        return Stores(self.cascade)
 
     @cached_property
     def storable(self) -> frozenset[str]:
@@ -258,13 +259,13 @@ class FusionSpace:
     @cached_property
     def inner(self) -> tuple[int, ...]:
         """Levels of the memories inside of the outermost on-chip one that may store tensors at all."""
-        return tuple(number for number, _ in searched_levels(self.cascade) if number > 1)
+        return tuple(number for number in self.stores.levels if number > 1)
 
     @cached_property
     def rooms(self) -> dict[int, int]:
         """Words of those of them that may store some tensor, and have a limit."""
         used = {level for levels in self.homes.values() for level in levels}
-        pairs = ((n, level.usable_words) for n, level in searched_levels(self.cascade) if n in self.inner)
+        pairs = ((number, self.stores.levels[number].usable_words) for number in self.inner)
         return {number: words for number, words in pairs if words is not None and number in used}
 
     def deeper_choices(
@@ -294,19 +295,6 @@ class FusionSpace:
         """The dataspaces of an Einsum that are stored farther in, given the levels of tensors."""
         pairs = ((tile.space.name, levels.get(tile.tensor, 0)) for tile in self.tiles[place])
         return tuple(sorted((name, level) for name, level in pairs if level > 1))
-
-    def _homes(self, tensor: str) -> Iterator[int]:
-        accesses = list(accesses_of(self.cascade, tensor))
-        limits = self.limits
-        if len({frozenset(access.ranks) for _, access in accesses}) > 1:
-            return
-        if tensor in limits.no_fuse | self.cascade.persistent or any(e.is_copy for e, _ in accesses):
-            return
-        rules = [(a.dataspace, einsum.mapspace) for einsum, a in accesses]
-        for number, level in searched_levels(self.cascade):
-            allowed = limits.memories is None or level.name in limits.memories
-            if allowed and all(_may_store(own, name, number) for name, own in rules):
-                yield number
 
     @cached_property
     def _classes(self) -> dict[tuple[int, int], tuple[tuple[str, ...], ...]]:
@@ -740,7 +728,39 @@ class FusionSpace:
         words = math.prod(max(high - low for low, high in spans) for _, spans in tile)
         return depth, self._sized(tensor, words, level)
 
+    def spread_words(self, frames: Frames, tensor: str, level: int, spread: Spread) -> int:
+        """Room of a stored tensor in one instance of a memory; frames as of `stored`."""
+        counts: dict[str, int] = {}
+        for share in spread:
+            counts[share.rank] = counts.get(share.rank, 1) * share.parts
+        above = [segment for frame in frames for segment in frame.segments]
+        loops = sum(len(segment) for segment in above[: self.stored(frames, tensor, level)[0]])
+        parts = (self.visits(frames) if frames else self._unshared).tile(tensor, loops)
+        return self._in_words(
+            tensor,
+            math.prod(
+                max(-(-(high - low) // counts.get(rank, 1)) for low, high in spans) for rank, spans in parts
+            ),
+            level,
+        )
+
+    @cached_property
+    def _unshared(self) -> Visits:
+        """What the visits of Einsums cover where there are no bodies."""
+        leaves = tuple(Leaf(einsum.name, ()) for einsum in self.einsums)
+        return Visits(self.cascade, FusedMapping(leaves))
+
+    def extents(self, frames: Frames, place: int) -> dict[str, int]:
+        """Extents of an Einsum's dimensions in a visit, but of those whose visits differ."""
+        cut = self.cuts(frames, place)[-1]
+        bounds = self.einsums[place].problem.bound
+        return {dim: size // cut.trips.get(dim, 1) for dim, size in bounds.items() if dim not in cut.parts}
+
     def _sized(self, tensor: str, words: int, level: int) -> int:
+        """Room of a tensor; at the least where its memory exists several times."""
+        return self._in_words(tensor, -(-words // self.stores.instances(level)), level)
+
+    def _in_words(self, tensor: str, words: int, level: int) -> int:
         writer = self.einsums[self.cascade.writers[tensor]]
         (written,) = writer.accesses_of(tensor)
         memory = writer.mapspace.architecture.levels[level]
@@ -750,7 +770,7 @@ class FusionSpace:
     def stored_words(self, tensor: str, trips: Trips, level: int = 1) -> int:
         """Room of a stored tensor below shared loops with these trips over its writer's dimensions.
 
-        At the least, where the loops move a window.
+        At the least, where the loops move a window, or where the memory exists several times.
         """
         writer = self.einsums[self.cascade.writers[tensor]]
         (written,) = writer.accesses_of(tensor)
@@ -765,13 +785,6 @@ class FusionSpace:
                 spans[rank] = min(low, before[0]), max(high, before[1])
         words = math.prod(-(-(high - low) // divided.get(rank, 1)) for rank, (low, high) in spans.items())
         return self._sized(tensor, words, level)
-
-
-def _may_store(mapspace: Mapspace, name: str, level: int) -> bool:
-    """Whether the rules of an Einsum leave it to a level to store a dataspace, with nothing farther out."""
-    if name in mapspace.keep[level].bypass or any(name in rules.keep for rules in mapspace.keep[1:level]):
-        return False
-    return all(group.skips(name) for group in mapspace.parallel if max(group.levels) < level)
 
 
 def _keeps_halo(visits: Visits, stored: Stored) -> bool:
