@@ -198,7 +198,9 @@ def dataspace_traffic(
 
 def in_passing(position: int, level: StorageLevel, space: Dataspace, stream: Words, firsts: int) -> Traffic:
     """Count what pays a toll: words that go down, but for first touches of outputs, and those that go up."""
-    down = max(0, stream - firsts) if space.read_write else stream
+    down: Words = stream
+    if space.read_write:
+        down = max(0, stream - firsts * level.free_share(space.name))
     up = stream if space.read_write else 0
     return Traffic(
         position,

@@ -15,8 +15,9 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.mapspace import ACCELFORGE
+from model.note import Note
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
@@ -64,6 +65,7 @@ FUSED_ONLY = (
     *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank"),
     *("fused-mapping", "certificate"),
 )
+ONLY_PERFECT = "fused mappings with remainders are not certified"
 OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
@@ -168,8 +170,9 @@ def _fuse(arguments: argparse.Namespace) -> int:
     _refuse_options(arguments, UNFUSED_ONLY, "does not go with --fuse")
     if arguments.no_fuse == []:
         raise OutputError("--no-fuse names no tensors, and keeps all of them from --fuse")
-    if arguments.factors not in {None, PERFECT}:
-        raise OutputError("fused mappings have no remainders: --fuse goes with --factors perfect only")
+    certified = arguments.check or arguments.certificate is not None
+    if certified and arguments.factors == ANY:
+        raise OutputError(f"{ONLY_PERFECT}: --certificate and --check go with --factors perfect")
     outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
     check_outputs(outputs, arguments.specs)
     _check_checked(arguments)
@@ -178,17 +181,19 @@ def _fuse(arguments: argparse.Namespace) -> int:
     from solver.fusion import FusionLimits, LimitError, NotSearchedError, fuse_cascade
     from solver.report.fused import fused_result_document, print_fused_result
 
-    values = parse_assignments(arguments.variables)
-    cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
+    values, options = parse_assignments(arguments.variables), load_options(arguments)
+    options = replace(options, factors=PERFECT) if certified else options
+    cascade, read = load_cascade(arguments.specs, values, options)
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
+    notes += [Note(f"loops have perfect factors: {ONLY_PERFECT}")] * (options.factors != arguments.factors)
     limits = FusionLimits(
         arguments.max_fused_loops,
         arguments.max_fused_loops_per_rank,
         frozenset(chain.from_iterable(arguments.no_fuse or ())),
         None if arguments.fuse_into is None else frozenset(chain.from_iterable(arguments.fuse_into)),
     )
-    options = search_options(arguments)
-    objectives = options.objectives or cascade.einsums[0].mapspace.objectives
+    search = search_options(arguments)
+    objectives = search.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
         raise OutputError("--fuse minimises one objective")
     if arguments.uneven is False and cascade.einsums[0].mapspace.counting == ACCELFORGE:
@@ -197,7 +202,7 @@ def _fuse(arguments: argparse.Namespace) -> int:
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     try:
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
-            result = fuse_cascade(cascade, objectives[0], options, limits, on_progress, stop.is_set)
+            result = fuse_cascade(cascade, objectives[0], search, limits, on_progress, stop.is_set)
     except LimitError as error:
         raise OutputError(f"{OPTION_OF_LIMIT[error.field]}: {error}") from None
     except (NotSearchedError, TooLargeError) as error:

@@ -54,6 +54,8 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     _check_stores(result)
+    if any(einsum.mapspace.factors != PERFECT for einsum in result.cascade.einsums):
+        raise CertificateError("fused mappings with remainders are not certified: --factors perfect")
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
@@ -76,18 +78,20 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
 
 def _check_stores(result: FusedResult) -> None:
     """Refuse results whose tensors may be stored where the checker does not know them."""
-    levels = result.cascade.einsums[0].mapspace.architecture.levels
+    memories = result.cascade.einsums[0].mapspace.architecture.on_chip
     homes = FusionSpace(result.cascade, result.limits).homes.values()
-    inner = [levels[level].name for level in sorted({level for own in homes for level in own if level > 1})]
+    inner = [
+        memories[level - 1].name for level in sorted({level for own in homes for level in own if level > 1})
+    ]
     if inner:
-        text = f"tensors may be stored in {listing(inner)}, and the checker knows `{levels[1].name}` alone"
-        raise CertificateError(f"{text} (--fuse-into {levels[1].name})")
+        text = f"tensors may be stored in {listing(inner)}, and the checker knows `{memories[0].name}` alone"
+        raise CertificateError(f"{text} (--fuse-into {memories[0].name})")
 
 
 def _problem(result: FusedResult) -> Json:
     cascade, limits = result.cascade, result.limits
     tensors, scales = list(cascade.users), dict(cascade.room_scale)
-    memory = cascade.einsums[0].mapspace.architecture.levels[1]
+    memory = cascade.einsums[0].mapspace.architecture.on_chip[0]
     may_store = limits.memories is None or memory.name in limits.memories
     return {
         "einsums": [_einsum(einsum, tensors) for einsum in cascade.einsums],
@@ -176,7 +180,7 @@ def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: set[str]) -> Json:
     Tiles that are stored or held above it count as kept at the first place of the on-chip memory, and not
     outside.
     """
-    mapspace, levels = _searched(einsum), einsum.mapspace.architecture.levels
+    mapspace, home = _searched(einsum), einsum.mapspace.architecture.on_chip[0].name
     entries, nodes, places = iter(nest.mapping.nodes), list[NodeMapping](), dict(nest.places)
     for node in einsum.mapspace.architecture.nodes:
         if isinstance(node, Fanout):
@@ -186,7 +190,7 @@ def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: set[str]) -> Json:
         every = sum(level.component == node.name for level in mapspace.architecture.levels)
         nodes += [next(entries) for _ in range(own)]
         nodes += [StorageMapping() for _ in range(every - own)]
-    inner = next(i for i, n in enumerate(mapspace.architecture.nodes) if _component(n) == levels[1].name)
+    inner = next(i for i, n in enumerate(mapspace.architecture.nodes) if _component(n) == home)
     for position in (0, inner):
         entry = nodes[position]
         assert isinstance(entry, StorageMapping)

@@ -13,9 +13,10 @@ from itertools import product
 from model.architecture import Architecture, Fanout, Packing, StorageLevel
 from model.cost.prices import access_energy
 from model.cost.rules import rule_of
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.fused.cascade import Access, CascadeEinsum
 from model.fused.mapping import PrivateNest
+from model.fused.nests import nest_bounds
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import ACCELFORGE, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
@@ -61,13 +62,16 @@ class EdgeKind:
         Of dimensions whose parts are not alike, the extents and how many there are of each; sorted by name.
     homes
         Levels at which the nests keep the outputs; None leaves that open.
+    remainders
+        Whether loops of the nests may have remainders.
     deeper
-        Dataspaces that are stored in memories farther in, and the levels of these; sorted by name.
+        Dataspaces that are stored in memories farther in, and the numbers of these among the on-chip ones,
+        of which the outermost one is 1; sorted by name.
     shares
         Spatial loops of fanouts that spread what is stored farther in, if that is known: by fanout, the
         dimensions and children.
     rooms
-        Words that are left of memories farther in for own tiles, by level; all that they have, without one.
+        Words that are left of memories farther in for own tiles, by number; all that they have, without one.
     """
 
     place: int
@@ -76,6 +80,7 @@ class EdgeKind:
     shifts: tuple[Shift, ...] = ()
     parts: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
     homes: frozenset[int] | None = None
+    remainders: bool = False
     deeper: tuple[tuple[str, int], ...] = ()
     rooms: tuple[tuple[int, int], ...] = ()
     shares: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()
@@ -159,7 +164,7 @@ class EdgeSpace:
 
     def mapspace(self, room_words: int | None) -> Mapspace:
         """The mapspace where own tiles may take so much room of the outermost on-chip memory."""
-        return with_places_of(self.einsum, self.even_mapspace(room_words))
+        return with_places_of(self.einsum, self.even_mapspace(room_words), self.kind.above)
 
     def even_mapspace(self, room_words: int | None) -> Mapspace:
         """The same with one place for each memory."""
@@ -172,7 +177,7 @@ class EdgeSpace:
             spatial=tuple(self._spatial(number, rules) for number, rules in enumerate(own.spatial)),
             keep=tuple(self._keep(level, rules) for level, rules in enumerate(own.keep)),
             notes=(),
-            factors=PERFECT,
+            factors=ANY if self.kind.remainders else PERFECT,
         )
 
     @cached_property
@@ -206,19 +211,28 @@ class EdgeSpace:
             network_drain_latency=level.network_drain_latency * self.kind.visits,
         )
         if self.unlimited:
-            level = replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)
-        if number > 1:
+            level = unlimited(level)
+        if number > self._home_number:
             return self._inner_level(number, level)
         level = self._loaded(number, level) if self.timed else level
-        return level if number == 0 else self._roomy(level, self.kind.above, room_words)
+        return level if number < self._home_number else self._roomy(level, self.kind.above, room_words)
 
     def _inner_level(self, number: int, level: StorageLevel) -> StorageLevel:
         """A memory farther in: what it stores takes no room, and leaves some."""
-        stored = frozenset(name for name, home in self.kind.deeper if home == number)
-        rooms = dict(self.kind.rooms)
-        if number in rooms:
-            return self._roomy(level, stored, rooms[number])
+        stored = frozenset(name for name, home in self._deeper if home == number)
+        room = next((words for memory, words in self.kind.rooms if self._number(memory) == number), None)
+        if room is not None:
+            return self._roomy(level, stored, room)
         return replace(level, packing=self._packing(level, stored)) if stored else level
+
+    def _number(self, memory: int) -> int:
+        """Number among the levels of an on-chip memory."""
+        return level_number(self.einsum.mapspace.architecture, memory)
+
+    @cached_property
+    def _deeper(self) -> tuple[tuple[str, int], ...]:
+        """What is stored farther in, with numbers among the levels."""
+        return tuple((name, self._number(memory)) for name, memory in self.kind.deeper)
 
     def _free(self) -> Iterator[tuple[str, Fraction]]:
         """Yield the share of visits that are the first to touch their part of an output."""
@@ -231,11 +245,24 @@ class EdgeSpace:
         reads = writes = Fraction(0)
         for shift in self.kind.shifts:
             scale = level.scale(shift.dataspace)
-            written = shift.moved if self.einsum.space(shift.dataspace).read_write else 0
-            reads += (shift.fetched if number == 0 else 0) * scale
-            writes += (written if number == 0 else shift.fetched) * scale
-            reads += self._drained(shift) * scale if number == 1 else 0
+            read, fill, update = self._exchanged(shift, number, level)
+            reads, writes = reads + read * scale, writes + (fill + update) * scale
         return replace(level, other_reads=reads, other_writes=writes)
+
+    @cached_property
+    def _home_number(self) -> int:
+        """Number of the outermost on-chip memory among the levels."""
+        return 1 + len(self.einsum.mapspace.architecture.outer_tolls)
+
+    def _exchanged(self, shift: Shift, number: int, level: StorageLevel) -> tuple[int, int, int]:
+        """Reads, fills and updates of a held tile's words: outside, where they pay tolls, and on chip."""
+        if number == self._home_number:
+            return self._drained(shift), shift.fetched, 0
+        name = shift.dataspace
+        if level.tolls and name not in level.passing:
+            return 0, 0, 0
+        written = shift.moved if self.einsum.space(name).read_write else 0
+        return shift.fetched * level.charges(name, "down"), 0, written * level.charges(name, "up")
 
     def _drained(self, shift: Shift) -> int:
         """Words that the on-chip memory reads to hand them outside."""
@@ -259,7 +286,7 @@ class EdgeSpace:
         return self._temporal(0, TemporalRules())
 
     def _temporal(self, level: int, rules: TemporalRules) -> TemporalRules:
-        inside = [name for name, home in self.kind.deeper if level < home and not self.is_relaxed]
+        inside = [name for name, home in self._deeper if level < home and not self.is_relaxed]
         if inside:
             waiting = {dim for name in inside for dim in self.einsum.space(name).dims}
             still = (FactorRule(dim, "=", 1) for dim in self.einsum.problem.dims if dim in waiting)
@@ -293,13 +320,16 @@ class EdgeSpace:
 
     def _keep(self, level: int, rules: KeepRules) -> KeepRules:
         above = self.kind.above
-        if level and self.kind.homes is not None:
+        own = self.einsum.mapspace.architecture.levels[level]
+        if level and self.kind.homes is not None and not own.tolls:
             rules = self._at_home(level, rules)
-        here = frozenset(name for name, home in self.kind.deeper if level == home)
-        farther = frozenset(name for name, home in self.kind.deeper if level < home)
+        here = frozenset(name for name, home in self._deeper if level == home)
+        farther = frozenset(name for name, home in self._deeper if level < home)
         if level == 0:
             return KeepRules(rules.keep - above - farther, rules.bypass | above | farther)
-        here |= above if level == 1 else frozenset()
+        if own.tolls:
+            return KeepRules(rules.keep, rules.bypass)
+        here |= above if level == self._home_number else frozenset()
         return KeepRules(rules.keep | here, rules.bypass | farther)
 
     @cached_property
@@ -309,8 +339,8 @@ class EdgeSpace:
     def _at_home(self, level: int, rules: KeepRules) -> KeepRules:
         """The rules with every output where all visits keep it."""
         assert self.kind.homes is not None
-        outputs = self._outputs - self.kind.above if level == 1 else self._outputs
-        outputs -= {name for name, home in self.kind.deeper if level <= home}
+        outputs = self._outputs - self.kind.above if level == self._home_number else self._outputs
+        outputs -= {name for name, home in self._deeper if level <= home}
         if level in self.kind.homes:
             return KeepRules(rules.keep | outputs, rules.bypass)
         return KeepRules(rules.keep, rules.bypass | outputs)
@@ -318,10 +348,13 @@ class EdgeSpace:
     def homes(self) -> Iterator[frozenset[int]]:
         """Yield the sets of on-chip levels that all visits may keep the outputs at, besides what is above."""
         choices: list[tuple[tuple[int, ...], ...]] = []
-        for level, rules in enumerate(self.einsum.mapspace.keep[1:], start=1):
-            if level == 1 and self._outputs & self.kind.above:
+        levels = self.einsum.mapspace.architecture.levels
+        for level, rules in enumerate(self.einsum.mapspace.keep):
+            if level == 0 or levels[level].tolls:
                 continue
-            if any(name in self._outputs and level <= home for name, home in self.kind.deeper):
+            if level == self._home_number and self._outputs & self.kind.above:
+                continue
+            if any(name in self._outputs and level <= home for name, home in self._deeper):
                 continue
             kept, left_out = not self._outputs & rules.bypass, not self._outputs & rules.keep
             choices.append((((level,),) if kept else ()) + (((),) if left_out else ()))
@@ -356,12 +389,15 @@ class EdgeSpace:
                 places[node.component] += 1
                 entries.append(own)
         several = tuple((name, count) for name, count in places.items() if count > 1)
-        return PrivateNest(LoopNest(tuple(entries)), several)
+        nest = PrivateNest(LoopNest(tuple(entries)), several)
+        # Of several nests, each says for which visits it is where its loops go beyond them.
+        beyond = self.kind.parts and nest_bounds(self.einsum.problem, nest) != tuple(self.extents.values())
+        return replace(nest, bounds=tuple(self.extents.items())) if beyond else nest
 
     @property
     def _home(self) -> StorageLevel:
         """The outermost on-chip memory."""
-        return self.einsum.mapspace.architecture.levels[1]
+        return self.einsum.mapspace.architecture.on_chip[0]
 
     @cached_property
     def _placed(self) -> Architecture:
@@ -371,12 +407,12 @@ class EdgeSpace:
     def _above_at(self, memory: str) -> frozenset[str]:
         """Dataspaces that have their tile above the nests in a memory."""
         levels = self.einsum.mapspace.architecture.levels
-        deeper = frozenset(name for name, home in self.kind.deeper if levels[home].name == memory)
+        deeper = frozenset(name for name, home in self._deeper if levels[home].name == memory)
         return self.kind.above if memory == self._home.name else deeper
 
-    def own_words(self, mapping: LoopNest, level: int = 1) -> int:
+    def own_words(self, mapping: LoopNest, number: int = 1) -> int:
         """Room that the nest's own tiles take of an on-chip memory, by default of the outermost one."""
-        memory = self.einsum.mapspace.architecture.levels[level]
+        memory = self.einsum.mapspace.architecture.on_chip[number - 1]
         positions = (
             position
             for position, node in enumerate(self._placed.nodes)
@@ -391,7 +427,7 @@ class EdgeSpace:
         extents = dict.fromkeys(self.einsum.problem.dims, 1)
         for loop in (x for node in mapping.nodes[position:] for x in _loops(node)):
             if loop.dim in extents:
-                extents[loop.dim] *= loop.bound
+                extents[loop.dim] = min(extents[loop.dim] * loop.bound, self.extents[loop.dim])
         own = entry.keep - self._above_at(memory.name)
         kept = (s for s in self.einsum.problem.dataspaces if s.name in own)
         return sum(box_words(s, extents) * memory.packing_of(s.name).size_per_value for s in kept)
@@ -399,19 +435,28 @@ class EdgeSpace:
     @cached_property
     def shift_energy(self) -> int:
         """Energy of the words of held tiles."""
-        outside, inside = self.einsum.mapspace.architecture.levels[:2]
-        total = 0
-        for shift in self.kind.shifts:
-            written = shift.moved if self.einsum.space(shift.dataspace).read_write else 0
-            name = shift.dataspace
-            total += access_energy(outside, outside.packing_of(name), shift.fetched, 0, written)
-            total += access_energy(inside, inside.packing_of(name), self._drained(shift), shift.fetched, 0)
-        return total
+        levels = self.einsum.mapspace.architecture.levels[: self._home_number + 1]
+        return sum(
+            access_energy(level, level.packing_of(shift.dataspace), *self._exchanged(shift, number, level))
+            for shift in self.kind.shifts
+            for number, level in enumerate(levels)
+        )
 
 
-def fanouts_outside(architecture: Architecture, level: int) -> tuple[int, ...]:
-    """Return the fanouts outside of a memory that have several children, by number."""
-    position = architecture.storage_indices[level]
+def unlimited(level: StorageLevel) -> StorageLevel:
+    """Return a level whose bandwidths limit nothing."""
+    return replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None, ports=())
+
+
+def level_number(architecture: Architecture, memory: int) -> int:
+    """Return the number among the levels of an on-chip memory, of which the outermost one is 1."""
+    numbers = [number for number, level in enumerate(architecture.levels) if number and not level.tolls]
+    return numbers[memory - 1]
+
+
+def fanouts_outside(architecture: Architecture, memory: int) -> tuple[int, ...]:
+    """Return the fanouts outside of an on-chip memory that have several children, by number."""
+    position = architecture.storage_indices[level_number(architecture, memory)]
     pairs = zip(architecture.fanout_indices, architecture.fanouts, strict=True)
     return tuple(n for n, (at, fanout) in enumerate(pairs) if at < position and fanout.size > 1)
 
@@ -422,8 +467,13 @@ def lone_dims(einsum: CascadeEinsum, access: Access) -> dict[str, str]:
     return {rank: terms[0].dim for rank, terms in ranks if len(terms) == 1}
 
 
-def with_places_of(einsum: CascadeEinsum, mapspace: Mapspace) -> Mapspace:
-    """Let memories have several places, by AccelForge's rule all; what they move besides counts once."""
+def with_places_of(
+    einsum: CascadeEinsum, mapspace: Mapspace, above: frozenset[str] = frozenset()
+) -> Mapspace:
+    """Let memories have several places, by AccelForge's rule all; what they move besides counts once.
+
+    Dataspaces `above` the nests are at the first place of the outermost on-chip memory.
+    """
     uneven = None if mapspace.counting == ACCELFORGE else einsum.uneven
     if uneven is not None and not uneven:
         return mapspace
@@ -436,7 +486,15 @@ def with_places_of(einsum: CascadeEinsum, mapspace: Mapspace) -> Mapspace:
         else node
         for position, node in enumerate(own.architecture.nodes)
     )
-    return replace(own, architecture=replace(own.architecture, nodes=nodes))
+    home = mapspace.architecture.on_chip[0].component
+    keep = list(own.keep)
+    for number, level in enumerate(own.architecture.levels if above else ()):
+        rules = keep[number]
+        if level.component == home and number in firsts:
+            keep[number] = replace(rules, keep=rules.keep | above)
+        elif level.component == home:
+            keep[number] = replace(rules, bypass=rules.bypass | above)
+    return replace(own, architecture=replace(own.architecture, nodes=nodes), keep=tuple(keep))
 
 
 def _loops(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:

@@ -120,10 +120,10 @@ def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     cores = {id(edge.core): edge for edge in reversed(pricer.edges.values())}
     for edge in cores.values():
         kind = edge.space.kind
-        for solved in () if kind.parts or kind.deeper or kind.rooms else edge.core.solved:
+        for solved in () if kind.parts or kind.remainders or kind.deeper or kind.rooms else edge.core.solved:
             corners = [(point.energy, point.cycles) for point in solved.points]
             corners += [solved.beyond] if solved.beyond is not None else []
-            yield EdgeClaim(edge.space.kind, solved.room_words, _least(corners, pricer.objective))
+            yield EdgeClaim(kind, solved.room_words, _least(corners, pricer.objective))
 
 
 def _alone(pricer: EdgePricer) -> Iterator[EdgeClaim]:

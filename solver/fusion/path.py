@@ -346,6 +346,8 @@ class PathSearch:
                 else self.bounds.floor(place, outside, given.taken_words).least(cuts[-1].trips)
             )
             energy, cycles = max(energy, least[0]), max(cycles, least[1])
+        if not frames:
+            energy, cycles = self.pricer.or_alone(place, (energy, cycles))
         return energy * einsum.n_instances, cycles * einsum.n_instances
 
     def deeper_choices(self, place: int, given: Given) -> list[tuple[tuple[str, int], ...]]:
@@ -721,14 +723,16 @@ class PathSearch:
             room = self._room(label, stores, held, cuts)
             if room is None:
                 continue
+            everything_above = frozenset(above | {tile.space.name for tile, _ in held})
             kind = EdgeKind(
                 place,
                 tuple(sorted(cuts[-1].trips.items())),
-                frozenset(above | {tile.space.name for tile, _ in held}),
+                everything_above,
                 tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
                 tuple(sorted(cuts[-1].parts.items())),
                 deeper=deeper,
                 shares=shares,
+                remainders=not deeper and self.pricer.may_leave(frames, everything_above),
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
             yield from self._roomed(label, room, step)

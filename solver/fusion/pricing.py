@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from model.architecture import AccessEnergy, StorageLevel
+from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.cost.plain import evaluate_in
 from model.cost.prices import network_latency
+from model.extents import PERFECT
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
-from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_places_of
+from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile, Trips
 from solver.network.tasks import Renaming, by_position
 from solver.result import Clock, Options, Result, Status, Termination
+from solver.search.branching.completion import Priced
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from solver.search.space.search_space import SearchSpace
@@ -40,12 +44,21 @@ SHARE_KEPT = 1 - 1e-9
 """Sums of floating-point bounds err by far less."""
 
 
+class Remainders(Enum):
+    """Where loops of nests may have remainders."""
+
+    NOWHERE = "nowhere"
+    ALONE = "alone"
+    """In Einsums that share no loops, and neither store nor hold anything."""
+    EVERYWHERE = "everywhere"
+
+
 class Point(NamedTuple):
     """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and its loop nests.
 
-    There is a nest for each kind of visits. Where there are several, energy and cycles are bounds, and `paid`
-    has those of the nests, one by one: all together cost no more. `inner_words` are needed of memories
-    farther in that may store tensors.
+    There is a nest for each kind of visits. Where energy and cycles are bounds, `paid` has those of the
+    nests: kinds of visits cost no more together than one by one, or there was no time for a closer bound.
+    `inner_words` are needed of memories farther in that may store tensors.
     """
 
     energy: int
@@ -79,6 +92,7 @@ class _Solved:
     room_words: int | None
     points: list[Point]
     beyond: tuple[int, int] | None
+    is_cut_short: bool = False
 
 
 @dataclass
@@ -150,6 +164,7 @@ class Edge:
     positional: EdgeKind
     wider: Edge | None = None
     """The same with all of the room in memories farther in."""
+    is_surveyed: bool = False
 
     @cached_property
     def renaming(self) -> Renaming:
@@ -168,7 +183,8 @@ class Edge:
         solved = self.core.solved
         most = solved[0].room_words if solved else -1
         if not solved:
-            energy, cycles = (0, 0) if self.space.kind.parts else self.known.bound(self.positional)
+            kind = self.space.kind
+            energy, cycles = (0, 0) if kind.parts or kind.remainders else self.known.bound(self.positional)
             energy += self.space.shift_energy
             wide = (0, 0) if self.wider is None else self.wider.settled_least()
             yield Choice(max(self.least[0], energy, wide[0]), max(self.least[1], cycles, wide[1]), 0, None)
@@ -235,6 +251,11 @@ class EdgePricer:
     objective: str
     options: Options
     clock: Clock
+    remainders: Remainders = Remainders.NOWHERE
+    search_s: float = math.inf
+    """Seconds of a search for nests with remainders, at most."""
+    is_cut_short: bool = False
+    """Whether there was no time for one of them to end."""
     searches: int = 0
     surveys: int = 0
     edges: dict[EdgeKind, Edge] = field(default_factory=dict)
@@ -250,8 +271,22 @@ class EdgePricer:
     @cached_property
     def timed(self) -> bool:
         """Whether cycles matter to the objective at all."""
-        levels = self.space.einsums[0].mapspace.architecture.levels
+        levels = (level for einsum in self.space.einsums for level in einsum.mapspace.architecture.levels)
         return self.objective != "energy" or any(level.energy.leak_per_cycle for level in levels)
+
+    def may_leave(self, frames: Sequence[object], above: Collection[str]) -> bool:
+        """Whether nests may have remainders under some bodies, with tiles `above`."""
+        if self.remainders is Remainders.ALONE:
+            return not frames and not above
+        return self.remainders is Remainders.EVERYWHERE
+
+    def or_alone(self, place: int, least: tuple[int, int]) -> tuple[int, int]:
+        """A bound on an Einsum without remainders, or what it costs at the least if it has some, alone."""
+        if self.remainders is not Remainders.ALONE:
+            return least
+        known = list(self.edge(EdgeKind(place, remainders=True)).choices())
+        energies, cycles = (own.energy for own in known), (own.cycles for own in known)
+        return min(least[0], min(energies, default=least[0])), min(least[1], min(cycles, default=least[1]))
 
     def edge(self, kind: EdgeKind) -> Edge:
         """The edge of a kind; those that differ only in names are one."""
@@ -292,6 +327,7 @@ class EdgePricer:
             tuple(sorted(shifts)),
             parts,
             kind.homes,
+            kind.remainders,
             tuple(sorted((names.index(name), level) for name, level in kind.deeper)),
             kind.rooms,
             tuple((n, tuple((problem.dims.index(d), count) for d, count in own)) for n, own in kind.shares),
@@ -322,10 +358,11 @@ class EdgePricer:
                 if tile.space.name not in kind.at_home or tile.space.name in shifts
             ]
             held = sum(move.energy for move in moves if move.dataspace in shifts)
-            looped = () if kind.parts else ((), kind.trips)
+            is_loose = kind.remainders and self.remainders is not Remainders.EVERYWHERE
+            looped = () if kind.parts or is_loose else ((),) if kind.remainders else ((), kind.trips)
             cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
             cores += [self._shared(kind)] if kind.shares and not kind.parts else []
-            energy, cycles = self.together(kind.place, cut, moves, kind.deeper)
+            energy, cycles = self.together(kind.place, cut, moves, kind.deeper, is_open=is_loose)
             self._least[kind] = (
                 max(energy, *(core[0] + held for core in cores), 0),
                 max(cycles, *(core[1] for core in cores), 0),
@@ -391,7 +428,7 @@ class EdgePricer:
             return self._under[key][1]
         if is_estimate and (is_open or cut.parts):
             inner = self.inner(place, exchanging, deeper)
-        elif is_open or (cut.parts and deeper):
+        elif is_open or self._is_unknown(place) or (cut.parts and deeper):
             inner = self.arithmetic(place)
         elif cut.parts:
             inner = self.in_parts(place, cut.parts)
@@ -410,7 +447,7 @@ class EdgePricer:
     def exchange(self, tile: Tile, cut: Cut, shift: Shift | None = None) -> Exchange:
         """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
         architecture = self.space.einsums[tile.place].mapspace.architecture
-        outside, inside = architecture.levels[:2]
+        outside, inside = architecture.levels[0], architecture.on_chip[0]
         name, scale = tile.space.name, float(outside.scale(tile.space.name))
         if shift is None:
             moved = self.space.moved_words(self.space.dense[tile], cut)
@@ -418,9 +455,15 @@ class EdgePricer:
             shift = Shift(name, moved, first)
         written = shift.moved if tile.space.read_write else 0
 
+        tolls = sum(
+            _scaled(read, toll, name, shift.fetched) + _scaled(update, toll, name, written)
+            for toll in architecture.outer_tolls
+            for read, update in _toll_prices(toll, name)
+        )
+
         def energy(read: int, update: int) -> int:
             own = _scaled(read, outside, name, shift.fetched)
-            return own + _scaled(update, outside, name, written)
+            return tolls + own + _scaled(update, outside, name, written)
 
         energies = [energy(outside.energy.read, outside.energy.update)]
         if not tile.bypassed:
@@ -446,18 +489,23 @@ class EdgePricer:
 
     def prices(self, tile: Tile) -> list[tuple[float, float]]:
         """Energy of a word that is fetched, and of one that is written back: as `exchange` has them."""
-        outside, inside = self.space.einsums[tile.place].mapspace.architecture.levels[:2]
+        architecture = self.space.einsums[tile.place].mapspace.architecture
+        outside, inside = architecture.levels[0], architecture.on_chip[0]
+        name = tile.space.name
 
         def price(energy: int, level: StorageLevel) -> float:
-            packing = level.packing_of(tile.space.name)
+            packing = level.packing_of(name)
             return energy * packing.accesses_per_block / packing.block_size
 
+        tolls = [(toll, *pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
+        down, up = (sum(price(own[way], own[0]) for own in tolls) for way in (1, 2))
         read, update = outside.energy.read, outside.energy.update
         fill = 0.0 if tile.bypassed else price(inside.energy.fill, inside)
-        found = [(price(read, outside) + fill, price(update, outside))]
+        found = [(price(read, outside) + fill + down, price(update, outside) + up)]
         if tile.bypassable and not tile.bypassed:
             cheaper = _cheaper(outside, inside)
-            found.append((price(read - cheaper.read, outside), price(update - cheaper.update, outside)))
+            read, update = read - cheaper.read, update - cheaper.update
+            found.append((price(read, outside) + down, price(update, outside) + up))
         return found
 
     def inner(self, place: int, exchanging: frozenset[str], deeper: Deeper = ()) -> Inner:
@@ -471,6 +519,8 @@ class EdgePricer:
         deeper
             What is stored in memories farther in, as of `EdgeKind`.
         """
+        if self._is_unknown(place):
+            return self.arithmetic(place)
         key = place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper
         if key not in self._inner:
             self._inner[key] = self._inner_of(self._inner_mapspace(*key))
@@ -545,6 +595,8 @@ class EdgePricer:
     def _named_core(
         self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper
     ) -> tuple[int, int]:
+        if self._is_unknown(place) and not trips:
+            return 0, 0
         problem = self.space.einsums[place].problem
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
@@ -557,15 +609,19 @@ class EdgePricer:
 
     def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
         """Least energy and cycles by a survey; of edges without shared loops, which are few, by a search."""
+        if self.remainders is Remainders.EVERYWHERE:
+            kind = replace(kind, remainders=True)
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed, is_relaxed=True)
         rules = own.einsum.mapspace.temporal[0]
-        if is_whole and not kind.deeper and not (rules.factors or rules.inner or rules.outer):
+        is_plain = not kind.remainders and not kind.deeper
+        if is_whole and is_plain and not (rules.factors or rules.inner or rules.outer):
             core = self.cores.setdefault(self._core_key(kind), _Core())
             edge = Edge(own, (0, 0), core, self.coarser, self._positional(kind))
             if not edge.core.solved:
                 self.refine(edge, None)
             return self._least_at(edge.core.solved[0])
-        mapspace = own.mapspace(self.space.memory.usable_words)
+        several = kind.remainders and len(own.einsum.mapspace.architecture.fanouts) > 1
+        mapspace = own.mapspace(None if several else self.space.memory.usable_words)  # see `_is_unknown`
         mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
         return self._survey(by_position(mapspace.problem).mapspace(mapspace))
 
@@ -584,7 +640,7 @@ class EdgePricer:
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
         key = self._alike[place], loops, tuple(sorted((names.index(name), level) for name, level in deeper))
-        if not loops:
+        if not loops or self._is_unknown(place):
             return 0, 0
         if key not in self._in_visits:
             mapspace = self._inner_mapspace(place, frozenset(), deeper, (), trips)
@@ -594,6 +650,29 @@ class EdgePricer:
     @cached_property
     def _in_visits(self) -> dict[tuple[int, Numbered, Numbered], tuple[int, int]]:
         return {}
+
+    def _is_unknown(self, place: int) -> bool:
+        """Whether surveys say nothing of visits by further loops: with remainders, of windows for instance.
+
+        Several fanouts inside of a level with a limit may take less of it in visits than in the whole: the
+        last child of one may have work for a part of the children of the other.
+        """
+        return self.remainders is Remainders.EVERYWHERE and self._unknown[place]
+
+    @cached_property
+    def _unknown(self) -> tuple[bool, ...]:
+        nodes, home = self.space.einsums[0].mapspace.architecture.nodes, self.space.memory
+        crowded = any(
+            isinstance(node, StorageLevel)
+            and node.size_words is not None
+            and node.name != home.name
+            and sum(isinstance(other, Fanout) for other in nodes[at:]) > 1
+            for at, node in enumerate(nodes)
+        )
+        return tuple(
+            crowded or any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
+            for einsum in self.space.einsums
+        )
 
     def arithmetic(self, place: int) -> Inner:
         """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
@@ -607,8 +686,9 @@ class EdgePricer:
         """Least costs by searches where they matter, with and without energy of the outermost memory."""
         paid, cycles = self._survey(mapspace)
         free = paid
+        is_exact = self.remainders is not Remainders.EVERYWHERE  # see `_survey`
         if self.objective != "latency":
-            paid = max(paid, self._bound(mapspace, "energy"))
+            paid = max(paid, self._bound(mapspace, "energy") if is_exact else 0)
             nodes = list(mapspace.architecture.nodes)
             outside = nodes[0]
             assert isinstance(outside, StorageLevel)
@@ -617,12 +697,11 @@ class EdgePricer:
             free = 0
             if mapspace.keep[0].bypass != {space.name for space in mapspace.problem.dataspaces}:
                 free = self._survey(replace(mapspace, architecture=architecture))[0]
-        if self.objective != "energy":
+        if self.objective != "energy" and is_exact:
             cycles = max(cycles, self._bound(mapspace, "latency"))
         return Inner(free, paid, cycles)
 
     def _bound(self, mapspace: Mapspace, objective: str) -> int:
-        self.searches += 1
         return self._searched(mapspace, (objective,), Caps()).bound or 0
 
     def _inner_mapspace(
@@ -641,27 +720,32 @@ class EdgePricer:
         )
         moving = (self.space.dense[tile] for tile in tiles if tile.space.name in exchanging)
         shifts = tuple(self.shift(tile, WHOLE) for tile in moving)
-        kind = EdgeKind(place, trips, above, shifts, parts, deeper=deeper)
+        remainders = self.remainders is Remainders.EVERYWHERE
+        kind = EdgeKind(place, trips, above, shifts, parts, deeper=deeper, remainders=remainders)
         einsum = self.space.einsums[place]
         own = EdgeSpace(einsum, kind, self.timed, unlimited=bool(parts), is_relaxed=True)
         mapspace = own.even_mapspace(None)
-        nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
-        outside, inside = nodes[0], nodes[position]
-        assert isinstance(outside, StorageLevel)
-        assert isinstance(inside, StorageLevel)
+        nodes, inside = list(mapspace.architecture.nodes), mapspace.architecture.on_chip[0]
+        outside, position = mapspace.architecture.levels[0], nodes.index(inside)
         if any(t.bypassable and not t.bypassed and t.space.name not in farther_in for t in tiles):
-            nodes[position] = replace(_unlimited(inside), energy=_cheaper(outside, inside))
+            nodes[position] = replace(unlimited(inside), energy=_cheaper(outside, inside))
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
         temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
         mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
-        return with_places_of(self.space.einsums[place], mapspace)
+        return with_places_of(self.space.einsums[place], mapspace, above)
 
     def _survey(self, mapspace: Mapspace) -> tuple[int, int]:
-        """Least energy and cycles by the survey; 0 where it takes too much, or is stopped."""
+        """Least energy and cycles by the survey; 0 where it takes too much, or is stopped.
+
+        It holds with further shared loops, also where nests have remainders: without these loops there are
+        no more tiles of equal extents. An optimum would not hold: nests of visits are none of the whole.
+        """
         self.surveys += 1
         try:
             space = SearchSpace(mapspace, stop=self.clock.stop)
+            if space.uneven and space.estimated_bytes > self.options.memory_limit_mib << 20:
+                return 0, 0
             energies, cycles = Survey(space, self.clock.stop).overview
         except Stopped:
             return 0, 0
@@ -677,37 +761,52 @@ class EdgePricer:
 
     # Exact costs
 
-    def refine(self, edge: Edge, room_words: int | None) -> None:
-        """Replace what is a bound by what is true: first with all of the room, then with what is left."""
+    def refine(self, edge: Edge, room_words: int | None) -> bool:
+        """Replace what is a bound by what is true: first with all of the room, then with what is left.
+
+        Where nests have remainders, a survey of the visits comes first. Answer whether anything was learned.
+        """
+        if self._is_surveyed(edge):
+            return True
         solved = edge.core.solved
         if edge.wider is not None and self._is_taken_over(edge, edge.wider, room_words):
-            return
+            return True
         most = self.space.memory.usable_words
         room = room_words if solved else most
         at = next((known for known in solved if known.room_words == room), None)
-        self.searches += 1
         if at is not None:
             # Where its front is complete, what is open is the front of a smaller room.
             rest = solved[solved.index(at) :]
-            self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
-            return
+            return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
         at = _Solved(room, [], None)
         solved.append(at)
         solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
         if edge.space.kind.is_mixed:
             self._mixed_point(edge, at)
-            return
+            return True
         self._first_points(edge, at)
         rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
-        if edge.space.kind.parts:
-            return
-        if len(solved) > 1:
-            return
-        if at.points and not (rules.factors or rules.inner or rules.outer):
+        if edge.space.kind.parts or len(solved) > 1:
+            return True
+        is_free = not (edge.space.kind.remainders or rules.factors or rules.inner or rules.outer)
+        if at.points and is_free:
             self.coarser.add(edge.positional, *self._least_at(at))
         is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
         if at.points and not is_roomy and not self.clock.stop():
             self.refine(edge, room_words)
+        return True
+
+    def _is_surveyed(self, edge: Edge) -> bool:
+        """Raise the bound on an edge whose nests may have remainders by a survey, once."""
+        kind = edge.space.kind
+        if self.remainders is not Remainders.EVERYWHERE or not kind.remainders or not kind.trips:
+            return False
+        if kind.parts or edge.is_surveyed or edge.core.solved:
+            return False
+        edge.is_surveyed = True
+        energy, cycles = self.core(kind.place, kind.above, kind.trips)
+        edge.least = max(edge.least[0], energy + edge.space.shift_energy), max(edge.least[1], cycles)
+        return True
 
     def _is_taken_over(self, edge: Edge, wider: Edge, room_words: int | None) -> bool:
         """Whether the best mappings with all of the room farther in, at this room, have enough of it here."""
@@ -746,12 +845,36 @@ class EdgePricer:
         return (energy, 0) if is_known and self.objective == "energy" else (0, cycles if is_known else 0)
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
-        return self._searched(edge.mapspace(room), objectives, caps)
+        known = self._without_remainders(edge, room, caps) if edge.space.kind.remainders else None
+        return self._searched(edge.mapspace(room), objectives, caps, known)
 
-    def _searched(self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps) -> Result:
-        options = replace(self.options, objectives=objectives, time_limit_s=self.clock.left_s)
+    def _without_remainders(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:
+        """The best known mapping of an edge without remainders, to begin with."""
+        even = self.edge(replace(edge.space.kind, remainders=False))
+        self.refine(even, room)
+        fitting = [
+            point
+            for known in even.core.solved
+            for point in known.points
+            if (room is None or point.need_words <= room)
+            and (caps.cycles is None or point.cycles <= caps.cycles)
+        ]
+        if not fitting:
+            return None
+        best = min(fitting, key=lambda point: objective_value(self.objective, point.energy, point.cycles))
+        (nest,) = best.nests
+        return Priced(nest, evaluate_in(edge.mapspace(room), nest))
+
+    def _searched(
+        self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps, known: Priced | None = None
+    ) -> Result:
+        self.searches += 1
+        limit_s = self.clock.left_s
+        if mapspace.factors != PERFECT and self.search_s < math.inf:
+            limit_s = self.search_s if limit_s is None else min(limit_s, self.search_s)
+        options = replace(self.options, objectives=objectives, time_limit_s=limit_s)
         with SharedSearch(mapspace, options, None, self.clock.stop) as search:
-            return search.minimise(objectives, caps)
+            return search.minimise(objectives, caps, known)
 
     def _point(self, edge: Edge, result: Result) -> Point:
         assert result.mapping is not None
@@ -771,14 +894,36 @@ class EdgePricer:
         objectives = {"energy": ("energy",), "latency": ("latency",), "edp": ("energy", "latency")}
         result = self._search(edge, at.room_words, objectives[self.objective], Caps())
         self._take(edge, at, result)
-        if self.objective != "edp" or not at.points:
-            return
+        if self.objective == "edp" and at.points:
+            self._fast_points(edge, at, result)
+        self._close(edge, at)
+
+    def _fast_points(self, edge: Edge, at: _Solved, cheap: Result) -> None:
+        """Bound the cycles of a front that begins with the `cheap` point."""
         fast = self._search(edge, at.room_words, ("latency",), Caps())
         least_cycles = fast.bound or 0
-        if fast.status is Status.OPTIMAL and least_cycles >= at.points[0].cycles:
+        if cheap.status is fast.status is Status.OPTIMAL and least_cycles >= at.points[0].cycles:
             at.beyond = None
             return
-        at.beyond = at.points[-1].energy, least_cycles
+        energy = at.points[-1].energy if at.beyond is None else at.beyond[0]
+        at.beyond = energy, least_cycles
+        if fast.mapping is not None and edge.space.kind.remainders and not _is_proven(cheap, fast):
+            at.points.append(self._point(edge, fast))
+
+    def _close(self, edge: Edge, at: _Solved) -> None:
+        """Let what a search with remainders has not settled in its time remain a bound for good.
+
+        The best mapping that is known stands for it.
+        """
+        is_settled = at.beyond is None or not at.is_cut_short
+        if is_settled or not edge.space.kind.remainders or not at.points or self.clock.stop():
+            return
+        assert at.beyond is not None
+        best = min(at.points, key=lambda point: objective_value(self.objective, point.energy, point.cycles))
+        energy, cycles = at.beyond
+        at.points.append(best._replace(energy=energy, cycles=cycles, paid=(best.energy, best.cycles)))
+        at.beyond = None
+        self.is_cut_short = True
 
     # Visits that differ
 
@@ -830,27 +975,29 @@ class EdgePricer:
         """The best mapping of visits of one kind."""
         key = self._core_key(space.kind), space.unlimited, room, objectives
         if key not in self.alone:
-            self.searches += 1
             mapspace = space.mapspace(room)
             result = self._searched(by_position(mapspace.problem).mapspace(mapspace), objectives, Caps())
-            if result.termination is not Termination.PROVEN:
-                self.clock.stop()
+            is_open = result.termination is not Termination.PROVEN
+            if is_open and (self.clock.stop() or not space.kind.remainders):
                 return result
+            self.is_cut_short |= is_open
             self.alone[key] = Alone(space, room, objectives, result)
         return self.alone[key].result
 
-    def _next_point(self, edge: Edge, at: _Solved) -> None:
-        """Extend the front by its next point, which takes fewer cycles than the last one."""
+    def _next_point(self, edge: Edge, at: _Solved) -> bool:
+        """Extend the front by its next point, which takes fewer cycles than the last one; whether it was."""
         if at.beyond is None or not at.points:
-            return
+            return False
         least_cycles = at.beyond[1]
         cap = Caps(cycles=at.points[-1].cycles - 1)
         result = self._search(edge, at.room_words, ("energy", "latency"), cap)
         self._take(edge, at, result)
         if at.beyond is not None:
-            return
-        if result.status is Status.OPTIMAL and at.points[-1].cycles > least_cycles:
+            at.beyond = at.beyond[0], max(at.beyond[1], least_cycles)
+            self._close(edge, at)
+        elif result.status is Status.OPTIMAL and at.points[-1].cycles > least_cycles:
             at.beyond = at.points[-1].energy, least_cycles
+        return True
 
     def _take(self, edge: Edge, at: _Solved, result: Result) -> None:
         """Add what a search has found; what it has not settled remains a bound."""
@@ -860,12 +1007,17 @@ class EdgePricer:
         if result.status in (Status.OPTIMAL, Status.INFEASIBLE):
             return
         self.clock.stop()
+        at.is_cut_short = True
         bound = result.bound or 0
         at.beyond = (bound, 0) if self.objective != "latency" else (0, bound)
 
 
+def _is_proven(*results: Result) -> bool:
+    return all(result.status is Status.OPTIMAL for result in results)
+
+
 class Alone(NamedTuple):
-    """A search for visits of one kind that is proven."""
+    """A search for visits of one kind that is proven, or had all the time that it may have."""
 
     space: EdgeSpace
     room_words: int | None
@@ -911,6 +1063,13 @@ class Exchange(NamedTuple):
         return self.energy < other.energy or self.reads < other.reads or self.writes < other.writes
 
 
+def _toll_prices(toll: StorageLevel, name: str) -> Iterator[tuple[int, int]]:
+    """Yield what a word pays that comes in, and one that goes out, if its dataspace pays there at all."""
+    if name in toll.passing:
+        ways = toll.charges(name, "down"), toll.charges(name, "up")
+        yield toll.energy.read * ways[0], toll.energy.update * ways[1]
+
+
 def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
     """The less of the energies of two levels, action by action; nothing where their rows differ."""
     if (outside.block_size, outside.packing) != (inside.block_size, ()) or inside.cluster_size > 1:
@@ -927,7 +1086,3 @@ def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
         fill=min(own.fill, other.fill),
         update=min(own.update, other.update),
     )
-
-
-def _unlimited(level: StorageLevel) -> StorageLevel:
-    return replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)

@@ -9,13 +9,13 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from model.architecture import Fanout, StorageLevel
+from model.architecture import StorageLevel
 from model.extents import PERFECT
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, accesses_of, check_halo, handed_over, loop_choices
 from model.fused.mapping import Body, FusedMapping, Leaf, SharedLoop, Stored
 from model.fused.visits import Visits, multi_term_dims
-from model.mapspace import ACCELFORGE, TIMELOOP
+from model.mapspace import ACCELFORGE, TIMELOOP, KeepRules
 from model.numbers import divisors
 from model.problem import Dataspace
 from model.wording import listing
@@ -88,7 +88,8 @@ class FusionLimits:
         for tensor in sorted(self.no_fuse - cascade.users.keys()):
             between = listing(cascade.intermediates)
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
-        outermost, *on_chip = (level.name for level in cascade.einsums[0].mapspace.architecture.levels)
+        architecture = cascade.einsums[0].mapspace.architecture
+        outermost, on_chip = architecture.levels[0].name, [level.name for level in architecture.on_chip]
         searched = {level.name for level in Stores(cascade).levels.values()}
         for memory in sorted((self.memories or frozenset()) - searched):
             if memory == outermost:
@@ -201,7 +202,7 @@ class FusionSpace:
     @cached_property
     def memory(self) -> StorageLevel:
         """The outermost on-chip memory."""
-        return self.einsums[0].mapspace.architecture.levels[1]
+        return self.einsums[0].mapspace.architecture.on_chip[0]
 
     @cached_property
     def tiles(self) -> tuple[tuple[Tile, ...], ...]:
@@ -213,7 +214,7 @@ class FusionSpace:
 
     def _tile(self, place: int, space: Dataspace) -> Tile:
         einsum = self.einsums[place]
-        rules, level = einsum.mapspace.keep[1], einsum.mapspace.architecture.levels[1]
+        rules, level = _home_rules(einsum), einsum.mapspace.architecture.on_chip[0]
         return Tile(
             place,
             space,
@@ -763,7 +764,7 @@ class FusionSpace:
     def _in_words(self, tensor: str, words: int, level: int) -> int:
         writer = self.einsums[self.cascade.writers[tensor]]
         (written,) = writer.accesses_of(tensor)
-        memory = writer.mapspace.architecture.levels[level]
+        memory = writer.mapspace.architecture.on_chip[level - 1]
         size = words * memory.packing_of(written.dataspace).size_per_value
         return math.ceil(size * dict(self.cascade.room_scale).get(tensor, 1))
 
@@ -851,15 +852,19 @@ def _is_parted(above: Segment, below: Segment, kinds: frozenset[TileKind]) -> bo
     return outer <= moving and inner <= again
 
 
+def _home_rules(einsum: CascadeEinsum) -> KeepRules:
+    """What the outermost on-chip memory may keep."""
+    return einsum.mapspace.keep[1 + len(einsum.mapspace.architecture.outer_tolls)]
+
+
 def _check_einsum(einsum: CascadeEinsum) -> None:
     mapspace = einsum.mapspace
     architecture = mapspace.architecture
-    if len(architecture.levels) < 2:
+    if not architecture.on_chip:
         raise NotSearchedError("there is no on-chip memory to fuse into")
-    if any(
-        isinstance(n, Fanout) and n.size > 1 for n in architecture.nodes[: architecture.storage_indices[1]]
-    ):
-        raise NotSearchedError(f"`{architecture.levels[1].name}` exists several times: that is not searched")
+    home = architecture.on_chip[0]
+    if architecture.instances_above(architecture.nodes.index(home)) > 1:
+        raise NotSearchedError(f"`{home.name}` exists several times: that is not searched")
     if mapspace.counting == TIMELOOP:
         raise NotSearchedError("Timeloop's rule does not count fused mappings")
     by_place = mapspace.counting == ACCELFORGE
@@ -868,13 +873,10 @@ def _check_einsum(einsum: CascadeEinsum) -> None:
             "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
             "an execution moves"
         )
-    if architecture.levels[1].min_utilization:
-        name = architecture.levels[1].name
-        raise NotSearchedError(f"a least utilization of `{name}` is not searched with fusion")
-    for level in architecture.levels:
-        if level.passing:
-            what = "a toll" if level.tolls else "`no_coalesce`"
-            raise NotSearchedError(f"{what} at `{level.name}` is not modelled in fused mappings")
+    if home.min_utilization:
+        raise NotSearchedError(f"a least utilization of `{home.name}` is not searched with fusion")
+    for level in (own for own in architecture.levels if own.no_coalesce):
+        raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
     if mapspace.rules:
         raise NotSearchedError("rules of your own are not searched with fusion")
     try:

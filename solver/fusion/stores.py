@@ -17,7 +17,7 @@ from model.mapping import Axis, FanoutMapping, NodeMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
-from solver.fusion.edges import EdgeKind, fanouts_outside, lone_dims
+from solver.fusion.edges import EdgeKind, fanouts_outside, level_number, lone_dims
 
 AXES: tuple[Axis, ...] = ("x", "y")
 
@@ -55,14 +55,15 @@ class Stores:
         Those inside of the outermost one on chip have no least utilization. Where they exist several times,
         no rules order the spatial loops outside of them: those of all Einsums that access a tensor agree.
         """
-        return {number: own for number, own in enumerate(self._architecture.levels) if self._is_known(number)}
+        every = enumerate(self._architecture.on_chip, start=1)
+        return {number: level for number, level in every if self._is_known(number)}
 
     def _is_known(self, number: int) -> bool:
         if number < 2:
             return number == 1
         rules = [einsum.mapspace.spatial for einsum in self.cascade.einsums]
         is_ordered = any(_is_ordered(own[fanout]) for own in rules for fanout in self.outside(number))
-        return not is_ordered and not self._architecture.levels[number].min_utilization
+        return not is_ordered and not self._architecture.on_chip[number - 1].min_utilization
 
     def homes(self, tensor: str) -> Iterator[int]:
         """Yield the levels that the rules of all Einsums let store a tensor, outermost first."""
@@ -79,7 +80,8 @@ class Stores:
 
     def instances(self, level: int) -> int:
         """How often a memory exists."""
-        return self._architecture.instances_above(self._architecture.storage_indices[level])
+        architecture = self._architecture
+        return architecture.instances_above(architecture.storage_indices[level_number(architecture, level)])
 
     def spreads(self, place: int, tensor: str, level: int, extents: Mapping[str, int]) -> Iterator[Spread]:
         """Yield every way to spread what an Einsum writes in a visit over the instances of a memory.
@@ -177,9 +179,13 @@ def _is_ordered(rules: SpatialRules) -> bool:
 
 def _may_store(mapspace: Mapspace, name: str, level: int) -> bool:
     """Whether the rules of an Einsum leave it to a level to store a dataspace, with nothing farther out."""
-    if name in mapspace.keep[level].bypass or any(name in rules.keep for rules in mapspace.keep[1:level]):
+    number, levels = level_number(mapspace.architecture, level), mapspace.architecture.levels
+    outside = (
+        rules for rules, own in zip(mapspace.keep[1:number], levels[1:], strict=False) if not own.tolls
+    )
+    if name in mapspace.keep[number].bypass or any(name in rules.keep for rules in outside):
         return False
-    return all(group.skips(name) for group in mapspace.parallel if max(group.levels) < level)
+    return all(group.skips(name) for group in mapspace.parallel if max(group.levels) < number)
 
 
 def _up_to(most: int, extent: int) -> list[int]:
