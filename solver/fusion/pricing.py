@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.architecture import AccessEnergy, Fanout, StorageLevel
+from model.architecture import AccessEnergy, StorageLevel
 from model.cost.plain import evaluate_in
 from model.cost.prices import network_latency
 from model.extents import PERFECT
+from model.fused.cascade import CascadeEinsum
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
@@ -27,7 +28,7 @@ from solver.result import Clock, Options, Result, Status, Termination
 from solver.search.branching.completion import Priced
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
-from solver.search.space.search_space import SearchSpace
+from solver.search.space.search_space import GRAINS, SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey.survey import Survey
 
@@ -39,6 +40,9 @@ Numbered = tuple[tuple[int, int], ...]
 
 IMPOSSIBLE = 1 << 200
 """Energy and cycles of what does not fit."""
+
+MOST_TILES = 1 << 19
+"""Tiles with remainders that a survey tells apart."""
 
 SHARE_KEPT = 1 - 1e-9
 """Sums of floating-point bounds err by far less."""
@@ -304,7 +308,7 @@ class EdgePricer:
         renaming = by_position(problem)
         return replace(
             kind,
-            place=self._alike[kind.place],
+            place=self.alike[kind.place],
             trips=tuple(sorted((renaming.dims[dim], count) for dim, count in kind.trips)),
             above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
             shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
@@ -321,7 +325,7 @@ class EdgePricer:
         shifts = ((names.index(s.dataspace), s.moved, s.first) for s in kind.shifts if self.timed)
         parts = tuple(sorted((problem.dims.index(dim), sizes) for dim, sizes in kind.parts))
         return (
-            self._alike[kind.place],
+            self.alike[kind.place],
             tuple(sorted(trips)),
             above,
             tuple(sorted(shifts)),
@@ -334,7 +338,7 @@ class EdgePricer:
         )
 
     @cached_property
-    def _alike(self) -> tuple[int, ...]:
+    def alike(self) -> tuple[int, ...]:
         """Per Einsum a number that those have in common which differ in names alone."""
         numbers: dict[Mapspace, int] = {}
         mapspaces = [EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums]
@@ -523,7 +527,9 @@ class EdgePricer:
             return self.arithmetic(place)
         key = place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper
         if key not in self._inner:
-            self._inner[key] = self._inner_of(self._inner_mapspace(*key))
+            found, least = self._inner_of(self._inner_mapspace(*key)), self.arithmetic(place)
+            # A survey that is stopped says nothing.
+            self._inner[key] = Inner(*map(max, found, least))
         return self._inner[key]
 
     def anywhere(self, place: int, exchanging: frozenset[str], outside: frozenset[str]) -> Inner:
@@ -601,7 +607,7 @@ class EdgePricer:
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
         inside = tuple(sorted((names.index(name), level) for name, level in deeper))
-        key = self._alike[place], frozenset(map(names.index, above)), loops, inside
+        key = self.alike[place], frozenset(map(names.index, above)), loops, inside
         if key not in self._cores:
             kind = EdgeKind(place, trips, above, deeper=deeper)
             self._cores[key] = self._core_of(kind, is_whole=not loops)
@@ -620,8 +626,8 @@ class EdgePricer:
             if not edge.core.solved:
                 self.refine(edge, None)
             return self._least_at(edge.core.solved[0])
-        several = kind.remainders and len(own.einsum.mapspace.architecture.fanouts) > 1
-        mapspace = own.mapspace(None if several else self.space.memory.usable_words)  # see `_is_unknown`
+        crowded = kind.remainders and _unrolled_twice(own.einsum.mapspace, 0)  # see `_is_unknown`
+        mapspace = own.mapspace(None if crowded else self.space.memory.usable_words)
         mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
         return self._survey(by_position(mapspace.problem).mapspace(mapspace))
 
@@ -639,7 +645,7 @@ class EdgePricer:
         problem = self.space.einsums[place].problem
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
-        key = self._alike[place], loops, tuple(sorted((names.index(name), level) for name, level in deeper))
+        key = self.alike[place], loops, tuple(sorted((names.index(name), level) for name, level in deeper))
         if not loops or self._is_unknown(place):
             return 0, 0
         if key not in self._in_visits:
@@ -652,27 +658,26 @@ class EdgePricer:
         return {}
 
     def _is_unknown(self, place: int) -> bool:
-        """Whether surveys say nothing of visits by further loops: with remainders, of windows for instance.
+        """Whether surveys say nothing of visits by further loops: with remainders, of windows, or in arrays.
 
-        Several fanouts inside of a level with a limit may take less of it in visits than in the whole: the
-        last child of one may have work for a part of the children of the other.
+        Two fanouts inside of a level may take less of it in visits than in the whole, if both unroll one
+        dimension: the last child of the outer one may have work for a part of its children only.
         """
         return self.remainders is Remainders.EVERYWHERE and self._unknown[place]
 
     @cached_property
     def _unknown(self) -> tuple[bool, ...]:
-        nodes, home = self.space.einsums[0].mapspace.architecture.nodes, self.space.memory
-        crowded = any(
-            isinstance(node, StorageLevel)
-            and node.size_words is not None
-            and node.name != home.name
-            and sum(isinstance(other, Fanout) for other in nodes[at:]) > 1
+        return tuple(map(self._may_defy_surveys, self.space.einsums))
+
+    def _may_defy_surveys(self, einsum: CascadeEinsum) -> bool:
+        nodes, home = einsum.mapspace.architecture.nodes, self.space.memory.name
+        limited = (
+            at
             for at, node in enumerate(nodes)
+            if isinstance(node, StorageLevel) and node.name != home and node.size_words is not None
         )
-        return tuple(
-            crowded or any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
-            for einsum in self.space.einsums
-        )
+        crowded = any(_unrolled_twice(einsum.mapspace, at) for at in limited)
+        return crowded or any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
 
     def arithmetic(self, place: int) -> Inner:
         """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
@@ -743,9 +748,7 @@ class EdgePricer:
         """
         self.surveys += 1
         try:
-            space = SearchSpace(mapspace, stop=self.clock.stop)
-            if space.uneven and space.estimated_bytes > self.options.memory_limit_mib << 20:
-                return 0, 0
+            space = self._surveyed_space(mapspace)
             energies, cycles = Survey(space, self.clock.stop).overview
         except Stopped:
             return 0, 0
@@ -753,6 +756,14 @@ class EdgePricer:
         if not all(map(math.isfinite, least)):
             return 0, 0
         return math.ceil(least[0] * SHARE_KEPT), math.ceil(least[1] * SHARE_KEPT)
+
+    def _surveyed_space(self, mapspace: Mapspace) -> SearchSpace:
+        """The space of a mapspace; with many tiles that may be short, cells of similar ones."""
+        for cells in range(len(GRAINS) + 1):
+            space = SearchSpace(mapspace, stop=self.clock.stop, grains=GRAINS[:cells])
+            if not space.uneven or space.lattice.size <= MOST_TILES:
+                return space
+        raise Stopped
 
     def shift(self, tile: Tile, cut: Cut) -> Shift:
         """What a tile that is held below some loops exchanges with the outermost memory."""
@@ -1014,6 +1025,18 @@ class EdgePricer:
 
 def _is_proven(*results: Result) -> bool:
     return all(result.status is Status.OPTIMAL for result in results)
+
+
+def _unrolled_twice(mapspace: Mapspace, outside: int) -> bool:
+    """Whether two of the fanouts inside of a node may have spatial loops over the same dimension."""
+    seen = set[str]()
+    for at, rules in zip(mapspace.architecture.fanout_indices, mapspace.spatial, strict=True):
+        fixed = {rule.dim for rule in rules.factors if rule.value == 1 and rule.relation != ">="}
+        own = {dim for dim, bound in mapspace.problem.bound.items() if bound > 1 and dim not in fixed}
+        if at > outside and own & seen:
+            return True
+        seen |= own if at > outside else set()
+    return False
 
 
 class Alone(NamedTuple):
