@@ -95,7 +95,7 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
     for (alike, loops, inside), (energy, cycles) in pricer._in_visits.items():
         if inside:
             continue
-        place = pricer._alike.index(alike)
+        place = pricer.alike.index(alike)
         dims = pricer.space.einsums[place].problem.dims
         trips = tuple(sorted((dims[number], count) for number, count in loops))
         yield LeastClaim(place, frozenset(), 0, energy, cycles, trips)
@@ -108,7 +108,7 @@ def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     for (alike, above, loops, inside), found in pricer._cores.items():
         if inside:
             continue
-        place = pricer._alike.index(alike)
+        place = pricer.alike.index(alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         kind = EdgeKind(place, trips, frozenset(problem.dataspaces[number].name for number in above))

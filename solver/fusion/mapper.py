@@ -17,7 +17,7 @@ from model.objective import objective_value
 from model.wording import listing
 from solver.fusion.edges import EdgeKind
 from solver.fusion.evidence import FusionEvidence, evidence_of
-from solver.fusion.labels import Label, Step
+from solver.fusion.labels import Step
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.pricing import EdgePricer, Point, Remainders
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
@@ -364,15 +364,15 @@ class _Search:
         bound = 0
         while True:
             search.tighten(best.value)
-            label, value = search.shortest(best.value)
+            path, value = search.path(best.value)
             self.paths += 1
             bound = max(bound, value or 0)
-            if label is None and value is None:
+            if path is None and value is None:
                 return _Outcome(best, best.value, proven=True)
-            if label is None:
+            if path is None:
                 return _Outcome(best, bound, proven=False)
             self._report(best, bound)
-            if self._settle(search, label, best):
+            if self._settle(search, path, best):
                 complete = not self.pricer.clock.stop()
                 self._improve(space, best, bound)
                 return _Outcome(best, bound, best.value == bound, complete)
@@ -384,8 +384,8 @@ class _Search:
         search = PathSearch(space, self.pricer, self.objective, self.counts, as_paid=True)
         while not self.pricer.clock.stop():
             search.tighten(best.value)
-            label, _ = search.shortest(best.value)
-            if label is None or self._settle(search, label, best):
+            path, _ = search.path(best.value)
+            if path is None or self._settle(search, path, best):
                 return
 
     def _dive(self, space: FusionSpace, best: _Best) -> None:
@@ -402,13 +402,13 @@ class _Search:
     def _look(self, search: PathSearch, best: _Best) -> bool:
         """Settle a path that looks at a few bodies; whether there is nothing more to find."""
         search.tighten(best.value, WIDTH)
-        label, _ = search.shortest(best.value, width=WIDTH)
-        return label is None or self._settle(search, label, best)
+        path, _ = search.path(best.value, WIDTH)
+        return path is None or self._settle(search, path, best)
 
-    def _settle(self, search: PathSearch, label: Label, best: _Best) -> bool:
+    def _settle(self, search: PathSearch, path: Sequence[Step], best: _Best) -> bool:
         """Settle and price the edges of a path; whether all of them were, or the search has to stop."""
-        left = _rooms_left(search, label.steps())
-        steps = [self._mapped(search, step, own) for step, own in zip(label.steps(), left, strict=True)]
+        left = _rooms_left(search, path)
+        steps = [self._mapped(search, step, own) for step, own in zip(path, left, strict=True)]
         if not any(map(_is_open, steps)):
             if self._price(search.space, steps, [_point_of(step) for step in steps], best):
                 return True

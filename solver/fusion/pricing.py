@@ -308,7 +308,7 @@ class EdgePricer:
         renaming = by_position(problem)
         return replace(
             kind,
-            place=self._alike[kind.place],
+            place=self.alike[kind.place],
             trips=tuple(sorted((renaming.dims[dim], count) for dim, count in kind.trips)),
             above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
             shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
@@ -325,7 +325,7 @@ class EdgePricer:
         shifts = ((names.index(s.dataspace), s.moved, s.first) for s in kind.shifts if self.timed)
         parts = tuple(sorted((problem.dims.index(dim), sizes) for dim, sizes in kind.parts))
         return (
-            self._alike[kind.place],
+            self.alike[kind.place],
             tuple(sorted(trips)),
             above,
             tuple(sorted(shifts)),
@@ -338,7 +338,7 @@ class EdgePricer:
         )
 
     @cached_property
-    def _alike(self) -> tuple[int, ...]:
+    def alike(self) -> tuple[int, ...]:
         """Per Einsum a number that those have in common which differ in names alone."""
         numbers: dict[Mapspace, int] = {}
         mapspaces = [EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums]
@@ -607,7 +607,7 @@ class EdgePricer:
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
         inside = tuple(sorted((names.index(name), level) for name, level in deeper))
-        key = self._alike[place], frozenset(map(names.index, above)), loops, inside
+        key = self.alike[place], frozenset(map(names.index, above)), loops, inside
         if key not in self._cores:
             kind = EdgeKind(place, trips, above, deeper=deeper)
             self._cores[key] = self._core_of(kind, is_whole=not loops)
@@ -645,7 +645,7 @@ class EdgePricer:
         problem = self.space.einsums[place].problem
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
-        key = self._alike[place], loops, tuple(sorted((names.index(name), level) for name, level in deeper))
+        key = self.alike[place], loops, tuple(sorted((names.index(name), level) for name, level in deeper))
         if not loops or self._is_unknown(place):
             return 0, 0
         if key not in self._in_visits:
