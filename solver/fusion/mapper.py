@@ -352,7 +352,8 @@ class _Search:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
         self.pricer.space = space
         search = PathSearch(space, self.pricer, self.objective, self.counts)
-        self._dive(space, best)
+        if self.pricer.remainders is Remainders.NOWHERE:
+            self._dive(space, best)  # else there are good mappings by now
         bound = 0
         while True:
             search.tighten(best.value)
