@@ -454,8 +454,8 @@ class EdgePricer:
             packing = level.packing_of(name)
             return energy * packing.accesses_per_block / packing.block_size
 
-        tolls = [(toll, *pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
-        down, up = (sum(price(own[way], own[0]) for own in tolls) for way in (1, 2))
+        tolls = [(toll, pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
+        down, up = (sum(price(pair[way], toll) for toll, pair in tolls) for way in (0, 1))
         read, update = outside.energy.read, outside.energy.update
         fill = 0.0 if tile.bypassed else price(inside.energy.fill, inside)
         found = [(price(read, outside) + fill + down, price(update, outside) + up)]
