@@ -41,7 +41,7 @@ Numbered = tuple[tuple[int, int], ...]
 IMPOSSIBLE = 1 << 200
 """Energy and cycles of what does not fit."""
 
-MOST_TILES = 1 << 19
+MOST_TILES = 1 << 17
 """Tiles with remainders that a survey tells apart."""
 
 SHARE_KEPT = 1 - 1e-9
@@ -501,8 +501,8 @@ class EdgePricer:
             packing = level.packing_of(name)
             return energy * packing.accesses_per_block / packing.block_size
 
-        tolls = [(toll, *pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
-        down, up = (sum(price(own[way], own[0]) for own in tolls) for way in (1, 2))
+        tolls = [(toll, pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
+        down, up = (sum(price(pair[way], toll) for toll, pair in tolls) for way in (0, 1))
         read, update = outside.energy.read, outside.energy.update
         fill = 0.0 if tile.bypassed else price(inside.energy.fill, inside)
         found = [(price(read, outside) + fill + down, price(update, outside) + up)]
