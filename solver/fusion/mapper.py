@@ -18,6 +18,7 @@ from model.wording import listing
 from solver.fusion.edges import EdgeKind
 from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.labels import Step
+from solver.fusion.least import LeastCosts
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.pricing import EdgePricer, Point, Remainders
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
@@ -225,6 +226,7 @@ class _Search:
         self.space = FusionSpace(cascade, limits)
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
         self.counts = Counts()
+        self.bounds: dict[object, LeastCosts] = {}
         self.paths = 0
         self.on_progress = on_progress
 
@@ -268,8 +270,11 @@ class _Search:
             once = replace(self.space, limits=replace(self.limits, max_loops_per_rank=1))
             clock = self.pricer.clock
             self.pricer.clock = clock.share(2)
+            self._dive(once, best)
             self._solve(once, best)
             self.pricer.clock = clock
+        else:
+            self._dive(self.space, best)
         return self._solve(self.space, best)
 
     def _with_remainders(self, best: _Best) -> tuple[_Outcome, _Outcome]:
@@ -301,7 +306,7 @@ class _Search:
 
     def _refit(self, best: _Best) -> None:
         """Map the Einsums of the best path again, with remainders."""
-        search = PathSearch(self.space, self.pricer, self.objective, self.counts)
+        search = self._paths(self.space)
         steps = [
             step
             if step.kind is None
@@ -358,9 +363,7 @@ class _Search:
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
-        self.pricer.space = space
-        search = PathSearch(space, self.pricer, self.objective, self.counts)
-        self._dive(space, best)
+        search = self._paths(space)
         bound = 0
         while True:
             search.tighten(best.value)
@@ -377,11 +380,22 @@ class _Search:
                 self._improve(space, best, bound)
                 return _Outcome(best, bound, best.value == bound, complete)
 
+    def _paths(self, space: FusionSpace, longest: int | None = None, as_paid: bool = False) -> PathSearch:
+        """Search paths of a space; bounds on Einsums do not depend on how many loops it allows."""
+        self.pricer.space = space
+        is_estimate = longest is not None
+        key = space.storable, space.limits.max_loops == 0, is_estimate, self.pricer.remainders
+        if key not in self.bounds:
+            self.bounds[key] = LeastCosts(space, self.pricer, is_estimate)
+        search = PathSearch(space, self.pricer, self.objective, self.counts, longest, as_paid=as_paid)
+        search.least = self.bounds[key]
+        return search
+
     def _improve(self, space: FusionSpace, best: _Best, bound: int) -> None:
         """Find a better mapping, where bounds on visits that differ do not tell: by what their nests cost."""
         if best.value == bound:
             return
-        search = PathSearch(space, self.pricer, self.objective, self.counts, as_paid=True)
+        search = self._paths(space, as_paid=True)
         while not self.pricer.clock.stop():
             search.tighten(best.value)
             path, _ = search.path(best.value)
@@ -395,7 +409,7 @@ class _Search:
         for longest in (
             own for own, less in zip(LONGEST, shorter, strict=False) if max(spans, default=0) > less
         ):
-            search = PathSearch(space, self.pricer, self.objective, self.counts, longest)
+            search = self._paths(space, longest)
             rounds = (self._look(search, best) for _ in range(ROUNDS))
             any(rounds)  # until one of them is the last
 

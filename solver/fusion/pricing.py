@@ -41,7 +41,7 @@ Numbered = tuple[tuple[int, int], ...]
 IMPOSSIBLE = 1 << 200
 """Energy and cycles of what does not fit."""
 
-MOST_TILES = 1 << 19
+MOST_TILES = 1 << 17
 """Tiles with remainders that a survey tells apart."""
 
 SHARE_KEPT = 1 - 1e-9
