@@ -179,7 +179,7 @@ class JointBound:
     def fitting(self, costs: FloatArray) -> FloatArray:
         """The least of costs where all Einsums hold what they do together."""
         parts = range(self.shares + 1)
-        return costs[:, parts, parts].min(axis=1)
+        return np.array(costs[:, parts, parts].min(axis=1))
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class DraftBounds:
     def leaves(
         self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]
     ) -> list[list[Way]]:
-        """The ways to keep the tiles of each Einsum that is in no further body; parameters are those of `least`."""
+        """The ways to keep the tiles of each Einsum that is in no further body, as of `least`."""
         flat = replace(frame, flat=True)
         places = zip(range(frame.start, frame.end), given, strict=True)
         return [list(self._ways_in(frames, flat, place, following, left, own)) for place, own in places]
@@ -593,7 +593,7 @@ class DraftBounds:
                 continue
             is_free = again or tile.tensor in (deeper or ())
             words = zero if is_free else self._stored(frames, tile.tensor, following, left, level)
-            lasting = level == 1 and self.space.stays(tile, frames[-1].start, frames[-1].end)
+            lasting = level == 1 and stays(self.space, tile, frames[-1])
             found.append(_Option(words, zero, zero, zero, lasting=lasting, stored=tile.tensor, level=level))
         if tile.bypassed:
             return found
@@ -657,6 +657,16 @@ class DraftBounds:
         divided = np.prod([last[t.dim] for terms in space.ranks for t in terms], axis=0)
         whole = self.space.stored_words(tensor, {}, level)
         return np.floor(whole / divided) if space.ranks else np.ones(len(left))
+
+
+def stays(space: FusionSpace, tile: Tile, frame: Frame) -> bool:
+    """Whether a tile, once stored, takes room while any Einsum of a body runs.
+
+    If others than those of the body access its tensor, it lies above the loops of the body. So that it counts
+    once, this holds where one Einsum of the body alone accesses it.
+    """
+    users = space.cascade.users[tile.tensor]
+    return len(users) > 1 and [own for own in users if frame.start <= own < frame.end] == [tile.place]
 
 
 def _is_inside(inner: range, outer: range) -> bool:

@@ -199,12 +199,12 @@ class GroupBounds:
         """Return the tensors that may be stored between parts, the largest if there are many."""
         space, found = self.bounds.space, dict[str, Candidate]()
         decided = {name for own in inside.given for name, _ in own.stored}
-        for place in range(inside.at, inside.span[1]):
-            for tile in space.tiles[place]:
-                if tile.tensor in space.storable and tile.tensor not in decided | found.keys():
-                    words = self.bounds.stored_anywhere(tile, self.by_dim(inside.span, place, inside.trips))
-                    users = space.cascade.users[tile.tensor]
-                    found[tile.tensor] = Candidate(tile.tensor, users, words)
+        tiles = [tile for place in range(inside.at, inside.span[1]) for tile in space.tiles[place]]
+        for tile in tiles:
+            if tile.tensor in space.storable and tile.tensor not in decided | found.keys():
+                last = self.by_dim(inside.span, tile.place, inside.trips)
+                words = self.bounds.stored_anywhere(tile, last)
+                found[tile.tensor] = Candidate(tile.tensor, space.cascade.users[tile.tensor], words)
         return sorted(found.values(), key=lambda own: -float(own.words.max(initial=0.0)))[:MOST_CANDIDATES]
 
     def _in_parts(self, inside: Inside, stored: Sequence[Candidate], outside: frozenset[str]) -> Costs:
@@ -250,7 +250,7 @@ class GroupBounds:
         )
 
     def _must_hold(self, inside: Inside, place: int, outside: frozenset[str]) -> bool:
-        """Whether an Einsum belongs to the body only if it holds tiles above its loops: the first or last one."""
+        """Whether an Einsum at an end of a body belongs there only if it holds tiles above its loops."""
         start, end = inside.span
         is_first, is_last = place == start, place == end - 1 > inside.at
         if not is_first and not is_last:
@@ -325,7 +325,8 @@ class GroupBounds:
             return np.full((2, inside.size), [[least.paid * times], [least.cycles * times]], np.float64)
         accessed = {tile.tensor for tile in self.bounds.space.tiles[place]}
         floor = self.bounds.floor(place, outside & accessed, inside.known(place).taken_words)
-        return np.array(floor.among(self.by_dim(inside.span, place, inside.trips))) * times
+        energies, cycles = floor.among(self.by_dim(inside.span, place, inside.trips))
+        return np.array([energies, cycles]) * times
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, int, int, int], tuple[int, ...] | None]:
@@ -443,12 +444,13 @@ class GroupBounds:
             found[dim] = found[dim] * count
         return found
 
-    def _divides(self, place: int, last: dict[str, FloatArray]) -> np.ndarray:
+    def _divides(self, place: int, last: dict[str, FloatArray]) -> BoolArray:
         bound = self.bounds.space.einsums[place].problem.bound
-        return np.logical_and.reduce([np.mod(bound[dim], count) == 0 for dim, count in last.items()])
+        whole = [np.mod(bound[dim], count) == 0 for dim, count in last.items()]
+        return np.array(np.logical_and.reduce(whole))
 
 
 def _tiled(way: Way) -> Way:
     """A way for each of the parts of the memory that others hold."""
-    arrays = (np.tile(own, PARTS + 1) for own in way[:4])
-    return Way(*arrays, way.stored)
+    words, lasting, energy, cycles = (np.tile(own, PARTS + 1) for own in way[:4])
+    return Way(words, lasting, energy, cycles, way.stored)

@@ -11,7 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.fusion.drafts import DECIDED_OUTSIDE, SHARES, DraftBounds, FloatArray, Given, IntArray, Way, worth
+from solver.fusion.drafts import (
+    DECIDED_OUTSIDE,
+    SHARES,
+    DraftBounds,
+    FloatArray,
+    Given,
+    IntArray,
+    Way,
+    stays,
+    worth,
+)
 from solver.fusion.groups import GroupBounds, Inside, Share, least_together, shares_of
 from solver.fusion.pricing import EdgePricer, Exchange
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
@@ -177,8 +187,8 @@ class LeastCosts:
                 found.append(_Kept(name, 0, None, above=level == 1, level=level))
                 continue
             room = 0 if again else self._stored_words(frames, tile.tensor, left, level)
-            stays = bool(frames) and self.space.stays(tile, frames[-1].start, frames[-1].end)
-            lasting = room if stays and level == 1 else 0
+            is_above = bool(frames) and stays(self.space, tile, frames[-1])
+            lasting = room if is_above and level == 1 else 0
             found.append(_Kept(name, room, None, level == 1, lasting, tile.tensor, level))
         if tile.bypassed:
             return found
@@ -226,8 +236,11 @@ class LeastCosts:
     def _leaf_ways(self, frames: Frames, place: int, given: Given) -> list[Way]:
         """The ways to keep an Einsum's tiles in no further body."""
         fits = self._fits(frames, place, given, self.space.cuts(frames, place), ())
-        arrays = ((np.array([own[:4]], np.float64).T, own.stored) for own in fits)
-        return [Way(*columns, stored) for columns, stored in arrays]
+        one = np.ones(1)
+        return [
+            Way(one * own.words, one * own.lasting_words, one * own.energy, one * own.cycles, own.stored)
+            for own in fits
+        ]
 
     def together(self, frames: Frames, at: int, given: Sequence[Given], peak: int) -> tuple[int, int]:
         """Least energy and cycles of Einsums that share the room of what they hold."""
@@ -277,7 +290,8 @@ class LeastCosts:
         slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)
         if frame.flat or counts is None or slides or self.space.is_deep:
             return energies, cycles
-        trips = tuple(count * following[:, n] * left[:, n] for n, count in enumerate(map(float, counts)))
+        totals = (following * left).astype(np.float64) * np.array(counts, np.float64)
+        trips = tuple(totals.T)
         ways = self.bounds.leaves(frames, frame, following, left, given)
         inside = Inside((frame.start, frame.end), frame.start, trips, given, ways, np.zeros(len(left)))
         least = self.groups.least(inside)

@@ -231,15 +231,6 @@ class FusionSpace:
         others = self.tiles[tile.place]
         return next(own.space.name for own in others if own.tensor == tile.tensor) != tile.space.name
 
-    def stays(self, tile: Tile, start: int, end: int) -> bool:
-        """Whether a tile, once stored, takes room while any Einsum of a body runs.
-
-        If others than those of the body access its tensor, it lies above the loops of the body. So that it
-        counts once, this holds where one Einsum of the body alone accesses it.
-        """
-        inside = [user for user in self.cascade.users[tile.tensor] if start <= user < end]
-        return inside == [tile.place] and len(self.cascade.users[tile.tensor]) > 1
-
     @cached_property
     def homes(self) -> dict[str, tuple[int, ...]]:
         """Per tensor that may be stored, the levels of the memories that may do so, outermost first."""

@@ -61,14 +61,14 @@ def cheapest(run: _Search, step: Step, room: int | None) -> int | None:
     if step.kind is None:
         return 0
     fitting = [own for own in run.pricer.edge(step.kind).choices() if room is None or own.need_words <= room]
-    costs = [(own[run.objective == "latency"], own.point is None) for own in fitting]
+    costs = [(own.cycles if run.objective == "latency" else own.energy, own.point is None) for own in fitting]
     if not costs or min(costs)[1]:
         return None
     return min(costs)[0] * run.space.einsums[step.place].n_instances
 
 
 @pytest.mark.parametrize("name", ["three", "attention", "projections", "diamond", "skip"])
-def test_no_bound_is_above_a_settled_path(name: str):
+def test_no_bound_is_above_a_settled_path(name: str) -> None:
     random = Random(name)
     cascade = drawn(random, name)
     for objective in ("energy", "latency"):
@@ -76,7 +76,7 @@ def test_no_bound_is_above_a_settled_path(name: str):
 
 
 @pytest.mark.parametrize("name", ["depthwise", "residual"])
-def test_no_bound_is_above_a_settled_path_with_windows(name: str):
+def test_no_bound_is_above_a_settled_path_with_windows(name: str) -> None:
     random = Random(name)
     cascade = windowed(random, name)
     assert check_bounds(cascade, "energy", random, walks=12) > 5
