@@ -12,8 +12,10 @@ from solver.fusion.pricing import Choice, EdgePricer
 from solver.fusion.space import Frame, FusionSpace
 
 Waiting = frozenset[tuple[str, int]] | None
-"""Tensors that are stored on chip where no body spans the cut, with the numbers of their memories; None if they
-might all be, anywhere, without room."""
+"""Tensors that are stored on chip where no body spans the cut, with the numbers of their memories.
+
+None if they might all be, anywhere, without room.
+"""
 
 
 @dataclass(frozen=True)

@@ -187,8 +187,8 @@ class LeastCosts:
                 found.append(_Kept(name, 0, None, above=level == 1, level=level))
                 continue
             room = 0 if again else self._stored_words(frames, tile.tensor, left, level)
-            is_above = bool(frames) and stays(self.space, tile, frames[-1])
-            lasting = room if is_above and level == 1 else 0
+            is_above = level == 1 and bool(frames) and stays(self.space, tile, frames[-1])
+            lasting = room if is_above else 0
             found.append(_Kept(name, room, None, level == 1, lasting, tile.tensor, level))
         if tile.bypassed:
             return found
