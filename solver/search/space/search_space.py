@@ -579,9 +579,7 @@ class SearchSpace:
 
     def chain(self, mask: KeepMask, place: int) -> Chain:
         """Levels that keep a dataspace, outermost first; `chain_of` tells which count."""
-        if mask not in self._known_chains:
-            self._known_chains[mask] = self.chains(mask)
-        return self._known_chains[mask][place]
+        return self.chains(mask)[place]
 
     @cached_property
     def _known_chains(self) -> dict[KeepMask, tuple[Chain, ...]]:
@@ -604,4 +602,6 @@ class SearchSpace:
 
     def chains(self, mask: KeepMask) -> tuple[Chain, ...]:
         """The chain of each dataspace."""
-        return tuple(chain_of(self.mapspace, mask, view) for view in self.views)
+        if mask not in self._known_chains:
+            self._known_chains[mask] = tuple(chain_of(self.mapspace, mask, view) for view in self.views)
+        return self._known_chains[mask]
