@@ -54,9 +54,6 @@ LEAST_MEMORY_MIB = 256
 COURTESY = 5
 """By how much CP-SAT beside bounds gives way to others: these are hardly slower for it on busy cores."""
 
-COURTESY_OF_DESCENTS = 10
-"""The same of the heuristic, which begins while both cores may have much to do."""
-
 DESCEND_AFTER_S, DESCEND_LATEST_S = 0.25, 0.75
 """CPU seconds, or seconds, of a search before a heuristic is asked beside it: most are over by then.
 
@@ -295,7 +292,7 @@ class Companion:
         objective, *_ = self._options.objectives or self._mapspace.objectives
         question = (self._mapspace, objective, self._options.seed)
         with suppress(OSError, BrokenProcessPool):
-            self._descents = Beside(descend, question, DESCENT_MIB, COURTESY_OF_DESCENTS)
+            self._descents = Beside(descend, question, DESCENT_MIB, courtesy=0)
 
     def _end_descents(self) -> None:
         if self._descents is not None:
