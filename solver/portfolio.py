@@ -254,6 +254,11 @@ class Companion:
         return line.is_empty or (self._limit is not None and (line.bound or 0) >= self._limit)
 
     @property
+    def descends(self) -> bool:
+        """Whether the heuristic is at work."""
+        return self._descents is not None and not self._descents.is_over
+
+    @property
     def is_empty(self) -> bool:
         """Whether CP-SAT has proven that there is no mapping within the limits."""
         return self._process is not None and self._process.line.is_empty

@@ -255,7 +255,7 @@ class Search:
         rounds = self._rounds + self._nodes // NODES
         if rounds < FIRST_AROUND:
             return
-        if rounds >= FIRST_HINT << 2 * self._hints:
+        if rounds >= FIRST_HINT << 2 * self._hints and not self.partner.descends:
             self._take_hint()
         incumbent = None
         while self.goal.incumbent != incumbent and not self.stop():
@@ -333,7 +333,7 @@ class Search:
             with suppress(Stopped):
                 self._begin(candidate)
             return
-        if self._hints == 0 and self._nodes > NODES_BEFORE_HINT:
+        if self._hints == 0 and self._nodes > NODES_BEFORE_HINT and not self.partner.descends:
             # Branching may take long, and be in vain with a poor incumbent.
             self._take_hint()
         self._branch(candidate.bounds, None, candidate.loads)
