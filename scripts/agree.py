@@ -8,6 +8,7 @@ such rules are soon drawn; half of them may have remainders. The exit code is 1 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -75,8 +76,8 @@ def answers(mapspace: Mapspace) -> dict[str, list[int | str]]:
     searches = {"bounds": map_einsum, "cp-sat": map_by_formulation}
     enumerated = [NOTHING if best is None else best[0] for best in optima(mapspace, OBJECTIVES)]
     searched = {
-        name: [answer(search(mapspace, Options((objective,)))) for objective in OBJECTIVES]
-        for name, search in searches.items()
+        witness: [answer(search(mapspace, Options((name,), time_limit_s=math.inf))) for name in OBJECTIVES]
+        for witness, search in searches.items()
     }
     return {"enumeration": enumerated, **searched}
 
