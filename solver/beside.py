@@ -28,7 +28,7 @@ from solver.processes import Workers, peak_memory_bytes
 MEMORY_PERIOD_S = 0.2
 """How often the memory in use is looked at."""
 
-EQUAL_S, LATER_COURTESY = 1.5, 8
+EQUAL_S, LATER_COURTESY = 2.0, 8
 """CPU seconds after which greedy descents give way to others, and by how much."""
 
 MEMORY = "it takes more memory than --memory-limit leaves"

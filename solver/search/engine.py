@@ -255,7 +255,7 @@ class Search:
         rounds = self._rounds + self._nodes // NODES
         if rounds < FIRST_AROUND:
             return
-        if rounds >= FIRST_HINT << 2 * self._hints and not self.partner.descends:
+        if rounds >= FIRST_HINT << 2 * self._hints:
             self._take_hint()
         incumbent = None
         while self.goal.incumbent != incumbent and not self.stop():
@@ -269,6 +269,8 @@ class Search:
         """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
         seed, objective = self._hints, self.goal.objective
         self._hints += 1
+        if seed == 0 and self.partner.descends and self.goal.incumbent is not None and not self.space.uneven:
+            return  # the partner begins with the same descents
         if not self.goal.limits and self._hints_help:
             for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
                 self._consider(priced)
@@ -333,7 +335,7 @@ class Search:
             with suppress(Stopped):
                 self._begin(candidate)
             return
-        if self._hints == 0 and self._nodes > NODES_BEFORE_HINT and not self.partner.descends:
+        if self._hints == 0 and self._nodes > NODES_BEFORE_HINT:
             # Branching may take long, and be in vain with a poor incumbent.
             self._take_hint()
         self._branch(candidate.bounds, None, candidate.loads)
