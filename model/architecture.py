@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, Literal
 
 from model.source_ref import SourceRef
@@ -275,6 +276,16 @@ class Architecture:
     def levels(self) -> tuple[StorageLevel, ...]:
         """The storage levels, outermost first."""
         return tuple(node for node in self.nodes if isinstance(node, StorageLevel))
+
+    @cached_property
+    def on_chip(self) -> tuple[StorageLevel, ...]:
+        """The memories inside of the outermost one, outermost first; tolls, which have no room, are none."""
+        return tuple(level for level in self.levels[1:] if not level.tolls)
+
+    @cached_property
+    def outer_tolls(self) -> tuple[StorageLevel, ...]:
+        """The tolls between the outermost memory and the next one, outermost first."""
+        return tuple(takewhile(lambda level: level.tolls, self.levels[1:]))
 
     @cached_property
     def fanouts(self) -> tuple[Fanout, ...]:

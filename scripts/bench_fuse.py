@@ -18,7 +18,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from model.extents import FACTORS, PERFECT, Factors
 from model.formats.fused import load_cascade
+from model.formats.timeloop.loader import LoadOptions
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from solver.cli.arguments import positive
 from solver.fusion import FusedResult, FusionLimits, fuse_cascade
@@ -34,10 +36,13 @@ GOALS_S = {"three_matmuls": 1.0, "attention": 3.0, "gpt3_block": 10.0}
 COLUMNS = ("cascade", "architecture", "status", "value", "gap", "saves", "searches", "states")
 
 
-def load(workload: str, architecture: str, tokens: int | None = None) -> Cascade:
+def load(
+    workload: str, architecture: str, tokens: int | None = None, factors: Factors = PERFECT
+) -> Cascade:
     """Read a shipped workload on a shipped architecture."""
     files = [SPECS / "workloads" / f"{workload}.yaml", SPECS / "architectures" / f"{architecture}.yaml"]
-    return load_cascade(files, {} if tokens is None else {"N_TOKENS": tokens})[0]
+    variables = {} if tokens is None else {"N_TOKENS": tokens}
+    return load_cascade(files, variables, LoadOptions(factors=factors))[0]
 
 
 def chain(cascade: Cascade, blocks: int) -> Cascade:
@@ -70,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--objective", choices=("energy", "latency", "edp"), default="energy")
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="S")
     parser.add_argument("--tokens", type=positive, default=None, help="of gpt3_block")
+    parser.add_argument("--factors", choices=FACTORS, default=PERFECT)
     parser.add_argument("--max-fused-loops-per-rank", type=positive, default=None)
     parser.add_argument(
         "--chain", type=positive, default=1, metavar="N", help="N blocks, one after the other"
@@ -77,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     limits = FusionLimits(max_loops_per_rank=arguments.max_fused_loops_per_rank)
     cases = [
-        (name, on, chain(load(name, on, arguments.tokens), arguments.chain))
+        (name, on, chain(load(name, on, arguments.tokens, arguments.factors), arguments.chain))
         for name in arguments.only or WORKLOADS
         for on in arguments.on or ARCHITECTURES
     ]

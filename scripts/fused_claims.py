@@ -15,6 +15,7 @@ MOST_EINSUMS, MOST_PARTS = 1 << 10, 1 << 20  # parts: of a dimension, which loop
 # Visits of an Einsum: the bounds of each; how many there are, per dimension; dataspaces above the nests;
 # what is held (number, moved, first); on-chip levels that keep the outputs (None: any); bandwidths left out.
 Kind = namedtuple("Kind", "bounds trips above held homes loose", defaults=(None, False))
+UNLIMITED = {"bandwidths": dict.fromkeys(("read", "write", "shared")), "ports": []}
 Loop = namedtuple("Loop", "trips start dims")  # a shared loop: a dimension of each Einsum of its body
 Leaf = namedtuple("Leaf", "einsum held nests")
 
@@ -29,7 +30,7 @@ class Edge(Space):
 
     def __init__(self, einsum, kind, room, doc=None):
         super().__init__(doc or einsum.visit(kind, room))
-        self.visits = prod(kind.trips)
+        self.visits, self.outside = prod(kind.trips), kind.above
         self.fresh = [prod(n for d, n in enumerate(kind.trips) if d in dims) for dims in einsum.dims]
         self.computes, self.arithmetic = self.computes * self.visits, self.arithmetic * self.visits
         self.latency, self.steps = self.latency * self.visits, self.steps * self.visits
@@ -37,10 +38,20 @@ class Edge(Space):
         need(most * len(self.spaces) < EXACT, "the problem is too large", CannotCheckError)
         self.loads = Counter()
         for v, moved, first in kind.held:
-            read, filled, written = einsum.shifted(v, moved, first)
+            read, filled, written, drained = einsum.shifted(v, moved, first)
             self.loads[0, v, "read"] += read
             self.loads[0, v, "write"] += written
-            self.loads[self.stores[1], v, "write"] += filled
+            self.loads[einsum.home, v, "write"] += filled
+            self.loads[einsum.home, v, "read"] += drained
+            for p, down, up in einsum.tolls(v):
+                self.loads[p, v, "read"] += read * down
+                self.loads[p, v, "write"] += written * up
+
+    def arranged(self, mask, single=False):
+        """The same of places of a memory; any number of tiles may be above the nests."""
+        own = [() if v in self.outside else kept for v, kept in enumerate(mask)]
+        crowded = single and any(max(memory.kept(own)) > 1 for memory in self.memories)
+        return not crowded and super().arranged(mask)
 
     def accesses(self, v, *counts):
         """Accesses of all visits; those of the arithmetic are counted over all of them already."""
@@ -72,16 +83,24 @@ class Einsum:
             type(self.is_copy) is bool and type(self.times) is int and self.times > 0,
             "Einsums run some times",
         )
-        need(self.doc["counting"] == "exact" and self.doc["factors"] == "perfect", "the counting is known")
+        counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
+        known = counting in {"exact", "accelforge"} and self.doc["factors"] == "perfect"
+        need(known, "the counting is known")
         need(not self.doc.get("rules"), "there are no rules of the user's own")
         self.space = Space(self.doc)
-        need(len(self.space.stores) > 1, "there is an on-chip memory")
-        self.home = self.space.stores[1]
+        tolled = {p for p, own in self.space.at.items() if any("toll" in held for held in own)}
+        alike = all("toll" in held for p in tolled for held in self.space.at[p])
+        need(alike, "tolls store nothing")
+        memories = [p for p in self.space.stores if p not in tolled]
+        need(len(memories) > 1, "there is an on-chip memory")
+        self.home, self.tolled = memories[1], tolled
         several = [own.places for own in self.space.memories if self.home in own.places]
         self.places = several[0] if several else [self.home]
         fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
         need(all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans), "the on-chip memory exists once")
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
+        dense = all(space.dense for space in self.spaces)
+        need(dense or not self.placed, "no windows slide by AccelForge's rule", CannotCheckError)
         self.ranks = [[[(d, c) for d, c in rank] for rank in own["ranks"]] for own in self.doc["dataspaces"]]
         self.writes = [own["read_write"] for own in self.doc["dataspaces"]]
         self.tensors = [access["tensor"] for access in doc["accesses"]]
@@ -143,7 +162,7 @@ class Einsum:
             if node["kind"] != "storage":
                 node["factors"] = self.divided(node["factors"], bounds)
             elif kind.loose:
-                node["bandwidths"] = dict.fromkeys(("read", "write", "shared"))
+                node.update(UNLIMITED)
         nodes[0] |= {"least_size": 0, "most_size": huge}
         for p in self.places:
             sizes = [
@@ -180,7 +199,7 @@ class Einsum:
 
     def homes_of(self, v, kept, above):
         """The on-chip levels that keep an output, but for a tile above the nests."""
-        return {*kept} - ({0, self.home} if v in above else {0})
+        return {*kept} - self.tolled - ({0, self.home} if v in above else {0})
 
     def all_homes(self, above):
         """Yield the sets of on-chip levels that visits of several kinds may keep the output at."""
@@ -231,20 +250,40 @@ class Einsum:
         return v, self.moved(v, cut), self.box(v, self.bounds) if self.writes[v] else 0
 
     def shifted(self, v, moved, first):
-        """Words of a held tile that are read outside, filled inside, and written outside."""
+        """Words of a held tile that are read outside, filled inside, written outside, and read inside for it.
+
+        Only by AccelForge's rule what drains from a memory is read there.
+        """
         outside, inside = self.space.at[0][v], self.space.at[self.home][v]
         read, filled = (moved - (0 if own["first_write_reads"] else first) for own in (outside, inside))
-        return read, filled, moved if self.writes[v] else 0
+        written = moved if self.writes[v] else 0
+        return read, filled, written, written if self.placed else 0
+
+    def tolls(self, v):
+        """Tolls between the two outermost memories, and whether words pay that come, and that go."""
+        return [(p, *self.space.at[p][v]["toll"]) for p in sorted(self.tolled) if p < self.home]
+
+    def toll_energy(self, v, read, written):
+        """Energy of words that pass these tolls."""
+        total = 0
+        for p, down, up in self.tolls(v):
+            own = self.space.at[p][v]
+            total += (
+                down * -(-read // own["block"]) * own["read"]
+                + up * -(-written // own["block"]) * own["update"]
+            )
+        return total
 
     def shift_energy(self, held):
         """Energy of the words of held tiles."""
         total = 0
         for v, moved, first in held:
             outside, inside = self.space.at[0][v], self.space.at[self.home][v]
-            read, filled, written = self.shifted(v, moved, first)
+            read, filled, written, drained = self.shifted(v, moved, first)
             total += -(-read // outside["block"]) * outside["read"]
             total += -(-written // outside["block"]) * outside["update"]
             total += -(-filled // inside["block"]) * inside["fill"]
+            total += -(-drained // inside["block"]) * inside["read"] + self.toll_energy(v, read, written)
         return total
 
     def own_words(self, loops, mask, above):
@@ -288,11 +327,12 @@ class Einsum:
         joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
         need(joint, "parts that differ are parts of the output", CannotCheckError)
         busy = max(edges[0].level_cycles(p, counts, steps) for p in edges[0].homes)
-        energy = sum(edge.arithmetic for edge in edges) + busy * sum(leaks.values()) + self.shift_energy(held)
+        energy = sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
+        energy += sum(round(leak * busy) for leak in leaks.values())
         energy += sum(
             -(-count // block) * access * paying for (*_, block, access, paying), count in actions.items()
         )
-        return energy, busy + sum(edge.latency for edge in edges), room
+        return energy, math.ceil(busy) + sum(edge.latency for edge in edges), room
 
     def bounds_of(self, nest):
         """The bounds that a nest's loops multiply to."""
@@ -312,10 +352,8 @@ class Cascade:
         )
         limits = [self.room, self.most_loops, self.most_per_rank]
         need(natural(limits), "limits are natural numbers")
-        need(
-            {own["units_per_pj"] for own in (e.doc for e in self.einsums)}.__len__() == 1,
-            "energies have one unit",
-        )
+        for key, claim in (("units_per_pj", "energies have one unit"), ("counting", "Einsums count alike")):
+            need(len({own.doc[key] for own in self.einsums}) == 1, claim)
         scales = [tuple(own["room_scale"]) for own in doc["tensors"]]
         need(
             natural([*map(list, scales)]) and all(len(own) == 2 and all(own) for own in scales),

@@ -15,7 +15,7 @@ from math import inf, prod
 from operator import le
 
 from claims import CannotCheckError, Query, need
-from fused_claims import Cascade, Edge, Kind, Loop, divisors_of, vectors
+from fused_claims import UNLIMITED, Cascade, Edge, Kind, Loop, divisors_of, vectors
 
 FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
 
@@ -81,13 +81,14 @@ class Floors:
         """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
         doc = unruled(einsum, einsum.visit(kind, None))
         nodes, passing = doc["nodes"], [v for v in einsum.stay if einsum.may_pass[v]]
-        homes = [node for node in nodes[1:] if node["kind"] == "storage"][: len(einsum.places)]
+        stores = [node for node in nodes[1:] if node["kind"] == "storage" and not is_toll(node)]
+        homes = stores[: len(einsum.places)]
         for home in homes if passing else ():
             home["dataspaces"] = [
                 self.cheaper(einsum, v) | {"size": own["size"]} if v in passing else own
                 for v, own in enumerate(home["dataspaces"])
             ]
-            home["bandwidths"] = dict.fromkeys(("read", "write", "shared"))
+            home.update(UNLIMITED)
         if without:
             nodes[0]["dataspaces"] = [
                 {**own, "read": 0, "fill": 0, "update": 0} for own in nodes[0]["dataspaces"]
@@ -226,13 +227,17 @@ class Edges:
         first = min(moved, einsum.box(v, einsum.bounds)) if einsum.writes[v] else 0
         read, written = moved - first, moved if einsum.writes[v] else 0
         outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
-        outer = read * outside["read"] // outside["block"] + written * outside["update"] // outside["block"]
-        energies = [outer + (read * inside["fill"] // inside["block"] if einsum.may_keep[v] else 0)]
+        tolls = einsum.toll_energy(v, read, written)
+        outer = tolls + read * outside["read"] // outside["block"]
+        outer += written * outside["update"] // outside["block"]
+        inner = read * inside["fill"] // inside["block"]
+        inner += written * inside["read"] // inside["block"] if einsum.placed else 0
+        energies = [outer + (inner if einsum.may_keep[v] else 0)]
         if einsum.may_pass[v] and einsum.may_keep[v]:
             cheap = self.floors.cheaper(einsum, v)
             scale, pairs = outside["block"] // cheap["block"], ((read, "read"), (written, "update"))
             more = [(n, outside[key] - cheap[key] * scale) for n, key in pairs]
-            energies.append(sum(n * own // outside["block"] for n, own in more))
+            energies.append(tolls + sum(n * own // outside["block"] for n, own in more))
         moves = self.loads(outside, read, written)
         return Way(0, max(0, min(energies)), *moves, not einsum.may_keep[v])
 
@@ -246,7 +251,7 @@ class Edges:
         """The way of a tile that is held below shared loops."""
         einsum = self.cascade.einsums[j]
         shift = einsum.held(v, cut)
-        read, _, written = einsum.shifted(*shift)
+        read, _, written, _ = einsum.shifted(*shift)
         moves = self.loads(einsum.space.at[0][v], read, written)
         words = einsum.tile(v, cut) * einsum.space.at[einsum.home][v]["size"]
         return Way(words, einsum.shift_energy([shift]), *moves, held=True)
@@ -271,7 +276,9 @@ class Edges:
         visits = prod(sum(count for _, count in parts) for parts in cut)
         widths, latency = einsum.space.nodes[0]["bandwidths"], einsum.space.latency
         loads = {"read": reads, "write": writes, "shared": reads + writes}
-        ported = (math.ceil(n / Fraction(*widths[kind])) for kind, n in loads.items() if widths[kind])
+        ported = [math.ceil(n / Fraction(*widths[kind])) for kind, n in loads.items() if widths[kind]]
+        for port in einsum.space.nodes[0].get("ports", ()):
+            ported.append(math.ceil(sum(loads[kind] * Fraction(*port[kind]) for kind in ("read", "write"))))
         return max([cycles, *ported]) + visits * latency
 
     def least(self, j, cut, ways):
@@ -851,6 +858,11 @@ def holds(whole, size, count, own_size, own_count):
     """Whether a claim on visits is one on others as well: along a dimension, with its extents and counts."""
     same = (size, count) == (own_size, own_count)
     return same or (size * count == own_size * own_count == whole and count % own_count == 0)
+
+
+def is_toll(node):
+    """Whether words only pass a node, for a toll."""
+    return any("toll" in own for own in node["dataspaces"])
 
 
 def is_once(claim):

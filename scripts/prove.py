@@ -24,6 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))  # which `python -P` leaves out
 
 from claims import CannotCheckError, InvalidError, Query, UnreadableError, natural, need
+from common_claims import check_common
 from fused_paths import check_fused
 from perfect import Space
 from perfect_bounds import refute as refute_perfect
@@ -34,7 +35,7 @@ from sparse_bounds import refute as refute_sparse
 
 MOST_BYTES = 1 << 26  # of a file
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (6, 7, 8))
-FUSED, SPARSE = (f"tilewright certificate {kind}" for kind in ("fused 2", "sparse 1"))
+FUSED, SAME, SPARSE = (f"tilewright certificate {kind}" for kind in ("fused 2", "same 1", "sparse 1"))
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first
@@ -95,6 +96,11 @@ def check(doc):
         return (
             shows if bound is None else f"no fused mapping is below {shown(doc['objective'], bound, units)}"
         )
+    if doc["format"] == SAME:
+        bound, units = check_common(doc, sha256, mapspace, refute), doc["problem"]["units_per_pj"]
+        if bound is None:
+            return "no common unrolling exists"
+        return f"no common unrolling is below {shown(doc['objective'], bound, units)}"
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT
     known = SPARSE if "sparse" in doc["problem"] else known

@@ -115,17 +115,47 @@ class Tables:
             [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
         ]
         used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds))
-        self.leaks = self.leak()
-        limits = [self.energy(int(steps), query) for steps in used]
+        self.leaks, used = self.leak(), np.maximum(used, self.slow(rows))
+        self.busy = int(used.min())
+        limits = [self.energy(int(cycles), query) for cycles in used]
         self.limit, self.left = max(limits), rows[:0]
         if self.limit >= 0:
             self.fill(rows, limits)
 
-    def energy(self, steps, query):
-        """The most energy of accesses that a mapping with so many steps may have; negative for none."""
-        cycles = steps + self.space.latency
+    def slow(self, rows):
+        """Per choice, at the least, the cycles that bandwidths take: each word moves once.
+
+        The busiest instance of a memory moves no less than all together move on average.
+        """
+        space, cycles = self.space, np.zeros(len(rows), dtype=np.int64)
+        loads = defaultdict(Fraction)
+        for v, kept in enumerate(self.mask):
+            for p, _ in space.sources(v, kept):
+                read, written = self.moved_once(v, p)
+                scale = Fraction(*space.at[p][v]["bandwidth_scale"])
+                loads[space.home[p], "read"] += read * scale
+                loads[space.home[p], "write"] += written * scale
+                loads[space.home[p], "shared"] += (read + written) * scale
+        for (p, kind), load in loads.items():
+            width = space.nodes[p]["bandwidths"][kind]
+            if width:
+                above = rows[:, [q < p for q in space.fans]].prod(axis=(1, 2))
+                cycles = np.maximum(cycles, ceiling(math.ceil(load / Fraction(*width)), above))
+        return cycles
+
+    def moved_once(self, v, p):
+        """Words that all instances of a level read of a dataspace, and that they write, at the least."""
+        doc, words = self.space.at[p][v], self.spaces[v].least
+        again, inner = doc["passes_on"] or doc["first_write_reads"], p > self.mask[v][0]
+        if not self.spaces[v].rw:
+            return words, words * inner
+        return words * again, words + words * (inner and again)
+
+    def energy(self, busy, query):
+        """The most energy of accesses that a mapping that takes so long may have; negative for none."""
+        cycles = busy + self.space.latency
         limit = min(query.energy, query.edp // cycles) if cycles <= query.latency else -1
-        return limit - self.space.arithmetic - steps * self.leaks if limit < inf else inf
+        return limit - self.space.arithmetic - busy * self.leaks if limit < inf else inf
 
     @staticmethod
     def most(factors, d, nodes):
@@ -640,7 +670,8 @@ class Tables:
 
     def within(self, steps, spent, query):
         """Whether a mapping with so many steps, and so much energy of accesses, may satisfy a query."""
-        energy, cycles = spent + self.space.arithmetic + steps * self.leaks, steps + self.space.latency
+        busy = max(steps, self.busy)
+        energy, cycles = spent + self.space.arithmetic + busy * self.leaks, busy + self.space.latency
         return energy <= query.energy and cycles <= query.latency and energy * cycles <= query.edp
 
     def settle(self, at, query):

@@ -7,6 +7,7 @@ bounds, and only those that no other one dominates (energy, cycles, room) are co
 
 The architecture has an outermost memory and one on-chip memory, perhaps with an array of register files; the
 on-chip memory has a place per dataspace, the registers have one. Blocks are single words, factors perfect.
+Where nests have remainders, memories have one place and one instance; an array may be above the arithmetic.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import permutations, product
 
-from model.architecture import Architecture, with_places
-from model.cost.nest import build_nest
+from model.architecture import Architecture, Fanout, with_places
+from model.cost.counting import extents
+from model.cost.nest import Nest, build_nest
 from model.cost.prices import leaking_instances, network_latency
 from model.cost.rules import rule_of
-from model.cost.traffic import MulticastDelivery, dataspace_traffic
+from model.cost.traffic import MulticastDelivery, dataspace_traffic, kept_positions
+from model.cost.uneven import Way
+from model.extents import ANY, Extents
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_tree, loop_choices
 from model.fused.cost import evaluate_fused
@@ -29,7 +32,6 @@ from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, Sha
 from model.fused.report import FusedEvaluation
 from model.fused.visits import Visits, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import EXACT
 from model.numbers import prime_factors
 from model.problem import Dataspace
 
@@ -44,6 +46,8 @@ class Loops:
     above: tuple[Step, ...]
     across: tuple[Step, ...] = ()
     inside: tuple[Step, ...] = ()
+    outside: int | None = None
+    """Those of `above` that the outermost memory has; None leaves that open."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ def divides(cascade: Cascade, tree: FusedMapping) -> bool:
 
 def with_stored(cascade: Cascade, tree: FusedMapping) -> Iterator[FusedMapping]:
     """Yield a tree with every set of stored tensors, each as far in as may be."""
-    memory = cascade.einsums[0].mapspace.architecture.levels[1].name
+    memory = cascade.einsums[0].mapspace.architecture.on_chip[0].name
     for choice in product((False, True), repeat=len(cascade.intermediates)):
         stored: list[Stored] = []
         for tensor, on_chip in zip(cascade.intermediates, choice, strict=True):
@@ -208,7 +212,7 @@ def loop_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Lo
         for prime, power in prime_factors(size)
         for _ in range(power)
     ]
-    regions = 1 if len(architecture.levels) == 2 else 3
+    regions = 1 if len(architecture.on_chip) == 1 else 3
     seen: set[Loops] = set()
     for choice in product(range(regions), repeat=len(steps)):
         parts = [[s for s, region in zip(steps, choice, strict=True) if region == r] for r in range(3)]
@@ -221,11 +225,35 @@ def loop_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Lo
                 yield loops
 
 
+def uneven_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Loops]:
+    """Every nest whose loops may have remainders: each node has a loop over each dimension."""
+    nodes = len(architecture.nodes)
+    chains = [list(Extents(size, ANY).chains(nodes)) for size in bound.values()]
+    for chosen in product(*chains):
+        # By node, outermost first.
+        steps = [
+            tuple((dim, f) for dim, f in zip(bound, factors, strict=True) if f > 1)
+            for factors in reversed(list(zip(*chosen, strict=True)))
+        ]
+        fanouts = [
+            own for own, node in zip(steps, architecture.nodes, strict=True) if isinstance(node, Fanout)
+        ]
+        across = tuple(step for own in fanouts for step in own)
+        if math.prod(size for _, size in across) > math.prod(f.mesh_x for f in architecture.fanouts):
+            continue
+        inside = steps[2] if len(architecture.levels) > 2 else ()
+        # No order matters below the tiles of the innermost memory.
+        second = orders(steps[1]) if len(architecture.levels) > 2 else [steps[1]]
+        for outer, inner in product(orders(steps[0]), second):
+            yield Loops((*outer, *inner), across, inside, len(outer))
+
+
 def _free(einsum: CascadeEinsum, space: Dataspace, level: int) -> list[bool]:
-    """Whether a level may bypass a dataspace, and keep it, as far as the rules of the mapspace go."""
-    if level >= len(einsum.mapspace.keep):
+    """Whether an on-chip memory may bypass a dataspace, and keep it, as far as the mapspace's rules go."""
+    architecture = einsum.mapspace.architecture
+    if level >= len(architecture.on_chip):
         return [False]
-    rules = einsum.mapspace.keep[level]
+    rules = einsum.mapspace.keep[architecture.levels.index(architecture.on_chip[level])]
     return [kept for kept, no in ((False, rules.keep), (True, rules.bypass)) if space.name not in no]
 
 
@@ -237,20 +265,43 @@ def _entries(
 ) -> PrivateNest:
     """The nest; `homes` has per dataspace its position among the loops, and whether registers keep it."""
     positions = sorted({at for at, _ in homes.values() if at is not None})
+    positions = positions if loops.outside is None else [loops.outside]
     borders = [*positions, len(loops.above)]
     first = _temporal(loops.above[: borders[0]])
-    entries: list[NodeMapping] = [StorageMapping(first, frozenset(outside))]
+    places: list[NodeMapping] = []
     for start, end in zip(positions, borders[1:], strict=True):
         keep = frozenset(name for name, (at, _) in homes.items() if at == start)
-        entries.append(StorageMapping(_temporal(loops.above[start:end]), keep))
-    entries += [] if positions else [StorageMapping()]
-    if len(architecture.levels) > 2:
-        across = tuple(SpatialLoop(dim, bound, "x") for dim, bound in loops.across)
-        kept = frozenset(name for name, (_, registers) in homes.items() if registers)
-        entries += [FanoutMapping(across), StorageMapping(_temporal(loops.inside), kept)]
-    memory = architecture.levels[1].name
-    places = ((memory, len(positions)),) if len(positions) > 1 else ()
-    return PrivateNest(Mapping(tuple(entries)), places)
+        places.append(StorageMapping(_temporal(loops.above[start:end]), keep))
+    places += [] if positions else [StorageMapping()]
+    kept = frozenset(name for name, (_, registers) in homes.items() if registers)
+    entries = _nodes(architecture, loops, [StorageMapping(first, frozenset(outside))], places, kept)
+    memory = architecture.on_chip[0].name
+    several = ((memory, len(positions)),) if len(positions) > 1 else ()
+    return PrivateNest(Mapping(entries), several)
+
+
+def _nodes(
+    architecture: Architecture,
+    loops: Loops,
+    outside: list[NodeMapping],
+    places: list[NodeMapping],
+    kept: frozenset[str],
+) -> tuple[NodeMapping, ...]:
+    """The entries of all nodes, given those of the two outer memories, and what registers keep."""
+    entries: list[NodeMapping] = []
+    for node in architecture.nodes:
+        if isinstance(node, Fanout):
+            across = tuple(SpatialLoop(dim, size, "x") for dim, size in loops.across)
+            entries.append(FanoutMapping(across))
+        elif node.tolls:
+            entries.append(StorageMapping((), frozenset(dict(node.tolls))))
+        elif node is architecture.levels[0]:
+            entries += outside
+        elif node is architecture.on_chip[0]:
+            entries += places
+        else:
+            entries.append(StorageMapping(_temporal(loops.inside), kept))
+    return tuple(entries)
 
 
 def _temporal(steps: Sequence[Step]) -> tuple[Loop, ...]:
@@ -271,45 +322,84 @@ def space_options(
 ) -> Iterator[SpaceOption]:
     """Every way to keep a dataspace in a nest; `above` is ``stored`` or ``held`` if its tile is there."""
     base = einsum.mapspace.architecture
-    architecture = with_places(base, {base.levels[1].name: 2})
+    architecture = with_places(base, {base.on_chip[0].name: 2})
     problem = replace(einsum.problem, bounds=tuple(bound[dim] for dim in einsum.problem.dims))
-    own = _free(einsum, space, 1)
+    own = _free(einsum, space, 0)
     positions = [None] if above or False in own else []
-    positions += range(len(loops.above) + 1) if True in own and not above else []
-    for position, registers in product(positions, _free(einsum, space, 2)):
+    within = range(len(loops.above) + 1) if loops.outside is None else [loops.outside]
+    positions += within if True in own and not above else []
+    names = [level.name for level in base.levels]
+    tops = [
+        number for number, level in enumerate(architecture.levels) if level.component == base.on_chip[0].name
+    ]
+    top = architecture.storage_indices[tops[0]]
+    for position, registers in product(positions, _free(einsum, space, 1)):
         cut = len(loops.above) if position is None else position
+        cut = cut if loops.outside is None else loops.outside
         keep = frozenset([space.name])
-        entries: list[NodeMapping] = [
-            StorageMapping((), keep if above != "stored" else frozenset()),
+        outside: list[NodeMapping] = [StorageMapping((), keep if above != "stored" else frozenset())]
+        places: list[NodeMapping] = [
             StorageMapping(_temporal(loops.above[:cut]), keep if above else frozenset()),
             StorageMapping(_temporal(loops.above[cut:]), keep if position is not None else frozenset()),
         ]
-        if len(base.levels) > 2:
-            across = tuple(SpatialLoop(dim, size, "x") for dim, size in loops.across)
-            entries += [
-                FanoutMapping(across),
-                StorageMapping(_temporal(loops.inside), keep if registers else frozenset()),
-            ]
-        mapping = Mapping(tuple(entries))
+        kept = keep if registers else frozenset[str]()
+        mapping = Mapping(_nodes(base, loops, outside, places, kept))
         nest = build_nest(problem, architecture, mapping)
+        if loops.outside is not None:
+            yield _counted(architecture, nest, mapping, space, position, registers, above)
+            continue
         rule = rule_of(einsum.mapspace.counting)
         rule = replace(rule, touched=lambda a, n, s: lambda outer, inner: 0)
         delivery = _Skipping(rule, architecture, nest, space)
-        object.__setattr__(delivery, "skipped", 1 if above == "held" else None)
-        touched = rule_of(EXACT).touched(architecture, nest, space)
+        object.__setattr__(delivery, "skipped", top if above == "held" else None)
+        touched = rule_of(einsum.mapspace.counting).touched(architecture, nest, space)
         traffic = dataspace_traffic(rule, architecture, mapping, nest, space, delivery)
-        asking = [*(t.position for t in traffic[1:]), len(architecture.nodes)]
         words = [(0, 0, 0)] * len(base.levels)
         firsts, room = [(0, 0)] * len(base.levels), [0] * len(base.levels)
-        for entry, inner in zip(traffic, asking, strict=True):
-            level = {0: 0, 1: 1, 2: 1}.get(entry.position, 2)
+        inner = len(architecture.nodes)
+        for entry in reversed(traffic):
+            node = architecture.nodes[entry.position]
+            level = names.index(node.component)
             words[level] = (entry.reads, entry.fills, entry.updates)
-            if space.read_write:
+            if space.read_write and node.tolls:
+                firsts[level] = touched(entry.position, inner) * node.charges(space.name, "down"), 0
+            elif space.read_write:
                 own = touched(entry.position, entry.position) if entry is not traffic[0] else 0
                 firsts[level] = touched(entry.position, inner), own
-            if entry.position > 1:
-                room[level] = entry.tile_words
+            room[level] = entry.tile_words if entry.position > top else 0
+            inner = inner if node.tolls else entry.position
         yield SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
+
+
+def _counted(
+    architecture: Architecture,
+    nest: Nest,
+    mapping: Mapping,
+    space: Dataspace,
+    position: int | None,
+    registers: bool,
+    above: str,
+) -> SpaceOption:
+    """An option of a nest with remainders, where each memory has one instance."""
+    number = {0: 0, 1: 1, 2: 1}  # the place above the nests is one of the on-chip memory
+    levels = len(architecture.levels) - 1
+    words, firsts, room = [(0, 0, 0)] * levels, [(0, 0)] * levels, [0] * levels
+    kept, asking = kept_positions(architecture, mapping, space.name), len(architecture.nodes)
+    skipped = kept[1] if above == "held" else None
+    for at in reversed(kept):
+        shares = {dim: nest.shares(dim, at) for dim in nest.bounds[0]}
+        served, received = (Way(architecture, nest, space, at, inner) for inner in (asking, at))
+        stream = 0 if asking == skipped else served.brought_words(shares, reuse=served.reuses)
+        filled = 0 if at in (kept[0], skipped) else received.brought_words(shares, reuse=received.reuses)
+        level = number.get(at, 2)
+        words[level] = (stream, filled, stream if space.read_write else 0)
+        if space.read_write:
+            own = received.touched_words(shares) if at != kept[0] else 0
+            firsts[level] = served.touched_words(shares), own
+        if at > 1:
+            room[level] = math.prod(extents(space, nest.bounds[at]))
+        asking = at
+    return SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
 
 
 # One Einsum in a tree
@@ -329,6 +419,8 @@ class BruteForce:
         Whether the on-chip memory has one place for all tiles that are neither stored nor held.
     divided
         Whether shared loops have no remainders but where they follow windows.
+    remainders
+        Whether loops of nests may have remainders.
     """
 
     cascade: Cascade
@@ -336,17 +428,11 @@ class BruteForce:
     fused: bool = True
     even: bool = False
     divided: bool = False
+    remainders: bool = False
     options: dict[
         tuple[int, tuple[int, ...], tuple[str, ...]], list[tuple[Loops, list[list[SpaceOption]]]]
     ] = field(default_factory=dict)
     items: dict[object, list[Item]] = field(default_factory=dict)
-
-    @cached_property
-    def architecture(self) -> Architecture:
-        """That of the first Einsum: all have the same."""
-        architecture = self.cascade.einsums[0].mapspace.architecture
-        assert all(level.block_size == 1 and not level.packing for level in architecture.levels)
-        return architecture
 
     def optima(self, objectives: Sequence[str] = ("energy", "latency", "edp")) -> dict[str, Optimum]:
         """Return the least value of each objective; empty if nothing fits."""
@@ -452,9 +538,11 @@ class BruteForce:
             for held in path.leaf.held:
                 if owner == place or path.shared(paths[place]) > held.depth:
                     taken += _tile(visits, owner, held.dataspace, held.depth)
-        levels = self.architecture.levels
-        room: list[int | None] = [level.usable_words for level in levels]
-        room[1] = None if room[1] is None else room[1] - taken
+        architecture = self.cascade.einsums[place].mapspace.architecture
+        room: list[int | None] = [level.usable_words for level in architecture.levels]
+        home = architecture.levels.index(architecture.on_chip[0])
+        most = room[home]
+        room[home] = None if most is None else most - taken
         return room
 
     def einsum_items(self, visits: Visits, place: int) -> list[Item]:
@@ -482,7 +570,9 @@ class BruteForce:
         einsum = self.cascade.einsums[place]
         if einsum.is_copy:
             raise ValueError("copies are not enumerated")
-        total = [_Sum.nothing(len(self.architecture.levels))]
+        architecture = einsum.mapspace.architecture
+        assert all(level.block_size == 1 and not level.packing for level in architecture.levels)
+        total = [_Sum.nothing(len(architecture.levels))]
         visits = 0
         for chosen in product(*(count.items() for count in counts)):
             size = {dim: extent for dim, (extent, _) in zip(dims, chosen, strict=True)}
@@ -491,7 +581,7 @@ class BruteForce:
             visits += math.prod(times.values())
             kind = list(self._kind_sums(einsum, place, size, times, firsts, stored, held))
             total = _undominated([a.joined(b) for a, b in product(total, _undominated(kind))])
-        return _items(self.architecture, einsum, total, visits)
+        return _items(architecture, einsum, total, visits)
 
     def _kind_sums(
         self,
@@ -511,31 +601,43 @@ class BruteForce:
         )
         outside = [space.name for space in einsum.problem.dataspaces if space.name not in stored]
         visits = math.prod(times.values())
+        architecture = einsum.mapspace.architecture
         for loops, spaces in self._placed(einsum, place, bound, above):
             across = math.prod(bound for _, bound in loops.across)
-            steps = visits * math.prod(size for _, size in (*loops.above, *loops.inside))
-            sums = [_Sum.start(self.architecture, steps, across)]
+            steps = visits * self._steps(loops, bound)
+            sums = [_Sum.start(architecture, steps, across)]
             for space, options in zip(einsum.problem.dataspaces, spaces, strict=True):
                 first = firsts.issuperset(times)
                 moved = held.get(space.name, 0) if first else 0
                 relevant = math.prod(n for dim, n in times.items() if dim in space.dims)
                 parts = relevant if firsts.issuperset(times.keys() - space.dims) else 0
                 added = [
-                    _Sum.of(self.architecture, einsum, space, option, visits, parts, moved, across)
+                    _Sum.of(architecture, einsum, space, option, visits, parts, moved, across)
                     for option in options
                 ]
                 sums = _undominated([a.beside(b) for a, b in product(sums, _undominated(added))])
             for total in sums:
                 homes = dict(total.homes)
-                nest = _entries(self.architecture, loops, homes, outside)
+                nest = _entries(architecture, loops, homes, outside)
                 yield replace(total, homes=(), nests=(nest,))
+
+    def _steps(self, loops: Loops, bound: dict[str, int]) -> int:
+        """Steps of a nest in one visit."""
+        steps = 1
+        for dim, size in bound.items():
+            inside, across = (
+                math.prod(f for d, f in region if d == dim) for region in (loops.inside, loops.across)
+            )
+            # The first child of an array has no less to do than others.
+            steps *= sum(i // inside % across == 0 for i in range(size))
+        return steps
 
     def _placed(
         self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
     ) -> Iterator[tuple[Loops, list[list[SpaceOption]]]]:
         """Yield loops with the options that go together."""
         for loops, spaces in self._options(einsum, place, bound, above):
-            if not self.even:
+            if not self.even or self.remainders:
                 yield loops, spaces
                 continue
             for position in range(len(loops.above) + 1):
@@ -547,6 +649,7 @@ class BruteForce:
         self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
     ) -> list[tuple[Loops, list[list[SpaceOption]]]]:
         key = place, tuple(bound.values()), above
+        nests = uneven_nests if self.remainders else loop_nests
         if key not in self.options:
             self.options[key] = [
                 (
@@ -556,7 +659,7 @@ class BruteForce:
                         for space, over in zip(einsum.problem.dataspaces, above, strict=True)
                     ],
                 )
-                for loops in loop_nests(self.architecture, bound)
+                for loops in nests(einsum.mapspace.architecture, bound)
             ]
         return self.options[key]
 
@@ -598,22 +701,27 @@ class _Sum:
     ) -> _Sum:
         """One dataspace in all visits of a kind; `moved` is what a held tile exchanges with the outside."""
         energy, reads, writes = 0, [], []
-        for number, level in enumerate(architecture.levels):
+        home = architecture.on_chip[0]
+        drains = rule_of(einsum.mapspace.counting).drains_are_reads and space.read_write
+        for number, (level, place) in enumerate(
+            zip(architecture.levels, architecture.storage_indices, strict=True)
+        ):
             read, fill, update = (visits * words for words in option.words[number])
-            if number == 0:
-                read, update = read + moved, update + (moved if space.read_write else 0)
-            fill += moved if number == 1 else 0
-            drains = rule_of(einsum.mapspace.counting).drains_are_reads and space.read_write
-            read += moved if number == 1 and drains else 0
+            if level is home:
+                read, fill = read + (moved if drains else 0), fill + moved
+            elif number == 0 or level in architecture.outer_tolls:
+                read += moved * level.charges(space.name, "down")
+                update += moved * (space.read_write and level.charges(space.name, "up"))
             if space.read_write:
                 served, filled = option.firsts[number]
                 read, fill = read - parts * served, fill - parts * filled
-            price, used = level.energy, across if number == 2 else 1
+            inside = any(fanout < place for fanout in architecture.fanout_indices)
+            price, used = level.energy, across if inside else 1
             energy += (read * price.read + fill * price.fill + update * price.update) * used
             reads.append(read)
             writes.append(fill + update)
-        home = (space.name, (option.position, option.registers))
-        return cls(energy, 0, tuple(reads), tuple(writes), option.room, across, (home,))
+        kept = (space.name, (option.position, option.registers))
+        return cls(energy, 0, tuple(reads), tuple(writes), option.room, across, (kept,))
 
     def beside(self, other: _Sum) -> _Sum:
         """Two dataspaces of one nest: their room adds up."""
@@ -661,12 +769,15 @@ def _items(
             rule.latency(level, total.steps, [("", read, write)])
             for level, read, write in zip(architecture.levels, total.reads, total.writes, strict=True)
         )
-        leak = sum(
-            level.energy.leak_per_cycle
-            * leaking_instances(architecture, level, [total.across] * (number == 2))
-            for number, level in enumerate(architecture.levels)
+        fanouts = [
+            sum(own < at for own in architecture.fanout_indices) for at in architecture.storage_indices
+        ]
+        leaks = (
+            level.energy.leak_per_cycle * leaking_instances(architecture, level, [total.across] * count)
+            for level, count in zip(architecture.levels, fanouts, strict=True)
         )
-        energy = total.energy + round(leak * busy) + einsum.problem.computes * architecture.compute.energy
+        leak = sum(round(own * busy) for own in leaks)
+        energy = total.energy + leak + einsum.problem.computes * architecture.compute.energy
         cycles = math.ceil(busy) + visits * network_latency(architecture)
         items.append(Item(energy, cycles, total.room, total.nests))
     return items

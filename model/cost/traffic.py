@@ -198,7 +198,8 @@ def dataspace_traffic(
 
 def in_passing(position: int, level: StorageLevel, space: Dataspace, stream: Words, firsts: int) -> Traffic:
     """Count what pays a toll: words that go down, but for first touches of outputs, and those that go up."""
-    down = max(0, stream - firsts) if space.read_write else stream
+    free = firsts * level.free_share(space.name) if space.read_write else 0
+    down: Words = stream - free if stream > free else 0
     up = stream if space.read_write else 0
     return Traffic(
         position,

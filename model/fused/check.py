@@ -269,7 +269,7 @@ def accesses_of(cascade: Cascade, tensor: str) -> Iterator[tuple[CascadeEinsum, 
 def _check_memory(visits: Visits, stored: Stored) -> None:
     for place in visits.cascade.users[stored.tensor]:
         einsum = visits.cascade.einsums[place]
-        inner = [level.name for level in einsum.mapspace.architecture.levels[1:]]
+        inner = [level.name for level in einsum.mapspace.architecture.on_chip]
         if stored.memory not in inner:
             raise FusedMappingError(
                 f"`{stored.memory}` is none of the inner memories {listing(inner)}", stored
@@ -389,11 +389,14 @@ def _check_nest(visits: Visits, place: int, nest: PrivateNest) -> None:
         raise FusedMappingError(f"a nest of `{einsum.name}` does not fit the architecture", nest)
     at_home = {a.dataspace: visits.mapping.stored_at.get(a.tensor) for a in einsum.accesses}
     stored = {name: home.memory for name, home in at_home.items() if home is not None}
-    outermost = architecture.levels[1].component if len(architecture.levels) > 1 else None
+    outermost = architecture.on_chip[0].component if architecture.on_chip else None
     homes = stored | {tile.dataspace: outermost for tile in leaf.held}
     for node, entry in zip(architecture.nodes, nest.mapping.nodes, strict=True):
         if isinstance(node, Fanout) or not isinstance(entry, StorageMapping):
             continue
+        if node.tolls and entry != StorageMapping((), frozenset(dict(node.tolls))):
+            paying = listing(sorted(dict(node.tolls)))
+            raise FusedMappingError(f"the toll `{node.name}` has no loops, and {paying} passes it", nest)
         second = sorted(name for name in entry.keep if homes.get(name) == node.component)
         if second:
             raise FusedMappingError(
@@ -412,11 +415,11 @@ def _check_inside(
     architecture: Architecture, nest: PrivateNest, einsum: CascadeEinsum, name: str, memory: str
 ) -> None:
     """Check that nothing is kept, and no loop moves the tile, outside of where a dataspace is stored."""
-    dims, outermost = einsum.space(name).dims, architecture.levels[1].component
+    dims, outermost = einsum.space(name).dims, architecture.on_chip[0].component
     for node, entry in zip(architecture.nodes, nest.mapping.nodes, strict=True):
         if not isinstance(node, Fanout) and node.component == memory:
             return
-        if isinstance(entry, FanoutMapping) or isinstance(node, Fanout):
+        if isinstance(entry, FanoutMapping) or isinstance(node, Fanout) or node.tolls:
             continue
         if name in entry.keep:
             raise FusedMappingError(f"`{name}` is stored in `{memory}`, inside of `{node.name}`", nest)

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import product
 from typing import Final, Literal, NamedTuple
 
-from model.architecture import Fanout, StorageLevel
+from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.copying import transfer_of
 from model.cost.counting import Change, Move
 from model.cost.limits import capacity_violations, mesh_violations
@@ -25,7 +25,13 @@ from model.cost.prices import (
 from model.cost.report import DataspaceCost, Violation
 from model.cost.rules import CountingRule, rule_of
 from model.cost.shares import Share
-from model.cost.traffic import MulticastDelivery, accesses, dataspace_traffic, kept_positions
+from model.cost.traffic import (
+    MulticastDelivery,
+    accesses,
+    dataspace_traffic,
+    in_passing,
+    kept_positions,
+)
 from model.cost.uneven import Way
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_spread
@@ -238,25 +244,26 @@ class _EinsumCounter:
         kind = self.kinds[number]
         architecture, nest = kind.architecture, kind.nest
         for passed in architecture.levels:
-            if space.name in passed.passing:
-                what = f"a toll of `{space.name}`" if passed.tolls else f"`no_coalesce` of `{space.name}`"
-                raise FusedMappingError(f"{what} at `{passed.name}` is not modelled in fused mappings", space)
+            if space.name in passed.no_coalesce:
+                what = f"`no_coalesce` of `{space.name}` at `{passed.name}`"
+                raise FusedMappingError(f"{what} is not modelled in fused mappings", space)
         held = self._held(space)
         kept = kept_positions(architecture, kind.mapping, space.name)
-        skipped = kept[1] if held is not None and len(kept) > 1 else None
+        stores = [position for position in kept if not _level(architecture, position).tolls]
+        skipped = stores[1] if held is not None and len(stores) > 1 else None
         flows = self._uneven_flows if nest.uneven else self._even_flows
         for flow in flows(kind, space, kept, skipped):
             position = flow.position
-            level = architecture.nodes[position]
-            assert isinstance(level, StorageLevel)
+            level = _level(architecture, position)
             at = words[level.component, space.name]
             used = nest.instances(position)
             paying = paying_instances(level, architecture.instances_above(position), used)
             counts = [kind.count * own for own in flow.counts]
-            if held is not None and position in kept[:2]:
-                counts = self._with_held(kind, space, kept, held, position, counts)
+            if held is not None and position <= stores[1]:
+                counts = self._with_held(kind, space, (position, stores[1]), held, counts)
             at.add(paying, number, flow, self._settled(kind, space, flow, kept, counts))
-            at.partition_words += 0 if flow.share else self._distinct(kind, space, flow.held)
+            unseen = flow.share or level.tolls
+            at.partition_words += 0 if unseen else self._distinct(kind, space, flow.held)
 
     def _even_flows(
         self, kind: VisitKind, space: Dataspace, kept: Sequence[int], skipped: int | None
@@ -264,13 +271,21 @@ class _EinsumCounter:
         """Yield what each node does where all of its instances do the same."""
         architecture, nest = kind.architecture, kind.nest
         delivery = _Delivery(self.rule, architecture, nest, space, skipped)
-        asking = dict(zip(kept, (*kept[1:], len(architecture.nodes)), strict=True))
-        touched = rule_of(EXACT).touched(architecture, nest, space)
+        asking = dict(self._asking(architecture, kept))
+        touched = rule_of(self.counting).touched(architecture, nest, space)
         for traffic in dataspace_traffic(self.rule, architecture, kind.mapping, nest, space, delivery):
             at = traffic.position
             counts = traffic.reads, traffic.fills, traffic.updates
             firsts = touched(at, asking[at]), touched(at, at)
             yield _Flow(at, asking[at], 0, nest.instances(at), counts, *firsts)
+
+    @staticmethod
+    def _asking(architecture: Architecture, kept: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield each node with the one inside that it serves, or lets words pass to; inner ones first."""
+        asking = len(architecture.nodes)
+        for at in reversed(kept):
+            yield at, asking
+            asking = asking if _level(architecture, at).tolls else at
 
     def _uneven_flows(
         self, kind: VisitKind, space: Dataspace, kept: Sequence[int], skipped: int | None
@@ -278,10 +293,9 @@ class _EinsumCounter:
         """Yield what each node does by the shares of the dimensions that its instances have."""
         if self.counting != EXACT:
             raise FusedMappingError("remainders are counted by the exact rule only", kind.private)
-        architecture, nest, asking = kind.architecture, kind.nest, len(kind.architecture.nodes)
-        for at in reversed(kept):
-            level = architecture.nodes[at]
-            assert isinstance(level, StorageLevel)
+        architecture, nest = kind.architecture, kind.nest
+        for at, asking in self._asking(architecture, kept):
+            level = _level(architecture, at)
             served = Way(architecture, nest, space, at, asking)
             received = Way(architecture, nest, space, at, at)
             chosen = product(*(nest.shares(dim, at) for dim in kind.problem.dims))
@@ -289,11 +303,10 @@ class _EinsumCounter:
                 one = {dim: (Share(s.iterations, 1),) for dim, s in zip(kind.problem.dims, own, strict=True)}
                 stream = 0 if asking == skipped else served.brought_words(one, reuse=served.reuses)
                 filled = 0 if at in {kept[0], skipped} else received.brought_words(one, reuse=received.reuses)
-                counts = accesses(level, space, stream, (filled, 0), (0, 0))
+                counts = _of_instance(at, level, space, stream, filled)
                 used = math.prod(s.instances for s in own)
                 firsts = served.touched_words(one), received.touched_words(one)
                 yield _Flow(at, asking, number, used, counts, *firsts)
-            asking = at
 
     def _held(self, space: Dataspace) -> Held | None:
         leaf = self.visits.mapping.paths[self.place].leaf
@@ -303,24 +316,30 @@ class _EinsumCounter:
         self,
         kind: VisitKind,
         space: Dataspace,
-        kept: Sequence[int],
+        way: tuple[int, int],
         held: Held,
-        position: int,
         counts: list[int],
     ) -> list[int]:
-        """Add what the tile above the nest exchanges with the outermost memory, once, with the first kind."""
+        """Add what the tile above the nest exchanges with the outermost memory, once, with the first kind.
+
+        `way` has the node that serves it, lets it pass or is its place; and its place.
+        """
         if not _is_first(kind, tuple(kind.counts)):
             return counts
-        moved = self._moved(kind, space, kept[1], held.depth)
+        position, place = way
+        moved = self._moved(kind, space, place, held.depth)
         reads, fills, updates = counts
-        if position == kept[1]:
+        if position == place:
             return [reads, fills + moved, updates]
         delivery = MulticastDelivery(self.rule, kind.architecture, kind.nest, space)
         stream: int | Fraction = moved
-        for above in reversed(range(kept[0], kept[1])):
+        for above in reversed(range(position, place)):
             if isinstance(kind.architecture.nodes[above], Fanout):
-                stream = delivery.across(above, stream, for_themselves=above + 1 == kept[1])
-        return [reads + int(stream), fills, updates + (int(stream) if space.read_write else 0)]
+                stream = delivery.across(above, stream, for_themselves=above + 1 == place)
+        level = _level(kind.architecture, position)
+        down = level.charges(space.name, "down")
+        up = space.read_write and level.charges(space.name, "up")
+        return [reads + down * int(stream), fills, updates + up * int(stream)]
 
     def _moved(self, kind: VisitKind, space: Dataspace, position: int, depth: int) -> int:
         """Words that one instance of the tile above the nest receives in all: each tile once."""
@@ -345,14 +364,14 @@ class _EinsumCounter:
     ) -> tuple[int, int, int]:
         """Leave out first touches of the whole execution: they need neither a read nor a fill."""
         reads, fills, updates = counts
-        level = kind.architecture.nodes[flow.position]
-        assert isinstance(level, StorageLevel)
-        if not space.read_write:
+        level = _level(kind.architecture, flow.position)
+        if not space.read_write or not level.charges(space.name, "down"):
             return reads, fills, updates
         drained = fills if self.counting == ACCELFORGE else 0
         if space.name not in level.rmw_first_update:
             reads -= self._distinct(kind, space, flow.served)
-            fills -= self._distinct(kind, space, flow.held) if flow.position != kept[0] else 0
+            is_filled = flow.position != kept[0] and not level.tolls
+            fills -= self._distinct(kind, space, flow.held) if is_filled else 0
         return reads + drained, fills, updates
 
     def _distinct(self, kind: VisitKind, space: Dataspace, touched: int) -> int:
@@ -389,6 +408,8 @@ class _EinsumCounter:
         return [(name, reads, writes) for name, (reads, writes) in sums.items()]
 
     def _tile_words(self, level: StorageLevel, space: Dataspace) -> int:
+        if level.tolls:
+            return 0
         words = tile_words(self.visits, self.place, self.kinds, space, level.name)
         assert words is not None  # something moves there
         return words
@@ -442,6 +463,23 @@ class _Delivery(MulticastDelivery):
         return MulticastDelivery.received(self, position)
 
 
+def _of_instance(
+    position: int, level: StorageLevel, space: Dataspace, stream: int, filled: int
+) -> tuple[int, int, int]:
+    """Reads, fills and updates of one instance of a level, first touches included."""
+    if not level.tolls:
+        return accesses(level, space, stream, (filled, 0), (0, 0))
+    passed = in_passing(position, level, space, stream, 0)
+    return passed.reads, 0, passed.updates
+
+
+def _level(architecture: Architecture, position: int) -> StorageLevel:
+    """Return the level at a node."""
+    level = architecture.nodes[position]
+    assert isinstance(level, StorageLevel)
+    return level
+
+
 def _is_first(kind: VisitKind, dims: Iterable[str]) -> bool:
     """Whether no kind of visits with other extents along these dimensions comes before."""
     return kind.first.issuperset(dims)
@@ -477,6 +515,10 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
         else 0
         for access in einsum.accesses
     }
+    passed = [level for level in levels[min(homes.values()) : max(homes.values())] if level.tolls]
+    if passed:
+        text = f"the copy `{einsum.name}` passes the toll `{passed[0].name}`, which is not modelled"
+        raise FusedMappingError(text, mapping.paths[place].leaf)
     transfer = transfer_of(einsum.mapspace, homes)
     return EinsumCost(
         einsum=einsum.name,

@@ -20,7 +20,7 @@ from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf, Path, PrivateNest
 from model.loopnest.layout import Layout
-from model.loopnest.storage import EMPTY, AccessCounts, Buffer, Link, Store, Visits, Words
+from model.loopnest.storage import EMPTY, AccessCounts, Buffer, Link, Store, Toll, Visits, Words
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop
 from model.problem import Dataspace
 
@@ -312,6 +312,7 @@ class _Run:
     nests: dict[tuple[int, tuple[int, ...]], list[_Step]] = field(default_factory=dict)
     holding: dict[tuple[int, str], Link] = field(default_factory=dict)
     touched: dict[tuple[int, str, str, int], Buffer] = field(default_factory=dict)
+    tolls: dict[tuple[str, str, str], Toll] = field(default_factory=dict)
     covered: dict[tuple[int, str, Trips], list[Words]] = field(default_factory=dict)
     taken: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     done: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
@@ -519,7 +520,7 @@ class _Run:
         pinned.hold(tiles)
         link.deliver(0)
         self.holding[place, name] = link
-        level = einsum.mapspace.architecture.levels[1]
+        level = einsum.mapspace.architecture.on_chip[0]
         size = max(map(len, tiles)) * level.packing_of(name).size_per_value
         self.taken[f"held {einsum.name}", name] = level.name, size
 
@@ -569,7 +570,7 @@ class _Run:
         )
 
     def _note_room(self, einsum: CascadeEinsum) -> None:
-        for level in einsum.mapspace.architecture.levels:
+        for level in (own for own in einsum.mapspace.architecture.levels if not own.tolls):
             largest: dict[tuple[str, str], int] = {}
             own = [(key, words) for key, (memory, words) in self.taken.items() if memory == level.name]
             for (kind, name), words in own:
@@ -664,6 +665,7 @@ class _Run:
             )
             for key, found in sums.items()
         }
+        counts |= {key: toll.counts() for key, toll in self.tolls.items()}
         for key, (words,) in self.moved.items():
             counts[key] = AccessCounts(words, 0, 0, 0, 1)
         values = {t: held for t, held in self.outside.items() if t not in self.waiting} | self.kept_whole
@@ -715,7 +717,7 @@ class _Builder:
         held = any(tile.dataspace == access.dataspace for tile in self.leaf.held)
         if stored is None and not held:
             return None
-        memory = self.base.levels[1].name if stored is None else stored.memory
+        memory = self.base.on_chip[0].name if stored is None else stored.memory
         first = next(
             i
             for i, node in enumerate(self.architecture.nodes)
@@ -726,7 +728,7 @@ class _Builder:
     def _loops(self) -> list[_NestLoop]:
         """Return all loops, outermost first; those of the outermost memory lie below tiles above the nest."""
         places = [self._above(access) for access in self.einsum.accesses]
-        top = self.base.levels[1].name if len(self.base.levels) > 1 else ""
+        top = self.base.on_chip[0].name if self.base.on_chip else ""
         moved_to = next((place[1] for place in places if place is not None and place[0] == top), 0.0)
         flat: list[tuple[float, str, int, bool]] = []
         for number, entry in enumerate(self.nest.mapping.nodes):
@@ -766,6 +768,7 @@ class _Builder:
             float(number)
             for number, entry in enumerate(self.nest.mapping.nodes)
             if not isinstance(entry, FanoutMapping) and space.name in entry.keep
+            if not self._has_tolls(number)
         ]
         nodes = sorted([*kept, *([] if above is None else [above[1]])])
         nodes.append(float(len(self.architecture.nodes)))
@@ -830,14 +833,31 @@ class _Builder:
             store.buffers[0].held = self.run.outside[access.tensor]
         return store
 
-    def _way(self, space: Dataspace, outer: float, inner: float) -> tuple[tuple[int, bool], ...]:
-        """Return the fanouts between two places: the children in use, and whether multicast reaches them."""
-        way: list[tuple[int, bool]] = []
+    def _way(self, space: Dataspace, outer: float, inner: float) -> tuple[tuple[int, bool] | Toll, ...]:
+        """Return the tolls and fanouts between two places: children in use, and if multicast reaches them."""
+        way: list[tuple[int, bool] | Toll] = []
         for number, node in enumerate(self.architecture.nodes):
-            if isinstance(node, Fanout) and outer < number < inner:
+            if not outer < number < inner:
+                continue
+            if isinstance(node, Fanout):
                 used = math.prod(loop.bound for loop in self.loops if loop.node == number)
                 way.append((used, space.name not in node.no_multicast))
+            elif space.name in dict(node.tolls):
+                way.append(self._toll(space, node, number))
         return tuple(way)
+
+    def _has_tolls(self, number: int) -> bool:
+        node = self.architecture.nodes[number]
+        return isinstance(node, StorageLevel) and bool(node.tolls)
+
+    def _toll(self, space: Dataspace, level: StorageLevel, number: int) -> Toll:
+        """Return the toll that all kinds of visits pass, with as many instances as any of them uses."""
+        instances = math.prod(loop.bound for loop in self.loops if loop.spatial and loop.node < number)
+        toll = Toll(instances, level.charges(space.name, "down"), level.charges(space.name, "up"))
+        key = self.einsum.name, level.name, space.name
+        known = self.run.tolls.setdefault(key, toll)
+        known.buffers += [Buffer() for _ in range(instances - len(known.buffers))]
+        return known
 
 
 def _compute(chains: Sequence[_Chain]) -> None:

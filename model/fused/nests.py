@@ -184,7 +184,7 @@ def _check_shares(
 def _above(visits: Visits, place: int) -> dict[str, frozenset[str]]:
     """Per memory, the dataspaces that have their tile there above the nests of an Einsum."""
     einsum, leaf = visits.cascade.einsums[place], visits.mapping.paths[place].leaf
-    outermost = einsum.mapspace.architecture.levels[1].name if leaf.held else ""
+    outermost = einsum.mapspace.architecture.on_chip[0].name if leaf.held else ""
     homes = {tile.dataspace: outermost for tile in leaf.held}
     for access in einsum.accesses:
         stored = visits.mapping.stored_at.get(access.tensor)
@@ -202,7 +202,7 @@ def _extended(
     outermost = next(entries)
     assert isinstance(outermost, StorageMapping)
     waiting, seen = outermost.temporal, set[str]()
-    top = architecture.levels[1].component if len(architecture.levels) > 1 else ""
+    top = architecture.on_chip[0].component if architecture.on_chip else ""
     if top not in above:
         yield outermost
         waiting = ()

@@ -57,18 +57,21 @@ def tile_words(
     Returns
     -------
     int or None
-        None where the memory has no tile of the dataspace. The outermost memory has the whole of what it
-        keeps.
+        None where the memory has no tile of the dataspace, as tolls have none at all. The outermost memory
+        has the whole of what it keeps.
     """
     einsum, mapping = visits.cascade.einsums[place], visits.mapping
-    levels = einsum.mapspace.architecture.levels
+    architecture = einsum.mapspace.architecture
+    levels = architecture.levels
     stored = mapping.stored_at.get(einsum.access(space.name).tensor)
     if stored is not None and stored.memory == memory:
         return stored_words(visits, stored, place, kinds)
     if memory == levels[0].name:
         return math.prod(extents(space, einsum.problem.bound)) if stored is None else None
     held = next((tile for tile in mapping.paths[place].leaf.held if tile.dataspace == space.name), None)
-    if held is not None and memory == levels[1].name:
+    if any(level.tolls for level in levels if level.name == memory):
+        return None
+    if held is not None and memory == architecture.on_chip[0].name:
         return _held_words(visits, place, kinds, space, held)
     words = [
         math.prod(extents(space, kind.nest.bounds[position]))
@@ -100,7 +103,7 @@ def stored_words(visits: Visits, stored: Stored, place: int, kinds: Sequence[Vis
 
 def _held_words(visits: Visits, place: int, kinds: Sequence[VisitKind], space: Dataspace, held: Held) -> int:
     einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
-    position = positions_of(kinds[0], einsum.mapspace.architecture.levels[1].name)[0]
+    position = positions_of(kinds[0], einsum.mapspace.architecture.on_chip[0].name)[0]
     divided = spatial_divisors(kinds[0], position).keys() & multi_term_dims(einsum, space.name)
     if divided and held.depth < len(path.loops):
         text = f"windows of `{space.name}` are held above shared loops in a memory that exists several times"
@@ -137,7 +140,7 @@ class Rooms:
     def rooms(self) -> Iterator[Room]:
         """Yield for each Einsum what is taken of each memory while it runs."""
         for place, einsum in enumerate(self.visits.cascade.einsums):
-            for level in einsum.mapspace.architecture.levels:
+            for level in (own for own in einsum.mapspace.architecture.levels if not own.tolls):
                 yield Room(level.name, einsum.name, tuple(self._taken(place, level)), level.usable_words)
 
     def _taken(self, place: int, level: StorageLevel) -> Iterator[RoomTile]:
@@ -212,7 +215,7 @@ class Rooms:
 
     def _own_tile(self, place: int, space: Dataspace, level: StorageLevel, words: int) -> _Tile:
         einsum, path = self.visits.cascade.einsums[place], self.visits.mapping.paths[place]
-        outermost = einsum.mapspace.architecture.levels[1:2]
+        outermost = einsum.mapspace.architecture.on_chip[:1]
         held = {tile.dataspace: tile.depth for tile in path.leaf.held if level in outermost}
         tile = RoomTile(
             einsum.access(space.name).tensor,

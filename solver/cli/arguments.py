@@ -957,7 +957,9 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
         help="at most N of them over one rank of it",
     )
     _add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` prices")
-    _add_path(group, "--certificate", "write the certificate of the fused mapping; `prove` checks it")
+    _add_path(
+        group, "--certificate", "write the certificate of the whole, also with --same; `prove` checks it"
+    )
 
 
 def _name_list(text: str) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.mapspace import ACCELFORGE
+from model.note import Note
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
@@ -47,7 +48,7 @@ from solver.result import Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
     from model.sweep import Variant
-    from solver.fusion import FusedResult, FusionProgress
+    from solver.fusion import FusionProgress
     from solver.network.cache import ResultCache
     from solver.network.executors import Executor
     from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
@@ -64,6 +65,7 @@ FUSED_ONLY = (
     *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank"),
     *("fused-mapping", "certificate"),
 )
+ONLY_PERFECT = "fused mappings with remainders are not certified"
 OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
@@ -74,8 +76,8 @@ UNFUSED_ONLY = {
     "same": "fused Einsums share loops as their tree has them",
 }
 
-OWN_ONLY = ("certificates", "check", "check-time-limit")
-"""Options of `network` on each layer's own optimum."""
+OWN_ONLY = {"certificates": "--certificate OUT writes that of the common unrolling"}
+"""Options of `network` on each layer's own optimum, and what to do instead."""
 
 KEEP = "cannot keep results in"
 OTHER = "--cache DIR names another directory"
@@ -85,7 +87,8 @@ def network_command(arguments: argparse.Namespace) -> int:
     """Map a network, write and print the results, and have the certificates checked if asked for."""
     if arguments.fuse:
         return _fuse(arguments)
-    _refuse_options(arguments, dict.fromkeys(FUSED_ONLY, ""), "needs --fuse")
+    fused_only = (name for name in FUSED_ONLY if arguments.same is None or name != "certificate")
+    _refuse_options(arguments, dict.fromkeys(fused_only, ""), "needs --fuse")
     if arguments.no_fuse:
         raise OutputError("--no-fuse with names of tensors needs --fuse")
     if arguments.same is not None:
@@ -127,11 +130,12 @@ def network_command(arguments: argparse.Namespace) -> int:
 
 def _with_common_loops(arguments: argparse.Namespace) -> int:
     """Find the best spatial unrolling for all layers of a network; write and print it."""
-    _refuse_options(arguments, dict.fromkeys(OWN_ONLY, ""), f"does not go with --same {arguments.same}")
-    check_outputs((arguments.json, arguments.report), arguments.specs)
+    _refuse_options(arguments, OWN_ONLY, f"does not go with --same {arguments.same}")
+    check_outputs((arguments.json, arguments.report, arguments.certificate), arguments.specs)
     _check_directories(arguments)
     from model.formats.cascade import read_network
     from solver.network.common import NoCommonError, map_with_common_unrolling
+    from solver.network.common_certificate import common_certificate
     from solver.report.network import common_document, print_common
 
     loaded = read_network(arguments.specs, parse_assignments(arguments.variables), load_options(arguments))
@@ -141,14 +145,17 @@ def _with_common_loops(arguments: argparse.Namespace) -> int:
         raise OutputError(f"--same {arguments.same}: {error}") from None
     places = places_of(*loaded.documents) if result.own.status is Status.INFEASIBLE else {}
     mapped = result.own if result.common is None else result.common
-    deliver(
-        [
-            *report_steps(lambda console: print_common(console, result, places), arguments),
-            *document_steps(lambda: common_document(result), arguments),
-            *_mapping_steps(mapped, None if result.common is None else arguments.mappings),
-        ]
-    )
-    return EXIT_OF_STATUS[result.status]
+    steps = [
+        *report_steps(lambda console: print_common(console, result, places), arguments),
+        *_mapping_steps(mapped, None if result.common is None else arguments.mappings),
+    ]
+    with _certificate_file(arguments) as certificate:
+        if certificate is not None:
+            steps.append(partial(_certify_whole, partial(common_certificate, result), certificate, arguments))
+        with _documents_last(partial(common_document, result), arguments) as verdict:
+            deliver(steps)
+            code = _check_file(result.termination, certificate, arguments, verdict)
+    return code or EXIT_OF_STATUS[result.status]
 
 
 def _refuse_options(arguments: argparse.Namespace, options: Mapping[str, str], why: str) -> None:
@@ -168,27 +175,31 @@ def _fuse(arguments: argparse.Namespace) -> int:
     _refuse_options(arguments, UNFUSED_ONLY, "does not go with --fuse")
     if arguments.no_fuse == []:
         raise OutputError("--no-fuse names no tensors, and keeps all of them from --fuse")
-    if arguments.factors not in {None, PERFECT}:
-        raise OutputError("fused mappings have no remainders: --fuse goes with --factors perfect only")
+    certified = arguments.check or arguments.certificate is not None
+    if certified and arguments.factors == ANY:
+        raise OutputError(f"{ONLY_PERFECT}: --certificate and --check go with --factors perfect")
     outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
     check_outputs(outputs, arguments.specs)
     _check_checked(arguments)
     from model.formats.fused import fused_yaml, load_cascade
     from model.formats.fused.loader import CONSTRAINTS_NOTE
     from solver.fusion import FusionLimits, LimitError, NotSearchedError, fuse_cascade
+    from solver.fusion.certificate import fused_certificate
     from solver.report.fused import fused_result_document, print_fused_result
 
-    values = parse_assignments(arguments.variables)
-    cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
+    values, options = parse_assignments(arguments.variables), load_options(arguments)
+    options = replace(options, factors=PERFECT) if certified else options
+    cascade, read = load_cascade(arguments.specs, values, options)
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
+    notes += [Note(f"loops have perfect factors: {ONLY_PERFECT}")] * (options.factors != arguments.factors)
     limits = FusionLimits(
         arguments.max_fused_loops,
         arguments.max_fused_loops_per_rank,
         frozenset(chain.from_iterable(arguments.no_fuse or ())),
         None if arguments.fuse_into is None else frozenset(chain.from_iterable(arguments.fuse_into)),
     )
-    options = search_options(arguments)
-    objectives = options.objectives or cascade.einsums[0].mapspace.objectives
+    search = search_options(arguments)
+    objectives = search.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
         raise OutputError("--fuse minimises one objective")
     if arguments.uneven is False and cascade.einsums[0].mapspace.counting == ACCELFORGE:
@@ -197,7 +208,7 @@ def _fuse(arguments: argparse.Namespace) -> int:
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     try:
         with interruptible() as stop, _fusion_bar(arguments.quiet, units) as on_progress:
-            result = fuse_cascade(cascade, objectives[0], options, limits, on_progress, stop.is_set)
+            result = fuse_cascade(cascade, objectives[0], search, limits, on_progress, stop.is_set)
     except LimitError as error:
         raise OutputError(f"{OPTION_OF_LIMIT[error.field]}: {error}") from None
     except (NotSearchedError, TooLargeError) as error:
@@ -210,11 +221,10 @@ def _fuse(arguments: argparse.Namespace) -> int:
         steps.append(write if text is None else partial(write_output, arguments.fused_mapping, text))
     with _certificate_file(arguments) as certificate:
         if certificate is not None:
-            steps.append(partial(_certify_fused, result, certificate, arguments))
+            steps.append(partial(_certify_whole, partial(fused_certificate, result), certificate, arguments))
         with _documents_last(partial(fused_result_document, result, notes, text), arguments) as verdict:
             deliver(steps)
-            checks = arguments.check
-            code = _check_fused(result, certificate, arguments, verdict) if checks else EXIT_OPTIMAL
+            code = _check_file(result.termination, certificate, arguments, verdict)
     return code or EXIT_OF_STATUS[result.status]
 
 
@@ -226,13 +236,14 @@ def _certificate_file(arguments: argparse.Namespace) -> Iterator[Path | None]:
         yield Path(folder) / "certificate.json" if folder else arguments.certificate
 
 
-def _certify_fused(result: FusedResult, path: Path, arguments: argparse.Namespace) -> None:
-    """Write the certificate of a fused result, or say why there is none."""
+def _certify_whole(
+    make: Callable[[list[str], int], dict[str, object]], path: Path, arguments: argparse.Namespace
+) -> None:
+    """Write what `make` makes of a command and a seed, or say why there is no certificate."""
     from solver.certificate import CertificateError, certificate_text
-    from solver.fusion.certificate import fused_certificate
 
     try:
-        document = fused_certificate(result, ["python", "-m", "solver", *arguments.words], arguments.seed)
+        document = make(["python", "-m", "solver", *arguments.words], arguments.seed)
     except CertificateError as error:
         write_stderr(f"note: no certificate is written: {error}\n")
         return
@@ -251,11 +262,13 @@ def _documents_last(
         deliver([*document_steps(lambda: document(verdict[0] if verdict else None), arguments)])
 
 
-def _check_fused(
-    result: FusedResult, path: Path | None, arguments: argparse.Namespace, verdicts: list[str]
+def _check_file(
+    termination: Termination, path: Path | None, arguments: argparse.Namespace, verdicts: list[str]
 ) -> int:
-    """Have the certificate of a fused result checked, add and print the verdict, and return the exit code."""
-    if result.termination is Termination.INTERRUPTED:
+    """With ``--check``, have the certificate checked, add and print the verdict; return the exit code."""
+    if not arguments.check:
+        return EXIT_OPTIMAL
+    if termination is Termination.INTERRUPTED:
         write_stderr(f"note: {UNCHECKED}\n")
         return EXIT_UNCHECKED
     if path is None or not path.exists():

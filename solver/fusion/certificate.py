@@ -52,6 +52,8 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
+    if any(einsum.mapspace.factors != PERFECT for einsum in result.cascade.einsums):
+        raise CertificateError("fused mappings with remainders are not certified: --factors perfect")
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
@@ -75,7 +77,7 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
 def _problem(result: FusedResult) -> Json:
     cascade, limits = result.cascade, result.limits
     tensors, scales = list(cascade.users), dict(cascade.room_scale)
-    memory = cascade.einsums[0].mapspace.architecture.levels[1]
+    memory = cascade.einsums[0].mapspace.architecture.on_chip[0]
     may_store = limits.memories is None or memory.name in limits.memories
     return {
         "einsums": [_einsum(einsum, tensors) for einsum in cascade.einsums],
@@ -164,7 +166,7 @@ def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: set[str]) -> Json:
     Tiles that are stored or held above it count as kept at the first place of the on-chip memory, and not
     outside.
     """
-    mapspace, levels = _searched(einsum), einsum.mapspace.architecture.levels
+    mapspace, home = _searched(einsum), einsum.mapspace.architecture.on_chip[0].name
     entries, nodes, places = iter(nest.mapping.nodes), list[NodeMapping](), dict(nest.places)
     for node in einsum.mapspace.architecture.nodes:
         if isinstance(node, Fanout):
@@ -174,7 +176,7 @@ def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: set[str]) -> Json:
         every = sum(level.component == node.name for level in mapspace.architecture.levels)
         nodes += [next(entries) for _ in range(own)]
         nodes += [StorageMapping() for _ in range(every - own)]
-    inner = next(i for i, n in enumerate(mapspace.architecture.nodes) if _component(n) == levels[1].name)
+    inner = next(i for i, n in enumerate(mapspace.architecture.nodes) if _component(n) == home)
     for position in (0, inner):
         entry = nodes[position]
         assert isinstance(entry, StorageMapping)

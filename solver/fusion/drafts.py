@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
 from typing import NamedTuple
@@ -46,8 +46,8 @@ class Given(NamedTuple):
 class _Option(NamedTuple):
     """One way to keep a tile in each body: room, energy, and words read and written outside.
 
-    `above` says whether it is stored or held above the nests, `lasting` whether it is held while all Einsums
-    of the body run.
+    `above` says whether it is stored or held above the nests, `lasting` whether it takes room while all Einsums
+    of the body run; `stored` is the tensor, if it is decided here that it is stored.
     """
 
     words: FloatArray
@@ -56,6 +56,7 @@ class _Option(NamedTuple):
     writes: FloatArray
     above: bool = True
     lasting: bool = False
+    stored: str = ""
 
     def helps(self, other: _Option) -> bool:
         """Whether less is exchanged than by another one, in any body."""
@@ -71,16 +72,17 @@ class _Inside(NamedTuple):
     cycles: FloatArray | float
 
 
-class _Way(NamedTuple):
+class Way(NamedTuple):
     """One way to keep all tiles of an Einsum: room in all, room that lasts, energy and cycles, by body."""
 
     words: FloatArray
     lasting: FloatArray
     energy: FloatArray
     cycles: FloatArray
+    stored: frozenset[str] = frozenset()  # tensors, as far as this decides about them
 
 
-class _Joint:
+class JointBound:
     """Least costs of the Einsums of each body together: what one holds leaves less room to all.
 
     Room that lasts is counted in parts of the memory, rounded down for each Einsum.
@@ -91,43 +93,63 @@ class _Joint:
         Number of bodies.
     """
 
-    def __init__(self, size: int, usable_words: int) -> None:
-        self.size, self.usable_words = size, usable_words
+    def __init__(self, size: int, usable_words: int, shares: int = SHARES) -> None:
+        self.size, self.usable_words, self.shares = size, usable_words, shares
         # By parts of the Einsums so far, and by those of all.
-        self.costs = np.full((2, SHARES + 1, SHARES + 1, size), np.inf)
+        self.costs = np.full((2, shares + 1, shares + 1, size), np.inf)
         self.costs[:, 0] = 0.0
 
-    def add(self, ways: Iterable[_Way], taken_words: int, times: int) -> None:
+    def add(self, ways: Iterable[Way], taken_words: FloatArray | int, times: int) -> None:
         """Add one Einsum, which runs in several instances, by the ways to keep its tiles."""
-        own = np.full((2, SHARES + 1, SHARES + 1, self.size), np.inf)
+        self.costs = self.joined(self.costs, self.alone(ways, taken_words, times))
+
+    def alone(self, ways: Iterable[Way], taken_words: FloatArray | int, times: int) -> FloatArray:
+        """Least costs of one Einsum, as of `costs`."""
+        own = np.full_like(self.costs, np.inf)
         for way in ways:
             at, fits = self._shares(way, self.usable_words - taken_words)
             for costs, value in zip(own, (way.energy, way.cycles), strict=True):
                 costs[at] = np.minimum(costs[at], value[fits])
         # What may be held in all may also be less.
-        own = np.minimum.accumulate(own[:, :, ::-1], axis=2)[:, :, ::-1] * times
-        total = np.full_like(own, np.inf)
-        for held_parts in range(SHARES + 1):
-            if np.isfinite(own[:, held_parts]).any():
-                before = self.costs[:, : SHARES + 1 - held_parts]
-                both = before + own[:, held_parts, None]
-                np.minimum(total[:, held_parts:], both, out=total[:, held_parts:])
-        self.costs = total
+        return np.minimum.accumulate(own[:, :, ::-1], axis=2)[:, :, ::-1] * times
 
-    def _shares(self, way: _Way, free_words: int) -> tuple[tuple[IntArray, IntArray, IntArray], IntArray]:
+    def joined(self, before: FloatArray, own: FloatArray) -> FloatArray:
+        """Least costs of some Einsums and of one more, which each hold some parts."""
+        total = np.full_like(own, np.inf)
+        for held_parts in range(self.shares + 1):
+            if np.isfinite(own[:, held_parts]).any():
+                both = before[:, : self.shares + 1 - held_parts] + own[:, held_parts, None]
+                np.minimum(total[:, held_parts:], both, out=total[:, held_parts:])
+        return total
+
+    def _shares(
+        self, way: Way, free_words: FloatArray | int
+    ) -> tuple[tuple[IntArray, IntArray, IntArray], IntArray]:
         """Parts that an Einsum holds and most that all may hold, in the bodies where it has room."""
         (fits,) = (way.words <= free_words).nonzero()
+        free = np.broadcast_to(np.asarray(free_words, np.float64), way.words.shape)[fits]
         # Words are whole numbers: what is above one by no more than floating-point errors is that one.
         held, words = (np.ceil(own[fits] - 1e-6) for own in (way.lasting, way.words))
-        parts = held * SHARES // self.usable_words
-        most = np.minimum(parts + (free_words - words) * SHARES // self.usable_words, SHARES)
+        parts = held * self.shares // self.usable_words
+        most = np.minimum(parts + (free - words) * self.shares // self.usable_words, self.shares)
         return (parts.astype(np.int64), most.astype(np.int64), fits), fits
 
-    def least(self) -> tuple[FloatArray, FloatArray]:
+    def beside(self) -> FloatArray:
+        """Least costs by the parts of the memory that others hold besides, shape (2, parts, bodies)."""
+        found = np.full((2, SHARES + 1, self.size), np.inf)
+        for held in range(SHARES + 1):
+            left = self.costs[:, held, held:]
+            np.minimum(found[:, : SHARES + 1 - held], left, out=found[:, : SHARES + 1 - held])
+        return found
+
+    def least(self) -> FloatArray:
         """Least energy and cycles of all Einsums."""
-        parts = range(SHARES + 1)
-        energies, cycles = self.costs[:, parts, parts].min(axis=1)
-        return energies, cycles
+        return self.fitting(self.costs)
+
+    def fitting(self, costs: FloatArray) -> FloatArray:
+        """The least of costs where all Einsums hold what they do together."""
+        parts = range(self.shares + 1)
+        return costs[:, parts, parts].min(axis=1)
 
 
 @dataclass(frozen=True)
@@ -200,15 +222,24 @@ class DraftBounds:
         given
             What is decided for each Einsum.
         """
-        joint = _Joint(len(left), self.usable_words)
+        joint = JointBound(len(left), self.usable_words)
         for place, known in zip(range(frame.start, frame.end), given, strict=True):
             ways = self._ways_in(frames, frame, place, following, left, known)
             joint.add(ways, known.taken_words, self.space.einsums[place].n_instances)
-        return joint.least()
+        energies, cycles = joint.least()
+        return energies, cycles
+
+    def leaves(
+        self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]
+    ) -> list[list[Way]]:
+        """The ways to keep the tiles of each Einsum that is in no further body; parameters are those of `least`."""
+        flat = replace(frame, flat=True)
+        places = zip(range(frame.start, frame.end), given, strict=True)
+        return [list(self._ways_in(frames, flat, place, following, left, own)) for place, own in places]
 
     def _ways_in(
         self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts, given: Given
-    ) -> Iterator[_Way]:
+    ) -> Iterator[Way]:
         """Yield the ways to keep the tiles of an Einsum in each body."""
         cuts = self.space.cuts((*frames, frame), place)
         raw = self._constant(self.space.raw_trips((*frames, frame), place), place, len(left))
@@ -300,7 +331,7 @@ class DraftBounds:
         inner: _Inside,
         last: dict[str, FloatArray],
         is_open: bool = False,
-    ) -> Iterator[_Way]:
+    ) -> Iterator[Way]:
         """Yield all ways to keep an Einsum's tiles."""
         tiles = self.space.tiles[place]
         visits = np.prod(list(last.values()), axis=0)
@@ -318,7 +349,8 @@ class DraftBounds:
                 busy = np.maximum(busy, float(core[1]))
             words = np.sum([option.words for option in chosen], axis=0)
             lasting = sum((o.words for o in chosen if o.lasting), start=np.zeros_like(words))
-            yield _Way(words, lasting, energy, busy + waiting)
+            stored = frozenset(o.stored for o in chosen if o.stored)
+            yield Way(words, lasting, energy, busy + waiting, stored)
 
     @cached_property
     def _floors(self) -> dict[tuple[int, frozenset[str], int], Floor]:
@@ -334,7 +366,7 @@ class DraftBounds:
         taken_words
             Room that others take; a bit less is looked at, so that there are few tables.
         """
-        key = place, outside, taken_words * ROOM_STEPS // self.usable_words
+        key = place, outside, self.room_steps(taken_words)
         if key not in self._floors:
             self._floors[key] = self._floor(*key)
         return self._floors[key]
@@ -347,41 +379,78 @@ class DraftBounds:
         last = {dim: np.ones(math.prod(shape)) for dim in bound}
         grid = np.meshgrid(*parts, indexing="ij")
         last.update({dim: own.ravel() for dim, own in zip(dims, grid, strict=True)})
+        ways = self.ways_anywhere(place, last, outside)
+        costs = self.cheapest(ways, self.least_taken(steps), math.prod(shape))
+        apart = self._apart(place, last)
+        energy, cycles = (over_multiples(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs)
+        return Floor(dims, tuple(parts), energy, cycles)
+
+    def room_steps(self, taken_words: int) -> int:
+        """Room that others take, in steps that tables distinguish."""
+        return taken_words * ROOM_STEPS // self.usable_words
+
+    def least_taken(self, steps: int) -> int:
+        """Words of so many steps."""
+        return steps * self.usable_words // ROOM_STEPS
+
+    def cheapest(self, ways: Iterable[Way], taken_words: FloatArray | int, size: int) -> FloatArray:
+        """Least energy and cycles of an Einsum that has so much less room, shape (2, size)."""
+        costs = np.full((2, size), np.inf)
+        for way in ways:
+            fits = way.words <= self.usable_words - taken_words
+            for least, own in zip(costs, (way.energy, way.cycles), strict=True):
+                np.minimum(least, own, out=least, where=fits)
+        return costs
+
+    def ways_anywhere(
+        self,
+        place: int,
+        last: dict[str, FloatArray],
+        outside: frozenset[str],
+        span: tuple[int, int] | None = None,
+    ) -> Iterator[Way]:
+        """Yield the ways to keep an Einsum's tiles below so many trips, wherever these are stored or held.
+
+        All trips may be those of a body over a `span`: then what others access takes no room.
+        """
         tiles = self.space.tiles[place]
-        options = [list(self._anywhere(tile, last, outside)) for tile in tiles]
+        options = [list(self._anywhere(tile, last, outside, span)) for tile in tiles]
         always = frozenset(
             t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
         )
-        free = self.usable_words - steps * self.usable_words // ROOM_STEPS
-        inner = _Inside(*self.pricer.inner(place, always))
-        costs = [np.full(math.prod(shape), np.inf) for _ in range(2)]
-        for way in self._ways(place, options, inner, last):
-            for least, own in zip(costs, (way.energy, way.cycles), strict=True):
-                np.minimum(least, own, out=least, where=way.words <= free)
-        apart = self._apart(place, last)
-        energy, cycles = (
-            _over_multiples(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs
-        )
-        return Floor(dims, tuple(parts), energy, cycles)
+        return self._ways(place, options, _Inside(*self.pricer.inner(place, always)), last)
 
     def _anywhere(
-        self, tile: Tile, last: dict[str, FloatArray], outside: frozenset[str]
+        self,
+        tile: Tile,
+        last: dict[str, FloatArray],
+        outside: frozenset[str],
+        span: tuple[int, int] | None,
     ) -> Iterator[_Option]:
         """Yield ways to keep a tile: fetched in each visit, held so that it comes once, and stored."""
         zero = np.zeros(len(next(iter(last.values()))))
         yield self._fetched(tile, last)
         if not tile.bypassed and self.space.looped(tile.place):
             words = self._words(tile, last) * tile.size_per_value
-            yield self._option(tile, words, {dim: np.ones_like(zero) for dim in last})
+            once = {dim: np.ones_like(zero) for dim in last}
+            yield self._option(tile, words, once)._replace(lasting=True)
         if tile.tensor in self.space.storable - outside:
             users = self.space.cascade.users[tile.tensor]
-            dividing = (
-                last[dim]
-                for dim, bodies in self.space.looped(tile.place).items()
-                if dim in tile.dims and any(users[0] in body and users[-1] in body for body in bodies)
-            )
-            words = np.floor(self.space.stored_words(tile.tensor, {}) / math.prod(dividing, start=zero + 1))
-            yield _Option(zero if self.space.is_repeated(tile) else words, zero, zero, zero)
+            crosses = span is not None and not span[0] <= users[0] <= users[-1] < span[1]
+            is_free = crosses or self.space.is_repeated(tile)
+            words = zero if is_free else self.stored_anywhere(tile, last)
+            yield _Option(words, zero, zero, zero, stored=tile.tensor)
+
+    def stored_anywhere(self, tile: Tile, last: dict[str, FloatArray]) -> FloatArray:
+        """Room of a stored tensor at the least, below some of the loops above one of its Einsums."""
+        users = self.space.cascade.users[tile.tensor]
+        dividing = (
+            last[dim]
+            for dim, bodies in self.space.looped(tile.place).items()
+            if dim in tile.dims and any(users[0] in body and users[-1] in body for body in bodies)
+        )
+        one = np.ones(len(next(iter(last.values()))))
+        return np.floor(self.space.stored_words(tile.tensor, {}) / math.prod(dividing, start=one))
 
     def _apart(self, place: int, last: dict[str, FloatArray]) -> BoolArray:
         """Where loops over two dimensions meet whose bodies never lie in each other."""
@@ -468,7 +537,8 @@ class DraftBounds:
         elif tile.tensor in self.space.storable and tile.tensor not in stored:
             is_free = again or tile.tensor in (deeper or ())
             words = zero if is_free else self._stored(frames, tile.tensor, following, left)
-            found.append(_Option(words, zero, zero, zero))
+            lasting = self.space.stays(tile, frames[-1].start, frames[-1].end)
+            found.append(_Option(words, zero, zero, zero, lasting=lasting, stored=tile.tensor))
         if tile.bypassed:
             return found
         is_handed = self._is_handed(frames[-1], tile)
@@ -536,9 +606,9 @@ def _is_inside(inner: range, outer: range) -> bool:
     return outer.start <= inner.start and inner.stop <= outer.stop
 
 
-def _over_multiples(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
-    """The least over all multiples of each divisor, axis by axis."""
-    for axis, own in enumerate(parts):
+def over_multiples(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
+    """The least over all multiples of each divisor, axis by axis: the last ones."""
+    for axis, own in enumerate(parts, costs.ndim - len(parts)):
         moved = np.moveaxis(costs, axis, 0)
         least = [moved[[own[j] % each == 0 for j in range(len(own))]].min(axis=0) for each in own]
         costs = np.moveaxis(np.array(least), 0, axis)

@@ -13,9 +13,10 @@ from itertools import product
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.prices import access_energy
 from model.cost.rules import rule_of
-from model.extents import PERFECT
+from model.extents import ANY, PERFECT
 from model.fused.cascade import CascadeEinsum
 from model.fused.mapping import PrivateNest
+from model.fused.nests import nest_bounds
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import ACCELFORGE, FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
@@ -61,6 +62,8 @@ class EdgeKind:
         Of dimensions whose parts are not alike, the extents and how many there are of each; sorted by name.
     homes
         Levels at which the nests keep the outputs; None leaves that open.
+    remainders
+        Whether loops of the nests may have remainders.
     """
 
     place: int
@@ -69,6 +72,7 @@ class EdgeKind:
     shifts: tuple[Shift, ...] = ()
     parts: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
     homes: frozenset[int] | None = None
+    remainders: bool = False
 
     @property
     def is_mixed(self) -> bool:
@@ -141,7 +145,7 @@ class EdgeSpace:
 
     def mapspace(self, room_words: int | None) -> Mapspace:
         """The mapspace where own tiles may take so much room of the outermost on-chip memory."""
-        return with_places_of(self.einsum, self.even_mapspace(room_words))
+        return with_places_of(self.einsum, self.even_mapspace(room_words), self.kind.above)
 
     def even_mapspace(self, room_words: int | None) -> Mapspace:
         """The same with one place for each memory."""
@@ -154,7 +158,7 @@ class EdgeSpace:
             spatial=tuple(map(self._spatial, own.spatial)),
             keep=tuple(self._keep(level, rules) for level, rules in enumerate(own.keep)),
             notes=(),
-            factors=PERFECT,
+            factors=ANY if self.kind.remainders else PERFECT,
         )
 
     @cached_property
@@ -188,11 +192,11 @@ class EdgeSpace:
             network_drain_latency=level.network_drain_latency * self.kind.visits,
         )
         if self.unlimited:
-            level = replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)
-        if number > 1:
+            level = unlimited(level)
+        if number > self._home_number:
             return level
         level = self._loaded(number, level) if self.timed else level
-        return level if number == 0 else self._roomy(level, room_words)
+        return level if number < self._home_number else self._roomy(level, room_words)
 
     def _free(self) -> Iterator[tuple[str, Fraction]]:
         """Yield the share of visits that are the first to touch their part of an output."""
@@ -205,11 +209,24 @@ class EdgeSpace:
         reads = writes = Fraction(0)
         for shift in self.kind.shifts:
             scale = level.scale(shift.dataspace)
-            written = shift.moved if self.einsum.space(shift.dataspace).read_write else 0
-            reads += (shift.fetched if number == 0 else 0) * scale
-            writes += (written if number == 0 else shift.fetched) * scale
-            reads += self._drained(shift) * scale if number == 1 else 0
+            read, fill, update = self._exchanged(shift, number, level)
+            reads, writes = reads + read * scale, writes + (fill + update) * scale
         return replace(level, other_reads=reads, other_writes=writes)
+
+    @cached_property
+    def _home_number(self) -> int:
+        """Number of the outermost on-chip memory among the levels."""
+        return 1 + len(self.einsum.mapspace.architecture.outer_tolls)
+
+    def _exchanged(self, shift: Shift, number: int, level: StorageLevel) -> tuple[int, int, int]:
+        """Reads, fills and updates of a held tile's words: outside, where they pay tolls, and on chip."""
+        if number == self._home_number:
+            return self._drained(shift), shift.fetched, 0
+        name = shift.dataspace
+        if level.tolls and name not in level.passing:
+            return 0, 0, 0
+        written = shift.moved if self.einsum.space(name).read_write else 0
+        return shift.fetched * level.charges(name, "down"), 0, written * level.charges(name, "up")
 
     def _drained(self, shift: Shift) -> int:
         """Words that the on-chip memory reads to hand them outside."""
@@ -248,11 +265,12 @@ class EdgeSpace:
 
     def _keep(self, level: int, rules: KeepRules) -> KeepRules:
         above = self.kind.above
-        if level and self.kind.homes is not None:
+        own = self.einsum.mapspace.architecture.levels[level]
+        if level and self.kind.homes is not None and not own.tolls:
             rules = self._at_home(level, rules)
         if level == 0:
             return KeepRules(rules.keep - above, rules.bypass | above)
-        if level == 1:
+        if level == self._home_number:
             return KeepRules(rules.keep | above, rules.bypass)
         return KeepRules(rules.keep, rules.bypass)
 
@@ -263,7 +281,7 @@ class EdgeSpace:
     def _at_home(self, level: int, rules: KeepRules) -> KeepRules:
         """The rules with every output where all visits keep it."""
         assert self.kind.homes is not None
-        outputs = self._outputs - self.kind.above if level == 1 else self._outputs
+        outputs = self._outputs - self.kind.above if level == self._home_number else self._outputs
         if level in self.kind.homes:
             return KeepRules(rules.keep | outputs, rules.bypass)
         return KeepRules(rules.keep, rules.bypass | outputs)
@@ -271,8 +289,11 @@ class EdgeSpace:
     def homes(self) -> Iterator[frozenset[int]]:
         """Yield the sets of on-chip levels that all visits may keep the outputs at, besides what is above."""
         choices: list[tuple[tuple[int, ...], ...]] = []
-        for level, rules in enumerate(self.einsum.mapspace.keep[1:], start=1):
-            if level == 1 and self._outputs & self.kind.above:
+        levels = self.einsum.mapspace.architecture.levels
+        for level, rules in enumerate(self.einsum.mapspace.keep):
+            if level == 0 or levels[level].tolls:
+                continue
+            if level == self._home_number and self._outputs & self.kind.above:
                 continue
             kept, left_out = not self._outputs & rules.bypass, not self._outputs & rules.keep
             choices.append((((level,),) if kept else ()) + (((),) if left_out else ()))
@@ -308,12 +329,15 @@ class EdgeSpace:
                 places[node.component] += 1
                 entries.append(own)
         several = tuple((name, count) for name, count in places.items() if count > 1)
-        return PrivateNest(LoopNest(tuple(entries)), several)
+        nest = PrivateNest(LoopNest(tuple(entries)), several)
+        # Of several nests, each says for which visits it is where its loops go beyond them.
+        beyond = self.kind.parts and nest_bounds(self.einsum.problem, nest) != tuple(self.extents.values())
+        return replace(nest, bounds=tuple(self.extents.items())) if beyond else nest
 
     @property
     def _home(self) -> StorageLevel:
         """The outermost on-chip memory."""
-        return self.einsum.mapspace.architecture.levels[1]
+        return self.einsum.mapspace.architecture.on_chip[0]
 
     @cached_property
     def _placed(self) -> Architecture:
@@ -336,25 +360,33 @@ class EdgeSpace:
         extents = dict.fromkeys(self.einsum.problem.dims, 1)
         for loop in (x for node in mapping.nodes[position:] for x in _loops(node)):
             if loop.dim in extents:
-                extents[loop.dim] *= loop.bound
+                extents[loop.dim] = min(extents[loop.dim] * loop.bound, self.extents[loop.dim])
         kept = (s for s in self.einsum.problem.dataspaces if s.name in entry.keep - self.kind.above)
         return sum(box_words(s, extents) * self._home.packing_of(s.name).size_per_value for s in kept)
 
     @cached_property
     def shift_energy(self) -> int:
         """Energy of the words of held tiles."""
-        outside, inside = self.einsum.mapspace.architecture.levels[:2]
-        total = 0
-        for shift in self.kind.shifts:
-            written = shift.moved if self.einsum.space(shift.dataspace).read_write else 0
-            name = shift.dataspace
-            total += access_energy(outside, outside.packing_of(name), shift.fetched, 0, written)
-            total += access_energy(inside, inside.packing_of(name), self._drained(shift), shift.fetched, 0)
-        return total
+        levels = self.einsum.mapspace.architecture.levels[: self._home_number + 1]
+        return sum(
+            access_energy(level, level.packing_of(shift.dataspace), *self._exchanged(shift, number, level))
+            for shift in self.kind.shifts
+            for number, level in enumerate(levels)
+        )
 
 
-def with_places_of(einsum: CascadeEinsum, mapspace: Mapspace) -> Mapspace:
-    """Let memories have several places, by AccelForge's rule all; what they move besides counts once."""
+def unlimited(level: StorageLevel) -> StorageLevel:
+    """Return a level whose bandwidths limit nothing."""
+    return replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None, ports=())
+
+
+def with_places_of(
+    einsum: CascadeEinsum, mapspace: Mapspace, above: frozenset[str] = frozenset()
+) -> Mapspace:
+    """Let memories have several places, by AccelForge's rule all; what they move besides counts once.
+
+    Dataspaces `above` the nests are at the first place of the outermost on-chip memory.
+    """
     uneven = None if mapspace.counting == ACCELFORGE else einsum.uneven
     if uneven is not None and not uneven:
         return mapspace
@@ -367,7 +399,15 @@ def with_places_of(einsum: CascadeEinsum, mapspace: Mapspace) -> Mapspace:
         else node
         for position, node in enumerate(own.architecture.nodes)
     )
-    return replace(own, architecture=replace(own.architecture, nodes=nodes))
+    home = mapspace.architecture.on_chip[0].component
+    keep = list(own.keep)
+    for number, level in enumerate(own.architecture.levels if above else ()):
+        rules = keep[number]
+        if level.component == home and number in firsts:
+            keep[number] = replace(rules, keep=rules.keep | above)
+        elif level.component == home:
+            keep[number] = replace(rules, bypass=rules.bypass | above)
+    return replace(own, architecture=replace(own.architecture, nodes=nodes), keep=tuple(keep))
 
 
 def _loops(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:

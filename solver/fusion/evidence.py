@@ -92,7 +92,7 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
     for key, found in pricer._inner.items():
         yield LeastClaim(*key, *found)
     for (alike, loops), (energy, cycles) in pricer._in_visits.items():
-        place = pricer._alike.index(alike)
+        place = pricer.alike.index(alike)
         dims = pricer.space.einsums[place].problem.dims
         trips = tuple(sorted((dims[number], count) for number, count in loops))
         yield LeastClaim(place, frozenset(), 0, energy, cycles, trips)
@@ -103,7 +103,7 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     for (alike, above, loops), found in pricer._cores.items():
-        place = pricer._alike.index(alike)
+        place = pricer.alike.index(alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         kind = EdgeKind(place, trips, frozenset(problem.dataspaces[number].name for number in above))
@@ -114,10 +114,11 @@ def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
 def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     cores = {id(edge.core): edge for edge in reversed(pricer.edges.values())}
     for edge in cores.values():
-        for solved in () if edge.space.kind.parts else edge.core.solved:
+        kind = edge.space.kind
+        for solved in () if kind.parts or kind.remainders else edge.core.solved:
             corners = [(point.energy, point.cycles) for point in solved.points]
             corners += [solved.beyond] if solved.beyond is not None else []
-            yield EdgeClaim(edge.space.kind, solved.room_words, _least(corners, pricer.objective))
+            yield EdgeClaim(kind, solved.room_words, _least(corners, pricer.objective))
 
 
 def _alone(pricer: EdgePricer) -> Iterator[EdgeClaim]:

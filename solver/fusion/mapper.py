@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from model.extents import ANY
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
@@ -12,12 +13,23 @@ from model.fused.report import FusedEvaluation
 from model.mapspace import EXACT
 from model.objective import objective_value
 from model.wording import listing
+from solver.fusion.edges import EdgeKind
 from solver.fusion.evidence import FusionEvidence, evidence_of
-from solver.fusion.labels import Label, Step
+from solver.fusion.labels import Step
 from solver.fusion.path import Counts, PathSearch
-from solver.fusion.pricing import EdgePricer, Point
+from solver.fusion.pricing import EdgePricer, Point, Remainders
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
-from solver.result import Clock, ContradictionError, Options, Status, StopCallback, Termination, relative_gap
+from solver.result import (
+    REMAINDERS_S,
+    Clock,
+    ContradictionError,
+    Narrower,
+    Options,
+    Status,
+    StopCallback,
+    Termination,
+    relative_gap,
+)
 
 LONGEST = (3, 5)
 """Einsums of the bodies that paths look at which are to give good mappings soon."""
@@ -30,6 +42,7 @@ ROUNDS = 4
 
 EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories} below shared loops"
 PERFECT_LOOPS = "loops have no remainders"
+PERFECT_SHARED_LOOPS = "shared loops have no remainders"
 ONE_MEMORY = "tensors are stored in {memory} only"
 
 
@@ -90,6 +103,8 @@ class FusedResult:
         What narrows it besides.
     evidence
         What the bound rests on, for certificates.
+    perfect_factors
+        Where nests may have remainders, what is known of the mappings without any.
     """
 
     status: Status
@@ -105,6 +120,7 @@ class FusedResult:
     restrictions: tuple[str, ...]
     limits: FusionLimits = FusionLimits()
     evidence: FusionEvidence = field(default_factory=FusionEvidence)
+    perfect_factors: Narrower | None = None
 
     @property
     def units_per_pj(self) -> int:
@@ -124,11 +140,19 @@ class _Best:
     value: int | None = None
     mapping: FusedMapping | None = None
     evaluation: FusedEvaluation | None = None
+    steps: tuple[Step, ...] = ()
 
-    def take(self, value: int, mapping: FusedMapping, evaluation: FusedEvaluation) -> None:
+    def take(
+        self, value: int, mapping: FusedMapping, evaluation: FusedEvaluation, steps: Sequence[Step]
+    ) -> None:
         """Keep a mapping if it is better."""
         if self.value is None or value < self.value:
-            self.value, self.mapping, self.evaluation = value, mapping, evaluation
+            self.value, self.mapping, self.evaluation, self.steps = value, mapping, evaluation, tuple(steps)
+
+    def take_of(self, other: _Best) -> None:
+        """Keep another best mapping if it is better."""
+        if other.value is not None and other.mapping is not None and other.evaluation is not None:
+            self.take(other.value, other.mapping, other.evaluation, other.steps)
 
 
 def fuse_cascade(
@@ -200,21 +224,19 @@ class _Search:
         self.on_progress = on_progress
 
     def run(self) -> FusedResult:
-        """Search without fusion first, then with each rank looped once on a path, then without that limit."""
-        alone = FusionLimits(0, None, frozenset(self.cascade.intermediates))
-        unfused = self._solve(replace(self.space, limits=alone), _Best())
-        best = _Best(unfused.best.value, unfused.best.mapping, unfused.best.evaluation)
-        if self.limits.max_loops_per_rank is None:
-            once = replace(self.space, limits=replace(self.limits, max_loops_per_rank=1))
-            self.pricer.clock = self.clock.share(2)
-            self._solve(once, best)
-            self.pricer.clock = self.clock
-        outcome = self._solve(self.space, best)
-        status = self._status(outcome)
+        """Search without fusion first, then with; then with remainders in nests where there may be any."""
+        is_any = any(einsum.mapspace.factors == ANY for einsum in self.cascade.einsums)
+        self.pricer.clock = self.clock.share(2) if is_any else self.clock
+        unfused, perfect = self._unfused(_Best()), None
+        best = replace(unfused.best)
+        outcome = self._fused(best)
+        if is_any:
+            perfect = Narrower(self._status(outcome), best.value, outcome.bound)
+            unfused, outcome = self._with_remainders(best)
         if not outcome.proven:
-            self.clock.end(Termination.BOUND if outcome.complete else Termination.TIME_LIMIT)
+            self.clock.end(self._ending(outcome))
         return FusedResult(
-            status,
+            self._status(outcome),
             Termination.PROVEN if outcome.proven else self.clock.termination or Termination.TIME_LIMIT,
             self.objective,
             self.cascade,
@@ -222,12 +244,79 @@ class _Search:
             outcome.bound,
             best.mapping,
             best.evaluation,
-            unfused.best.evaluation if unfused.proven else None,
+            unfused.best.evaluation if unfused.proven or unfused.complete else None,
             self._statistics(),
             tuple(self._restrictions()),
             self.limits,
-            evidence_of(self.pricer),
+            evidence_of(self.pricer) if perfect is None else FusionEvidence(),
+            perfect,
         )
+
+    def _unfused(self, best: _Best) -> _Outcome:
+        """Map each Einsum alone, with all tensors outside."""
+        alone = FusionLimits(0, None, frozenset(self.cascade.intermediates))
+        return self._solve(replace(self.space, limits=alone), best)
+
+    def _fused(self, best: _Best) -> _Outcome:
+        """Search with each rank looped once on a path, then without that limit."""
+        if self.limits.max_loops_per_rank is None:
+            once = replace(self.space, limits=replace(self.limits, max_loops_per_rank=1))
+            clock = self.pricer.clock
+            self.pricer.clock = clock.share(2)
+            self._solve(once, best)
+            self.pricer.clock = clock
+        return self._solve(self.space, best)
+
+    def _with_remainders(self, best: _Best) -> tuple[_Outcome, _Outcome]:
+        """Search nests with remainders, too: of Einsums alone first, then of all."""
+        self.pricer.clock, self.pricer.remainders = self.clock, Remainders.ALONE
+        self._map_alone()
+        unfused = self._unfused(_Best())
+        best.take_of(unfused.best)
+        self.pricer.clock = self._clock_of_stage(0.3)
+        self._solve(self.space, best)
+        self.pricer = replace(self.pricer, remainders=Remainders.EVERYWHERE, clock=self._clock_of_stage(1.0))
+        self._refit(best)
+        return unfused, self._solve(self.space, best)
+
+    def _clock_of_stage(self, share: float) -> Clock:
+        """A clock with a share of the time that is left for remainders, or with the default limit."""
+        left_s = self.clock.left_s
+        return Clock(REMAINDERS_S if left_s is None else share * left_s, self.clock.stop)
+
+    def _map_alone(self) -> None:
+        """Map each Einsum with remainders as if it were alone, those that differ in names alone once."""
+        places = [place for place, einsum in enumerate(self.cascade.einsums) if not einsum.is_copy]
+        edges = [self.pricer.edge(EdgeKind(place, remainders=True)) for place in places]
+        distinct = {id(edge.core): edge for edge in edges}.values()
+        for number, edge in enumerate(distinct):
+            left_s = self.clock.left_s
+            self.pricer.search_s = REMAINDERS_S if left_s is None else left_s / (len(distinct) - number + 1)
+            self.pricer.refine(edge, None)
+
+    def _refit(self, best: _Best) -> None:
+        """Map the Einsums of the best path again, with remainders."""
+        search = PathSearch(self.space, self.pricer, self.objective, self.counts)
+        steps = [
+            step
+            if step.kind is None
+            else step._replace(kind=replace(step.kind, remainders=True), choice=None)
+            for step in best.steps
+        ]
+        if not steps or self.clock.stop():
+            return
+        left = _rooms_left(search, steps)
+        left_s = self.pricer.clock.left_s
+        self.pricer.search_s = REMAINDERS_S if left_s is None else left_s / (2 * len(steps))
+        for _ in range(2):  # a survey, then a search
+            self._refine(steps, left)
+        self._try(self.space, steps, left, best)
+
+    def _ending(self, outcome: _Outcome) -> Termination:
+        """Why a search ended whose result is not proven."""
+        if outcome.complete and not self.pricer.is_cut_short:
+            return Termination.BOUND
+        return Termination.TIME_LIMIT if self.clock.left_s is not None else Termination.REMAINDER_LIMIT
 
     def _status(self, outcome: _Outcome) -> Status:
         if outcome.best.value is None:
@@ -250,13 +339,14 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield from self.limits.phrases()
-        yield PERFECT_LOOPS
+        any_factors = any(einsum.mapspace.factors == ANY for einsum in self.cascade.einsums)
+        yield PERFECT_SHARED_LOOPS if any_factors else PERFECT_LOOPS
         first = self.cascade.einsums[0]
-        even = [level.name for level in architecture.levels[1:] if level.name not in first.uneven]
+        even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
             yield EVEN_NESTS.format(memories=listing(even))
-        if len(architecture.levels) > 2:
-            yield ONE_MEMORY.format(memory=architecture.levels[1].name)
+        if len(architecture.on_chip) > 1:
+            yield ONE_MEMORY.format(memory=architecture.on_chip[0].name)
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
@@ -266,15 +356,15 @@ class _Search:
         bound = 0
         while True:
             search.tighten(best.value)
-            label, value = search.shortest(best.value)
+            path, value = search.path(best.value)
             self.paths += 1
             bound = max(bound, value or 0)
-            if label is None and value is None:
+            if path is None and value is None:
                 return _Outcome(best, best.value, proven=True)
-            if label is None:
+            if path is None:
                 return _Outcome(best, bound, proven=False)
             self._report(best, bound)
-            if self._settle(search, label, best):
+            if self._settle(search, path, best):
                 complete = not self.pricer.clock.stop()
                 self._improve(space, best, bound)
                 return _Outcome(best, bound, best.value == bound, complete)
@@ -286,8 +376,8 @@ class _Search:
         search = PathSearch(space, self.pricer, self.objective, self.counts, as_paid=True)
         while not self.pricer.clock.stop():
             search.tighten(best.value)
-            label, _ = search.shortest(best.value)
-            if label is None or self._settle(search, label, best):
+            path, _ = search.path(best.value)
+            if path is None or self._settle(search, path, best):
                 return
 
     def _dive(self, space: FusionSpace, best: _Best) -> None:
@@ -304,20 +394,20 @@ class _Search:
     def _look(self, search: PathSearch, best: _Best) -> bool:
         """Settle a path that looks at a few bodies; whether there is nothing more to find."""
         search.tighten(best.value, WIDTH)
-        label, _ = search.shortest(best.value, width=WIDTH)
-        return label is None or self._settle(search, label, best)
+        path, _ = search.path(best.value, WIDTH)
+        return path is None or self._settle(search, path, best)
 
-    def _settle(self, search: PathSearch, label: Label, best: _Best) -> bool:
+    def _settle(self, search: PathSearch, path: Sequence[Step], best: _Best) -> bool:
         """Settle and price the edges of a path; whether all of them were, or the search has to stop."""
-        left = _rooms_left(search, label.steps())
-        steps = [self._mapped(search, step, room) for step, room in zip(label.steps(), left, strict=True)]
+        left = _rooms_left(search, path)
+        steps = [self._mapped(search, step, room) for step, room in zip(path, left, strict=True)]
         if not any(map(_is_open, steps)):
             self._price(search.space, steps, [_point_of(step) for step in steps], best)
             return True
-        self._refine(steps, left)
+        is_stuck = not self._refine(steps, left)
         self._try(search.space, steps, left, best)
         self._report(best, None)
-        return self.pricer.clock.stop()
+        return is_stuck or self.pricer.clock.stop()
 
     def _mapped(self, search: PathSearch, step: Step, room: int | None) -> Step:
         """The step with a mapping that has room and costs no more than its bound, if one is known."""
@@ -346,16 +436,17 @@ class _Search:
             )
         )
 
-    def _refine(self, steps: Sequence[Step], left: Sequence[int | None]) -> None:
-        """Settle what edges of a path cost that are only bounded."""
-        done = set[tuple[int, int | None]]()
+    def _refine(self, steps: Sequence[Step], left: Sequence[int | None]) -> bool:
+        """Settle what edges of a path cost that are only bounded; whether anything was learned."""
+        done, learned = set[tuple[int, int | None]](), False
         for step, room in zip(steps, left, strict=True):
             if step.kind is None or not _is_open(step) or self.pricer.clock.stop():
                 continue
             edge = self.pricer.edge(step.kind)
             if (id(edge.core), room) not in done:
                 done.add((id(edge.core), room))
-                self.pricer.refine(edge, room)
+                learned |= self.pricer.refine(edge, room)
+        return learned
 
     def _try(
         self, space: FusionSpace, steps: Sequence[Step], left: Sequence[int | None], best: _Best
@@ -387,7 +478,7 @@ class _Search:
         mixed = any(point is not None and point.paid is not None for point in points)
         if value != expected and not mixed:
             raise ContradictionError(f"a path's mapping costs {value}, not {expected}")
-        best.take(value, mapping, cost)
+        best.take(value, mapping, cost, steps)
 
     def _expected(self, steps: Sequence[Step], points: Sequence[Point | None]) -> int:
         energy = cycles = 0

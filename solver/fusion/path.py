@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
@@ -11,21 +11,22 @@ from typing import NamedTuple
 import numpy as np
 
 from model.objective import objective_value
-from solver.fusion.drafts import DECIDED_OUTSIDE, DraftBounds, FloatArray, Given, worth
+from solver.fusion.alike import Likeness, Waiting, Window
+from solver.fusion.drafts import DECIDED_OUTSIDE, FloatArray, Given, worth
 from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile
-from solver.fusion.pricing import EdgePricer, Exchange
+from solver.fusion.least import UNLIMITED_WORDS, LeastCosts
+from solver.fusion.pricing import EdgePricer, Remainders
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 SHARED = (
+    "least",
+    "likeness",
     "ends",
     "_after",
     "_states",
-    "bounds",
-    "_lowers",
     "_sums",
     "_drafts",
-    "_sizes",
     "_drawn_bodies",
 )
 """Tables that the searches for rests of paths have in common."""
@@ -33,24 +34,9 @@ SHARED = (
 MOST_WAITING = 6
 """Tensors across a cut, all subsets of which are looked at."""
 
-UNLIMITED_WORDS = 1 << 200
-"""Room of a memory without a limit."""
-
-Waiting = frozenset[str] | None
-"""Tensors that are stored on chip where no body spans the cut; None if they might all be, without room."""
-
 
 Limits = dict[str, int]
 """By objective, a value."""
-
-
-class _Kept(NamedTuple):
-    """A way to keep a dataspace: room, what it exchanges with the outermost memory, whether above nests."""
-
-    name: str
-    words: int
-    move: Exchange | None
-    above: bool
 
 
 class _Tail(NamedTuple):
@@ -58,6 +44,10 @@ class _Tail(NamedTuple):
 
     label: Label | None
     rest: tuple[int, int]
+
+
+State = tuple[int, Waiting]
+"""A cut that no body spans, and what is stored there."""
 
 
 class _Bodies(NamedTuple):
@@ -97,8 +87,12 @@ class PathSearch:
     @cached_property
     def usable(self) -> int:
         """Words of the outermost on-chip memory."""
-        words = self.space.memory.usable_words
-        return UNLIMITED_WORDS if words is None else words
+        return self.least.usable
+
+    @cached_property
+    def least(self) -> LeastCosts:
+        """Bounds on Einsums."""
+        return LeastCosts(self.space, self.pricer, self.longest is not None)
 
     # Bounds on the rest of a path
 
@@ -108,7 +102,11 @@ class PathSearch:
         total = 0, 0
         found: dict[tuple[int, Waiting], tuple[int, int]] = {}
         for at in reversed(range(len(self.space.einsums) + 1)):
-            total = _plus(total, self.lower((), at, Given((), 0))) if at < len(self.space.einsums) else total
+            total = (
+                _plus(total, self.least.lower((), at, Given((), 0)))
+                if at < len(self.space.einsums)
+                else total
+            )
             found.update({(at, waiting): total for waiting in self.states(at)})
         return found
 
@@ -163,11 +161,90 @@ class PathSearch:
             Value of whole paths that is to be improved.
         """
         self.most_labels *= 2
-        cuts = reversed(range(1, len(self.space.einsums)))
-        for at, waiting in [(cut, own) for cut in cuts for own in self.states(cut)]:
-            known = self._tails.get((at, waiting))
-            if known is None or any(map(self._has_changed, known)):
-                self._tails[at, waiting] = self._tail(at, waiting, self._limits(at, limit), width)
+        first = dict[object, State]()
+        for at in reversed(range(1, len(self.space.einsums))):
+            window = self.likeness.window(at)
+            key = window.number, self._rests(window)
+            states = [(at, waiting) for waiting in self.states(at)]
+            self._sources.update({own: first.setdefault((key, window.of(own[1])), own) for own in states})
+            for state in states:
+                self._raise(state, limit, width)
+
+    def _raise(self, state: State, limit: int | None, width: int | None) -> None:
+        """Raise the bound on the rest of a path from a state on, by a search if that may tell more."""
+        if self._sources[state] != state:
+            self._copy(self._sources[state], state)
+            return
+        known = self._tails.get(state)
+        if known is None or any(map(self._has_changed, known)):
+            self._tails[state] = self._tail(*state, self._limits(state[0], limit), width)
+
+    def _rests(self, window: Window) -> frozenset[object]:
+        """The bounds on the rests from the cuts of a window on, but for what follows it."""
+        base = self._after_window(window)
+        cuts = range(window.start + 1, window.end + 1)
+        states = ((cut, waiting) for cut in cuts for waiting in self.states(cut))
+        return frozenset(
+            (state[0] - window.start, window.of(state[1]), *_minus(self.ends[state], base))
+            for state in states
+        )
+
+    def _after_window(self, window: Window) -> tuple[int, int]:
+        return self.ends[window.end, self.states(window.end)[0]]
+
+    def _copy(self, source: State, target: State) -> None:
+        """Take over what is known of a state from one that differs in names alone."""
+        before, after = (self._after_window(self.likeness.window(at)) for at, _ in (source, target))
+        energy, cycles = _plus(_minus(self.ends[source], before), after)
+        known = self.ends[target]
+        self.ends[target] = max(known[0], energy), max(known[1], cycles)
+        self._after.clear()
+
+    @cached_property
+    def likeness(self) -> Likeness:
+        """What parts of the cascade differ in names alone."""
+        return Likeness(self.space, self.pricer)
+
+    @cached_property
+    def _sources(self) -> dict[State, State]:
+        return {}
+
+    def path(self, limit: int | None, width: int | None = None) -> tuple[list[Step] | None, int | None]:
+        """The best path by what is known, and its value; parameters and bounds are those of `shortest`."""
+        rests: dict[State, list[Step] | None] = {}
+
+        def is_known(label: Label) -> bool:
+            if not label.at or label.frames or label.draft is not None or self.objective == "edp":
+                return False
+            state = label.at, self._waiting(label)
+            rests[state] = rests[state] if state in rests else self._joined(state)
+            return rests[state] is not None
+
+        label, value = self.shortest(limit, width=width, ends=is_known)
+        if label is None:
+            return None, value
+        rest = rests.get((label.at, self._waiting(label))) if label.at < len(self.space.einsums) else []
+        return label.steps() + (rest or []), value
+
+    def _joined(self, state: State) -> list[Step] | None:
+        """The first parts of shortest paths, one after the other; None if one is not known."""
+        found: list[Step] = []
+        while state[0] < len(self.space.einsums):
+            source = self._sources.get(state, state)
+            (tail,) = self._tails.get(source, (_Tail(None, (0, 0)),))
+            if tail.label is None:
+                return None
+            windows = self.likeness.window(source[0]), self.likeness.window(state[0])
+            steps = (
+                tail.label.steps() if source == state else self.likeness.moved(tail.label.steps(), *windows)
+            )
+            if steps is None:
+                return None
+            found += steps
+            waiting = self._waiting(tail.label)
+            names = None if waiting is None else windows[1].named(windows[0].of(waiting))
+            state = state[0] + tail.label.at - source[0], names
+        return found
 
     def _limits(self, at: int, limit: int | None) -> Limits:
         """Energy and cycles that the rest of a path from a cut on must be below, if the whole one is to."""
@@ -182,7 +259,7 @@ class PathSearch:
         """Least energy and cycles of all Einsums before each cut."""
         total, found = (0, 0), [(0, 0)]
         for place in range(len(self.space.einsums)):
-            total = _plus(total, self.lower((), place, Given((), 0)))
+            total = _plus(total, self.least.lower((), place, Given((), 0)))
             found.append(total)
         return found
 
@@ -214,7 +291,7 @@ class PathSearch:
             search = replace(self, objective=objective)
             search.__dict__.update({name: getattr(self, name) for name in SHARED})
             limit = limits.get(objective)
-            label, value = search.shortest(limit, at, waiting, width, most)
+            label, value = search.shortest(limit, at, waiting, width, most, search._is_known)
             if label is None:
                 none = value is None and width is None  # no path at all, or none that is of use
                 least = UNLIMITED_WORDS if limit is None else limit
@@ -227,18 +304,14 @@ class PathSearch:
         self._after.clear()
         return tuple(tails)
 
-    def _is_known(self, label: Label, first: int) -> bool:
+    def _is_known(self, label: Label) -> bool:
         """Whether the rest of a path is bounded as well as it may be."""
-        if label.frames or label.draft is not None or label.at == first or not first:
+        if label.frames or label.draft is not None:
             return False
         crossing = self.space.storable.intersection(self.space.crossing(label.at))
         return self.states(label.at) != (None,) or crossing <= {tile.tensor for tile in label.stored}
 
     # Bounds on Einsums
-
-    @cached_property
-    def _lowers(self) -> dict[tuple[Frames, int, Given], tuple[int, int]]:
-        return {}
 
     @cached_property
     def _sums(self) -> dict[tuple[object, ...], tuple[int, int]]:
@@ -261,10 +334,24 @@ class PathSearch:
             if writers[name] < label.at
         )
         others = (
-            tile for tile in label.stored if tile.last >= place and tile.tensor not in self._read[place]
+            tile
+            for tile in label.stored
+            if tile.tensor not in self._read[place] and self._waits(label, tile, place)
         )
         around = sum(len(frame.segments) for frame in label.frames if place < frame.end)
         return Given(found, sum(tile.words for tile in others) + sum(label.room.held[:around]))
+
+    def _waits(self, label: Label, tile: StoredTile, place: int) -> bool:
+        """Whether a stored tile takes room while a later Einsum runs."""
+        if tile.last >= place:
+            return True
+        depth = 0
+        for frame in label.frames:
+            depth += len(frame.segments)
+            if tile.depth < depth and frame.start <= tile.last and place < frame.end:
+                return True
+        drafted = None if label.draft is None else label.draft.frame
+        return drafted is not None and drafted.start <= tile.last and place < drafted.end
 
     def rest(self, label: Label, at: int) -> tuple[int, int]:
         """Least energy and cycles from an Einsum to the end, with a label's open bodies."""
@@ -275,119 +362,27 @@ class PathSearch:
     def _until(self, label: Label, at: int, bodies: int) -> tuple[int, int]:
         """Least energy and cycles from an Einsum to the end of so many open bodies."""
         frames = label.frames[:bodies]
-        key = frames, at, label.at, label.stored, label.room.held
+        is_parted = at != label.at or label.parted[bodies - 1]
+        peak = max(label.room.peaks[sum(len(frame.segments) for frame in frames) :])
+        key = frames, at, label.at, label.stored, label.room.held, is_parted, peak
         if key not in self._sums:
             total = self._until(label, frames[-1].end, bodies - 1) if bodies > 1 else (0, 0)
-            for place in range(at, frames[-1].end):
-                total = _plus(total, self.lower(frames, place, self._given(label, place)))
-            self._sums[key] = total
+            self._sums[key] = _plus(total, self._to_end(label, frames, at, is_parted, peak))
         return self._sums[key]
 
-    def lower(self, frames: Frames, place: int, given: Given) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum under open bodies, all of its instances."""
-        key = frames, place, given
-        if key not in self._lowers:
-            self._lowers[key] = self._lower(frames, place, given, self.space.cuts(frames, place))
-        return self._lowers[key]
-
-    def _lower(
-        self,
-        frames: Frames,
-        place: int,
-        given: Given,
-        cuts: Sequence[Cut],
-        left: Sequence[int] = (),
-    ) -> tuple[int, int]:
-        """The same, given the trips above each place; the innermost body has further loops `left`."""
-        einsum = self.space.einsums[place]
-        if einsum.is_copy:
-            return 0, 0
-        if frames and frames[-1].flat:
-            energy, cycles = self._fitting(frames, place, given, cuts, left)
+    def _to_end(self, label: Label, frames: Frames, at: int, is_parted: bool, peak: int) -> tuple[int, int]:
+        """Least energy and cycles from an Einsum to the end of the innermost of some bodies."""
+        given = [self._given(label, place) for place in range(at, frames[-1].end)]
+        total = 0, 0
+        for place, known in enumerate(given, at):
+            total = _plus(total, self.least.lower(frames, place, known))
+        if at == frames[-1].end or self.longest is not None:
+            return total
+        if frames[-1].flat:
+            least = self.least.together(frames, at, given, peak)
         else:
-            outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)
-            moves = [self._least_exchange(tile, cuts, outside) for tile in self.space.tiles[place]]
-            follows = place in self.space.followers
-            energy, cycles = self.pricer.together(
-                place, cuts[-1], moves, is_open=follows, is_estimate=self.longest is not None
-            )
-            least = (
-                (0, 0)
-                if follows
-                else self.bounds.floor(place, outside, given.taken_words).least(cuts[-1].trips)
-            )
-            energy, cycles = max(energy, least[0]), max(cycles, least[1])
-        return energy * einsum.n_instances, cycles * einsum.n_instances
-
-    def _fitting(
-        self, frames: Frames, place: int, given: Given, cuts: Sequence[Cut], left: Sequence[int]
-    ) -> tuple[int, int]:
-        """Least energy and cycles where no further body is opened: what is stored and held needs room."""
-        stored = dict(given.stored)
-        options = [self._kept(frames, tile, stored, cuts, left) for tile in self.space.tiles[place]]
-        found: list[tuple[int, int]] = []
-        for chosen in product(*options):
-            if sum(own.words for own in chosen) + given.taken_words <= self.usable:
-                found.append(self._least_of(place, cuts[-1], chosen))
-        if not found:
-            return UNLIMITED_WORDS, UNLIMITED_WORDS
-        return min(energy for energy, _ in found), min(cycles for _, cycles in found)
-
-    def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept]) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum that keeps its tiles so."""
-        moves = [own.move for own in chosen if own.move is not None]
-        energy, cycles = self.pricer.together(place, cut, moves, is_estimate=self.longest is not None)
-        if cut.parts:
-            return energy, cycles
-        above = frozenset(own.name for own in chosen if own.above)
-        core = self.pricer.core(place, above, ())
-        held = sum(own.move.energy for own in chosen if own.above and own.move is not None)
-        return max(energy, core[0] + held), max(cycles, core[1])
-
-    def _kept(
-        self, frames: Frames, tile: Tile, stored: dict[str, int], cuts: Sequence[Cut], left: Sequence[int]
-    ) -> list[_Kept]:
-        """Ways to keep a tile."""
-        words, name = stored.get(tile.tensor, DECIDED_OUTSIDE), tile.space.name
-        # A tensor that is read twice takes room once.
-        again = self.space.is_repeated(tile)
-        if words > 0:
-            return [_Kept(name, 0 if again else words, None, above=True)]
-        fetched = self.pricer.exchange(tile, cuts[-1])
-        found = [_Kept(name, tile.least_words, fetched, above=False)]
-        if tile.tensor in stored:
-            found += [_Kept(name, 0, None, above=True)] if not words else []
-        elif tile.tensor in self.space.storable:
-            room = 0 if again else self._stored_words(frames, tile.tensor, left)
-            found.append(_Kept(name, room, None, above=True))
-        if tile.bypassed:
-            return found
-        for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):
-            # Above loops that are not ordered yet there may be places farther in, of smaller tiles.
-            at = cuts[-1] if left and number == len(cuts) - 2 else cuts[number]
-            words = self.space.tile_words(tile, at) * tile.size_per_value
-            if words <= self.usable:
-                move = self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cuts[number]))
-                found += [_Kept(name, words, move, above=True)] if move.helps(fetched) else []
-        return found
-
-    def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int]) -> int:
-        """Room of a tensor where it is stored, if it is written in the open bodies."""
-        key = frames, tensor, tuple(left)
-        if key not in self._sizes:
-            users = self.space.cascade.users[tensor]
-            around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
-            if left and around == frames:
-                trips = self.space.raw_trips(frames, users[0])
-                trips = self.space.grown(trips, frames[-1], users[0], tuple(enumerate(left)))
-                self._sizes[key] = self.space.stored_words(tensor, trips)
-            else:
-                self._sizes[key] = self.space.stored(around, tensor)[1]
-        return self._sizes[key]
-
-    @cached_property
-    def _sizes(self) -> dict[tuple[Frames, str, tuple[int, ...]], int]:
-        return {}
+            least = self.least.with_bodies(frames, at, given, is_parted)
+        return max(total[0], least[0]), max(total[1], least[1])
 
     def rest_of(self, label: Label) -> tuple[int, int]:
         """Least energy and cycles from a label to the end."""
@@ -411,24 +406,13 @@ class PathSearch:
         frames, given = label.frames, self._given(label, place)
         if draft.left is None:
             # The frames may be flat once the body is there; now further loops are open.
-            return self.lower((*frames, replace(draft.frame, flat=False)), place, given)
+            return self.least.lower((*frames, replace(draft.frame, flat=False)), place, given)
         within = (*frames, draft.frame)
         segment = tuple((number, count) for number, count in enumerate(draft.left) if count > 1)
         longer = replace(draft.frame, segments=(*draft.frame.segments, segment))
-        return self._lower(within, place, given, self.space.cuts((*frames, longer), place), draft.left)
-
-    def _least_exchange(self, tile: Tile, cuts: Sequence[Cut], outside: frozenset[str]) -> Exchange:
-        if tile.tensor in self.space.storable and tile.tensor not in outside:
-            return Exchange("", 0, 0.0, 0.0)
-        options = [self.pricer.exchange(tile, cuts[-1])]
-        if not tile.bypassed:
-            options += [
-                self.pricer.exchange(tile, cuts[-1], self.pricer.shift(tile, cut)) for cut in cuts[:-1]
-            ]
-        energy, reads, writes = (
-            min(getattr(o, name) for o in options) for name in ("energy", "reads", "writes")
+        return self.least.lower_by(
+            within, place, given, self.space.cuts((*frames, longer), place), draft.left
         )
-        return Exchange(tile.space.name, energy, reads, writes, tile.bypassed)
 
     # The search
 
@@ -439,6 +423,7 @@ class PathSearch:
         waiting: Waiting = frozenset(),
         width: int | None = None,
         most: int | None = None,
+        ends: Callable[[Label], bool] = lambda _: False,
     ) -> tuple[Label | None, int | None]:
         """The best path from a cut on by the costs and bounds that are known, and its value.
 
@@ -447,8 +432,7 @@ class PathSearch:
         limit
             Value that it is below.
         first
-            The Einsum after the cut. But for the first one, a path may end at a cut from which on the rest is
-            bounded as from there.
+            The Einsum after the cut.
         waiting
             What is stored there.
         width
@@ -456,6 +440,8 @@ class PathSearch:
             paths may be better.
         most
             Labels that are expanded.
+        ends
+            Says whether a path need not go on, at a cut after the first one.
 
         Returns
         -------
@@ -474,7 +460,7 @@ class PathSearch:
             if closer > value:
                 queue.push(label, closer)
                 continue
-            if label.at == len(self.space.einsums) or self._is_known(label, first):
+            if label.at == len(self.space.einsums) or (label.at > first and ends(label)):
                 return label, value
             if self.counts.expanded % 64 == 0 and self.pricer.clock.stop():
                 return None, value
@@ -579,7 +565,7 @@ class PathSearch:
             following = [_counts(longer, len(draft.left)) for longer in frames]
         least = np.zeros(0), np.zeros(0)
         if lefts:
-            least = self.bounds.least(label.frames, frame, np.array(following), np.array(lefts), given)
+            least = self.least.of_bodies(label.frames, frame, np.array(following), np.array(lefts), given)
         self._drawn_bodies[key] = _Bodies(frames, lefts, *least)
         return self._drawn_bodies[key]
 
@@ -595,11 +581,6 @@ class PathSearch:
         room = Room(label.room.held + more, label.room.peaks + more)
         parted = (*label.parted[:-1], True, False) if label.parted else (False,)
         return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
-
-    @cached_property
-    def bounds(self) -> DraftBounds:
-        """Bounds on many bodies at a time."""
-        return DraftBounds(self.space, self.pricer, self.usable, self.longest is not None)
 
     def _processed(self, label: Label) -> Iterator[Label]:
         """Yield the label with the next Einsum mapped in each way."""
@@ -639,12 +620,14 @@ class PathSearch:
             room = self._room(label, stores, held, cuts)
             if room is None:
                 continue
+            everything_above = frozenset(above | {tile.space.name for tile, _ in held})
             kind = EdgeKind(
                 place,
                 tuple(sorted(cuts[-1].trips.items())),
-                frozenset(above | {tile.space.name for tile, _ in held}),
+                everything_above,
                 tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
                 tuple(sorted(cuts[-1].parts.items())),
+                remainders=self.pricer.may_leave(frames, everything_above),
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
             yield from self._chosen(label, room, step)
@@ -700,12 +683,51 @@ class PathSearch:
             grown = replace(label, energy=energy, cycles=cycles)
             yield from self._closed(grown, Room(room.held, peaks), step._replace(choice=choice), label)
 
+    def _falls_apart(self, label: Label, step: Step) -> bool:
+        """Whether a body might as well be two, at the cut before or after an Einsum.
+
+        That is where nothing is stored across the cut below some loop of the innermost body around. Then each
+        side can have these loops for itself, and a side of one Einsum needs no shared loops: as private ones
+        they do not cost more, unless tiles are held between them.
+        """
+        stored = (*label.stored, *step.stores)
+        for cut in (step.place, step.place + 1):
+            around = [frame for frame in step.frames if frame.start < cut < frame.end]
+            was_seen = cut == step.place and bool(around) and around[-1].end > cut + 1
+            if not around or was_seen or self.space.slides(step.frames):
+                continue
+            above = sum(len(frame.segments) for frame in around[:-1])
+            crossing = (own for own in stored if own.last >= cut and self._writer(own) < cut)
+            held = {step.place: any(depth >= above for _, depth in step.held)}
+            held[step.place - 1] = any(label.room.held[above:])
+            if all(own.depth <= above for own in crossing) and self._may_part(around[-1], cut, held):
+                return True
+        return False
+
+    def _writer(self, tile: StoredTile) -> int:
+        return self.space.cascade.writers[tile.tensor]
+
+    def _may_part(self, frame: Frame, cut: int, held: dict[int, bool]) -> bool:
+        """Whether both sides of a cut do as well without the other one; `held` says who holds tiles there."""
+        for start, end in ((frame.start, cut), (cut, frame.end)):
+            rules = self.space.einsums[start].mapspace.temporal[0]
+            # With remainders, the private loops of visits are none of the whole.
+            uneven = self.pricer.remainders is Remainders.EVERYWHERE
+            is_ruled = uneven or bool(rules.factors or rules.inner or rules.outer)
+            if end == start + 1 and (is_ruled or held.get(start, True)):
+                return False
+            if end > start + 1 and self.least.groups.inside_of(frame.start, frame.end, start, end) is None:
+                return False
+        return True
+
     def _closed(self, label: Label, room: Room, step: Step, parent: Label | None = None) -> Iterator[Label]:
         """Yield the label at the next cut, with bodies closed that end there; none if one lacks a body."""
         after = step.place + 1
         frames = tuple(frame for frame in label.frames if frame.end > after)
         ended = zip(label.frames[len(frames) :], label.parted[len(frames) :], strict=True)
         if any(not frame.flat and not parted for frame, parted in ended):
+            return
+        if self._falls_apart(label, step):
             return
         depth = sum(len(frame.segments) for frame in frames)
         peaks = (*room.peaks[:depth], max(room.peaks[depth:]))
@@ -732,6 +754,10 @@ def _counts(frame: Frame, classes: int) -> tuple[int, ...]:
     """Trips of the innermost segment by class of loops."""
     trips = dict(frame.segments[-1])
     return tuple(trips.get(number, 1) for number in range(classes))
+
+
+def _minus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] - other[0], one[1] - other[1]
 
 
 def _plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

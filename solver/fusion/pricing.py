@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -12,33 +13,49 @@ from typing import NamedTuple
 import numpy as np
 
 from model.architecture import AccessEnergy, StorageLevel
+from model.cost.plain import evaluate_in
 from model.cost.prices import network_latency
+from model.extents import PERFECT
+from model.fused.cascade import CascadeEinsum
 from model.fused.mapping import PrivateNest
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
-from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, with_places_of
+from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile, Trips
 from solver.network.tasks import Renaming, by_position
 from solver.result import Clock, Options, Result, Status, Termination
+from solver.search.branching.completion import Priced
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
-from solver.search.space.search_space import SearchSpace
+from solver.search.space.search_space import GRAINS, SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey.survey import Survey
 
 IMPOSSIBLE = 1 << 200
 """Energy and cycles of what does not fit."""
 
+MOST_TILES = 1 << 19
+"""Tiles with remainders that a survey tells apart."""
+
 SHARE_KEPT = 1 - 1e-9
 """Sums of floating-point bounds err by far less."""
+
+
+class Remainders(Enum):
+    """Where loops of nests may have remainders."""
+
+    NOWHERE = "nowhere"
+    ALONE = "alone"
+    """In Einsums that share no loops, and neither store nor hold anything."""
+    EVERYWHERE = "everywhere"
 
 
 class Point(NamedTuple):
     """A mapping: energy and cycles without held tiles' energy, room of its own tiles, and its loop nests.
 
-    There is a nest for each kind of visits. Where there are several, energy and cycles are bounds, and `paid`
-    has those of the nests, one by one: all together cost no more.
+    There is a nest for each kind of visits. Where energy and cycles are bounds, `paid` has those of the
+    nests: kinds of visits cost no more together than one by one, or there was no time for a closer bound.
     """
 
     energy: int
@@ -71,6 +88,7 @@ class _Solved:
     room_words: int | None
     points: list[Point]
     beyond: tuple[int, int] | None
+    is_cut_short: bool = False
 
 
 @dataclass
@@ -135,6 +153,7 @@ class Edge:
     core: _Core
     known: Coarser
     positional: EdgeKind
+    is_surveyed: bool = False
 
     @cached_property
     def renaming(self) -> Renaming:
@@ -153,7 +172,8 @@ class Edge:
         solved = self.core.solved
         most = solved[0].room_words if solved else -1
         if not solved:
-            energy, cycles = (0, 0) if self.space.kind.parts else self.known.bound(self.positional)
+            kind = self.space.kind
+            energy, cycles = (0, 0) if kind.parts or kind.remainders else self.known.bound(self.positional)
             energy += self.space.shift_energy
             yield Choice(max(self.least[0], energy), max(self.least[1], cycles), 0, None)
         elif most is not None:
@@ -212,6 +232,11 @@ class EdgePricer:
     objective: str
     options: Options
     clock: Clock
+    remainders: Remainders = Remainders.NOWHERE
+    search_s: float = math.inf
+    """Seconds of a search for nests with remainders, at most."""
+    is_cut_short: bool = False
+    """Whether there was no time for one of them to end."""
     searches: int = 0
     surveys: int = 0
     edges: dict[EdgeKind, Edge] = field(default_factory=dict)
@@ -227,8 +252,22 @@ class EdgePricer:
     @cached_property
     def timed(self) -> bool:
         """Whether cycles matter to the objective at all."""
-        levels = self.space.einsums[0].mapspace.architecture.levels
+        levels = (level for einsum in self.space.einsums for level in einsum.mapspace.architecture.levels)
         return self.objective != "energy" or any(level.energy.leak_per_cycle for level in levels)
+
+    def may_leave(self, frames: Sequence[object], above: Collection[str]) -> bool:
+        """Whether nests may have remainders under some bodies, with tiles `above`."""
+        if self.remainders is Remainders.ALONE:
+            return not frames and not above
+        return self.remainders is Remainders.EVERYWHERE
+
+    def or_alone(self, place: int, least: tuple[int, int]) -> tuple[int, int]:
+        """A bound on an Einsum without remainders, or what it costs at the least if it has some, alone."""
+        if self.remainders is not Remainders.ALONE:
+            return least
+        known = list(self.edge(EdgeKind(place, remainders=True)).choices())
+        energies, cycles = (own.energy for own in known), (own.cycles for own in known)
+        return min(least[0], min(energies, default=least[0])), min(least[1], min(cycles, default=least[1]))
 
     def edge(self, kind: EdgeKind) -> Edge:
         """The edge of a kind; those that differ only in names are one."""
@@ -244,7 +283,7 @@ class EdgePricer:
         renaming = by_position(problem)
         return replace(
             kind,
-            place=self._alike[kind.place],
+            place=self.alike[kind.place],
             trips=tuple(sorted((renaming.dims[dim], count) for dim, count in kind.trips)),
             above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
             shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
@@ -259,16 +298,17 @@ class EdgePricer:
         shifts = ((names.index(s.dataspace), s.moved, s.first) for s in kind.shifts if self.timed)
         parts = tuple(sorted((problem.dims.index(dim), sizes) for dim, sizes in kind.parts))
         return (
-            self._alike[kind.place],
+            self.alike[kind.place],
             tuple(sorted(trips)),
             above,
             tuple(sorted(shifts)),
             parts,
             kind.homes,
+            kind.remainders,
         )
 
     @cached_property
-    def _alike(self) -> tuple[int, ...]:
+    def alike(self) -> tuple[int, ...]:
         """Per Einsum a number that those have in common which differ in names alone."""
         numbers: dict[Mapspace, int] = {}
         mapspaces = [EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums]
@@ -292,9 +332,10 @@ class EdgePricer:
                 if tile.space.name not in kind.above or tile.space.name in shifts
             ]
             held = sum(move.energy for move in moves if move.dataspace in shifts)
-            looped = () if kind.parts else ((), kind.trips)
+            is_loose = kind.remainders and self.remainders is not Remainders.EVERYWHERE
+            looped = () if kind.parts or is_loose else ((),) if kind.remainders else ((), kind.trips)
             cores = [self.core(kind.place, kind.above, trips) for trips in looped]
-            energy, cycles = self.together(kind.place, cut, moves)
+            energy, cycles = self.together(kind.place, cut, moves, is_open=is_loose)
             self._least[kind] = (
                 max(energy, *(core[0] + held for core in cores), 0),
                 max(cycles, *(core[1] for core in cores), 0),
@@ -344,7 +385,7 @@ class EdgePricer:
             return self._under[key][1]
         if is_estimate and (is_open or cut.parts):
             inner = self.inner(place, exchanging)
-        elif is_open:
+        elif is_open or self._is_unknown(place):
             inner = self.arithmetic(place)
         elif cut.parts:
             inner = self.in_parts(place, cut.parts)
@@ -363,7 +404,7 @@ class EdgePricer:
     def exchange(self, tile: Tile, cut: Cut, shift: Shift | None = None) -> Exchange:
         """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
         architecture = self.space.einsums[tile.place].mapspace.architecture
-        outside, inside = architecture.levels[:2]
+        outside, inside = architecture.levels[0], architecture.on_chip[0]
         name, scale = tile.space.name, float(outside.scale(tile.space.name))
         if shift is None:
             moved = self.space.moved_words(self.space.dense[tile], cut)
@@ -371,9 +412,15 @@ class EdgePricer:
             shift = Shift(name, moved, first)
         written = shift.moved if tile.space.read_write else 0
 
+        tolls = sum(
+            _scaled(read, toll, name, shift.fetched) + _scaled(update, toll, name, written)
+            for toll in architecture.outer_tolls
+            for read, update in _toll_prices(toll, name)
+        )
+
         def energy(read: int, update: int) -> int:
             own = _scaled(read, outside, name, shift.fetched)
-            return own + _scaled(update, outside, name, written)
+            return tolls + own + _scaled(update, outside, name, written)
 
         energies = [energy(outside.energy.read, outside.energy.update)]
         if not tile.bypassed:
@@ -399,18 +446,23 @@ class EdgePricer:
 
     def prices(self, tile: Tile) -> list[tuple[float, float]]:
         """Energy of a word that is fetched, and of one that is written back: as `exchange` has them."""
-        outside, inside = self.space.einsums[tile.place].mapspace.architecture.levels[:2]
+        architecture = self.space.einsums[tile.place].mapspace.architecture
+        outside, inside = architecture.levels[0], architecture.on_chip[0]
+        name = tile.space.name
 
         def price(energy: int, level: StorageLevel) -> float:
-            packing = level.packing_of(tile.space.name)
+            packing = level.packing_of(name)
             return energy * packing.accesses_per_block / packing.block_size
 
+        tolls = [(toll, pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
+        down, up = (sum(price(pair[way], toll) for toll, pair in tolls) for way in (0, 1))
         read, update = outside.energy.read, outside.energy.update
         fill = 0.0 if tile.bypassed else price(inside.energy.fill, inside)
-        found = [(price(read, outside) + fill, price(update, outside))]
+        found = [(price(read, outside) + fill + down, price(update, outside) + up)]
         if tile.bypassable and not tile.bypassed:
             cheaper = _cheaper(outside, inside)
-            found.append((price(read - cheaper.read, outside), price(update - cheaper.update, outside)))
+            read, update = read - cheaper.read, update - cheaper.update
+            found.append((price(read, outside) + down, price(update, outside) + up))
         return found
 
     def inner(self, place: int, exchanging: frozenset[str]) -> Inner:
@@ -422,9 +474,13 @@ class EdgePricer:
             Dataspaces of which all words cross between the two at least once, and load their bandwidths. For
             energy they are left out: leakage alone depends on cycles.
         """
+        if self._is_unknown(place):
+            return self.arithmetic(place)
         key = place, exchanging - {""} if self.objective != "energy" else frozenset()
         if key not in self._inner:
-            self._inner[key] = self._inner_of(self._inner_mapspace(*key))
+            found, least = self._inner_of(self._inner_mapspace(*key)), self.arithmetic(place)
+            # A survey that is stopped says nothing.
+            self._inner[key] = Inner(*map(max, found, least))
         return self._inner[key]
 
     def _inner_of(self, mapspace: Mapspace) -> Inner:
@@ -487,25 +543,30 @@ class EdgePricer:
     def _named_core(
         self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]
     ) -> tuple[int, int]:
+        if self._is_unknown(place) and not trips:
+            return 0, 0
         problem = self.space.einsums[place].problem
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
-        key = self._alike[place], frozenset(map(names.index, above)), loops
+        key = self.alike[place], frozenset(map(names.index, above)), loops
         if key not in self._cores:
             self._cores[key] = self._core_of(EdgeKind(place, trips, above), is_whole=not loops)
         return self._cores[key]
 
     def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
         """Least energy and cycles by a survey; of edges without shared loops, which are few, by a search."""
+        if self.remainders is Remainders.EVERYWHERE:
+            kind = replace(kind, remainders=True)
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
         rules = own.einsum.mapspace.temporal[0]
-        if is_whole and not (rules.factors or rules.inner or rules.outer):
+        if is_whole and not kind.remainders and not (rules.factors or rules.inner or rules.outer):
             core = self.cores.setdefault(self._core_key(kind), _Core())
             edge = Edge(own, (0, 0), core, self.coarser, self._positional(kind))
             if not edge.core.solved:
                 self.refine(edge, None)
             return self._least_at(edge.core.solved[0])
-        mapspace = own.mapspace(self.space.memory.usable_words)
+        crowded = kind.remainders and _unrolled_twice(own.einsum.mapspace, 0)  # see `_is_unknown`
+        mapspace = own.mapspace(None if crowded else self.space.memory.usable_words)
         mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
         return self._survey(by_position(mapspace.problem).mapspace(mapspace))
 
@@ -519,8 +580,8 @@ class EdgePricer:
         It holds with further loops, too.
         """
         dims = self.space.einsums[place].problem.dims
-        key = self._alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
-        if not key[1]:
+        key = self.alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
+        if not key[1] or self._is_unknown(place):
             return 0, 0
         if key not in self._in_visits:
             mapspace = self._inner_mapspace(place, frozenset(), (), trips)
@@ -530,6 +591,28 @@ class EdgePricer:
     @cached_property
     def _in_visits(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
         return {}
+
+    def _is_unknown(self, place: int) -> bool:
+        """Whether surveys say nothing of visits by further loops: with remainders, of windows, or in arrays.
+
+        Two fanouts inside of a level may take less of it in visits than in the whole, if both unroll one
+        dimension: the last child of the outer one may have work for a part of its children only.
+        """
+        return self.remainders is Remainders.EVERYWHERE and self._unknown[place]
+
+    @cached_property
+    def _unknown(self) -> tuple[bool, ...]:
+        return tuple(map(self._may_defy_surveys, self.space.einsums))
+
+    def _may_defy_surveys(self, einsum: CascadeEinsum) -> bool:
+        nodes, home = einsum.mapspace.architecture.nodes, self.space.memory.name
+        limited = (
+            at
+            for at, node in enumerate(nodes)
+            if isinstance(node, StorageLevel) and node.name != home and node.size_words is not None
+        )
+        crowded = any(_unrolled_twice(einsum.mapspace, at) for at in limited)
+        return crowded or any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
 
     def arithmetic(self, place: int) -> Inner:
         """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
@@ -543,8 +626,9 @@ class EdgePricer:
         """Least costs by searches where they matter, with and without energy of the outermost memory."""
         paid, cycles = self._survey(mapspace)
         free = paid
+        is_exact = self.remainders is not Remainders.EVERYWHERE  # see `_survey`
         if self.objective != "latency":
-            paid = max(paid, self._bound(mapspace, "energy"))
+            paid = max(paid, self._bound(mapspace, "energy") if is_exact else 0)
             nodes = list(mapspace.architecture.nodes)
             outside = nodes[0]
             assert isinstance(outside, StorageLevel)
@@ -553,12 +637,11 @@ class EdgePricer:
             free = 0
             if mapspace.keep[0].bypass != {space.name for space in mapspace.problem.dataspaces}:
                 free = self._survey(replace(mapspace, architecture=architecture))[0]
-        if self.objective != "energy":
+        if self.objective != "energy" and is_exact:
             cycles = max(cycles, self._bound(mapspace, "latency"))
         return Inner(free, paid, cycles)
 
     def _bound(self, mapspace: Mapspace, objective: str) -> int:
-        self.searches += 1
         return self._searched(mapspace, (objective,), Caps()).bound or 0
 
     def _inner_mapspace(
@@ -573,26 +656,29 @@ class EdgePricer:
         above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
         moving = (self.space.dense[tile] for tile in tiles if tile.space.name in exchanging)
         shifts = tuple(self.shift(tile, WHOLE) for tile in moving)
-        kind = EdgeKind(place, trips, above, shifts, parts)
+        remainders = self.remainders is Remainders.EVERYWHERE
+        kind = EdgeKind(place, trips, above, shifts, parts, remainders=remainders)
         own = EdgeSpace(self.space.einsums[place], kind, self.timed, unlimited=bool(parts))
         mapspace = own.even_mapspace(None)
-        nodes, position = list(mapspace.architecture.nodes), mapspace.architecture.storage_indices[1]
-        outside, inside = nodes[0], nodes[position]
-        assert isinstance(outside, StorageLevel)
-        assert isinstance(inside, StorageLevel)
+        nodes, inside = list(mapspace.architecture.nodes), mapspace.architecture.on_chip[0]
+        outside, position = mapspace.architecture.levels[0], nodes.index(inside)
         if any(tile.bypassable and not tile.bypassed for tile in tiles):
-            nodes[position] = replace(_unlimited(inside), energy=_cheaper(outside, inside))
+            nodes[position] = replace(unlimited(inside), energy=_cheaper(outside, inside))
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
         temporal = (own.visit_rules, *mapspace.temporal[1:])
         architecture = replace(mapspace.architecture, nodes=tuple(nodes))
         mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
-        return with_places_of(self.space.einsums[place], mapspace)
+        return with_places_of(self.space.einsums[place], mapspace, above)
 
     def _survey(self, mapspace: Mapspace) -> tuple[int, int]:
-        """Least energy and cycles by the survey; 0 where it takes too much, or is stopped."""
+        """Least energy and cycles by the survey; 0 where it takes too much, or is stopped.
+
+        It holds with further shared loops, also where nests have remainders: without these loops there are
+        no more tiles of equal extents. An optimum would not hold: nests of visits are none of the whole.
+        """
         self.surveys += 1
         try:
-            space = SearchSpace(mapspace, stop=self.clock.stop)
+            space = self._surveyed_space(mapspace)
             energies, cycles = Survey(space, self.clock.stop).overview
         except Stopped:
             return 0, 0
@@ -601,6 +687,14 @@ class EdgePricer:
             return 0, 0
         return math.ceil(least[0] * SHARE_KEPT), math.ceil(least[1] * SHARE_KEPT)
 
+    def _surveyed_space(self, mapspace: Mapspace) -> SearchSpace:
+        """The space of a mapspace; with many tiles that may be short, cells of similar ones."""
+        for cells in range(len(GRAINS) + 1):
+            space = SearchSpace(mapspace, stop=self.clock.stop, grains=GRAINS[:cells])
+            if not space.uneven or space.lattice.size <= MOST_TILES:
+                return space
+        raise Stopped
+
     def shift(self, tile: Tile, cut: Cut) -> Shift:
         """What a tile that is held below some loops exchanges with the outermost memory."""
         first = self.space.tile_words(tile, WHOLE) if tile.space.read_write else 0
@@ -608,35 +702,50 @@ class EdgePricer:
 
     # Exact costs
 
-    def refine(self, edge: Edge, room_words: int | None) -> None:
-        """Replace what is a bound by what is true: first with all of the room, then with what is left."""
+    def refine(self, edge: Edge, room_words: int | None) -> bool:
+        """Replace what is a bound by what is true: first with all of the room, then with what is left.
+
+        Where nests have remainders, a survey of the visits comes first. Answer whether anything was learned.
+        """
+        if self._is_surveyed(edge):
+            return True
         solved = edge.core.solved
         most = self.space.memory.usable_words
         room = room_words if solved else most
         at = next((known for known in solved if known.room_words == room), None)
-        self.searches += 1
         if at is not None:
             # Where its front is complete, what is open is the front of a smaller room.
             rest = solved[solved.index(at) :]
-            self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
-            return
+            return self._next_point(edge, next((known for known in rest if known.beyond is not None), at))
         at = _Solved(room, [], None)
         solved.append(at)
         solved.sort(key=lambda known: (known.room_words is not None, -(known.room_words or 0)))
         if edge.space.kind.is_mixed:
             self._mixed_point(edge, at)
-            return
+            return True
         self._first_points(edge, at)
         rules = self.space.einsums[edge.space.kind.place].mapspace.temporal[0]
-        if edge.space.kind.parts:
-            return
-        if len(solved) > 1:
-            return
-        if at.points and not (rules.factors or rules.inner or rules.outer):
+        if edge.space.kind.parts or len(solved) > 1:
+            return True
+        is_free = not (edge.space.kind.remainders or rules.factors or rules.inner or rules.outer)
+        if at.points and is_free:
             self.coarser.add(edge.positional, *self._least_at(at))
         is_roomy = room_words is None or any(point.need_words <= room_words for point in at.points)
         if at.points and not is_roomy and not self.clock.stop():
             self.refine(edge, room_words)
+        return True
+
+    def _is_surveyed(self, edge: Edge) -> bool:
+        """Raise the bound on an edge whose nests may have remainders by a survey, once."""
+        kind = edge.space.kind
+        if self.remainders is not Remainders.EVERYWHERE or not kind.remainders or not kind.trips:
+            return False
+        if kind.parts or edge.is_surveyed or edge.core.solved:
+            return False
+        edge.is_surveyed = True
+        energy, cycles = self.core(kind.place, kind.above, kind.trips)
+        edge.least = max(edge.least[0], energy + edge.space.shift_energy), max(edge.least[1], cycles)
+        return True
 
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""
@@ -651,12 +760,36 @@ class EdgePricer:
         return (energy, 0) if is_known and self.objective == "energy" else (0, cycles if is_known else 0)
 
     def _search(self, edge: Edge, room: int | None, objectives: tuple[str, ...], caps: Caps) -> Result:
-        return self._searched(edge.mapspace(room), objectives, caps)
+        known = self._without_remainders(edge, room, caps) if edge.space.kind.remainders else None
+        return self._searched(edge.mapspace(room), objectives, caps, known)
 
-    def _searched(self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps) -> Result:
-        options = replace(self.options, objectives=objectives, time_limit_s=self.clock.left_s)
+    def _without_remainders(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:
+        """The best known mapping of an edge without remainders, to begin with."""
+        even = self.edge(replace(edge.space.kind, remainders=False))
+        self.refine(even, room)
+        fitting = [
+            point
+            for known in even.core.solved
+            for point in known.points
+            if (room is None or point.need_words <= room)
+            and (caps.cycles is None or point.cycles <= caps.cycles)
+        ]
+        if not fitting:
+            return None
+        best = min(fitting, key=lambda point: objective_value(self.objective, point.energy, point.cycles))
+        (nest,) = best.nests
+        return Priced(nest, evaluate_in(edge.mapspace(room), nest))
+
+    def _searched(
+        self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps, known: Priced | None = None
+    ) -> Result:
+        self.searches += 1
+        limit_s = self.clock.left_s
+        if mapspace.factors != PERFECT and self.search_s < math.inf:
+            limit_s = self.search_s if limit_s is None else min(limit_s, self.search_s)
+        options = replace(self.options, objectives=objectives, time_limit_s=limit_s)
         with SharedSearch(mapspace, options, None, self.clock.stop) as search:
-            return search.minimise(objectives, caps)
+            return search.minimise(objectives, caps, known)
 
     def _point(self, edge: Edge, result: Result) -> Point:
         assert result.mapping is not None
@@ -669,14 +802,36 @@ class EdgePricer:
         objectives = {"energy": ("energy",), "latency": ("latency",), "edp": ("energy", "latency")}
         result = self._search(edge, at.room_words, objectives[self.objective], Caps())
         self._take(edge, at, result)
-        if self.objective != "edp" or not at.points:
-            return
+        if self.objective == "edp" and at.points:
+            self._fast_points(edge, at, result)
+        self._close(edge, at)
+
+    def _fast_points(self, edge: Edge, at: _Solved, cheap: Result) -> None:
+        """Bound the cycles of a front that begins with the `cheap` point."""
         fast = self._search(edge, at.room_words, ("latency",), Caps())
         least_cycles = fast.bound or 0
-        if fast.status is Status.OPTIMAL and least_cycles >= at.points[0].cycles:
+        if cheap.status is fast.status is Status.OPTIMAL and least_cycles >= at.points[0].cycles:
             at.beyond = None
             return
-        at.beyond = at.points[-1].energy, least_cycles
+        energy = at.points[-1].energy if at.beyond is None else at.beyond[0]
+        at.beyond = energy, least_cycles
+        if fast.mapping is not None and edge.space.kind.remainders and not _is_proven(cheap, fast):
+            at.points.append(self._point(edge, fast))
+
+    def _close(self, edge: Edge, at: _Solved) -> None:
+        """Let what a search with remainders has not settled in its time remain a bound for good.
+
+        The best mapping that is known stands for it.
+        """
+        is_settled = at.beyond is None or not at.is_cut_short
+        if is_settled or not edge.space.kind.remainders or not at.points or self.clock.stop():
+            return
+        assert at.beyond is not None
+        best = min(at.points, key=lambda point: objective_value(self.objective, point.energy, point.cycles))
+        energy, cycles = at.beyond
+        at.points.append(best._replace(energy=energy, cycles=cycles, paid=(best.energy, best.cycles)))
+        at.beyond = None
+        self.is_cut_short = True
 
     # Visits that differ
 
@@ -724,27 +879,29 @@ class EdgePricer:
         """The best mapping of visits of one kind."""
         key = self._core_key(space.kind), space.unlimited, room, objectives
         if key not in self.alone:
-            self.searches += 1
             mapspace = space.mapspace(room)
             result = self._searched(by_position(mapspace.problem).mapspace(mapspace), objectives, Caps())
-            if result.termination is not Termination.PROVEN:
-                self.clock.stop()
+            is_open = result.termination is not Termination.PROVEN
+            if is_open and (self.clock.stop() or not space.kind.remainders):
                 return result
+            self.is_cut_short |= is_open
             self.alone[key] = Alone(space, room, objectives, result)
         return self.alone[key].result
 
-    def _next_point(self, edge: Edge, at: _Solved) -> None:
-        """Extend the front by its next point, which takes fewer cycles than the last one."""
+    def _next_point(self, edge: Edge, at: _Solved) -> bool:
+        """Extend the front by its next point, which takes fewer cycles than the last one; whether it was."""
         if at.beyond is None or not at.points:
-            return
+            return False
         least_cycles = at.beyond[1]
         cap = Caps(cycles=at.points[-1].cycles - 1)
         result = self._search(edge, at.room_words, ("energy", "latency"), cap)
         self._take(edge, at, result)
         if at.beyond is not None:
-            return
-        if result.status is Status.OPTIMAL and at.points[-1].cycles > least_cycles:
+            at.beyond = at.beyond[0], max(at.beyond[1], least_cycles)
+            self._close(edge, at)
+        elif result.status is Status.OPTIMAL and at.points[-1].cycles > least_cycles:
             at.beyond = at.points[-1].energy, least_cycles
+        return True
 
     def _take(self, edge: Edge, at: _Solved, result: Result) -> None:
         """Add what a search has found; what it has not settled remains a bound."""
@@ -754,12 +911,29 @@ class EdgePricer:
         if result.status in (Status.OPTIMAL, Status.INFEASIBLE):
             return
         self.clock.stop()
+        at.is_cut_short = True
         bound = result.bound or 0
         at.beyond = (bound, 0) if self.objective != "latency" else (0, bound)
 
 
+def _is_proven(*results: Result) -> bool:
+    return all(result.status is Status.OPTIMAL for result in results)
+
+
+def _unrolled_twice(mapspace: Mapspace, outside: int) -> bool:
+    """Whether two of the fanouts inside of a node may have spatial loops over the same dimension."""
+    seen = set[str]()
+    for at, rules in zip(mapspace.architecture.fanout_indices, mapspace.spatial, strict=True):
+        fixed = {rule.dim for rule in rules.factors if rule.value == 1 and rule.relation != ">="}
+        own = {dim for dim, bound in mapspace.problem.bound.items() if bound > 1 and dim not in fixed}
+        if at > outside and own & seen:
+            return True
+        seen |= own if at > outside else set()
+    return False
+
+
 class Alone(NamedTuple):
-    """A search for visits of one kind that is proven."""
+    """A search for visits of one kind that is proven, or had all the time that it may have."""
 
     space: EdgeSpace
     room_words: int | None
@@ -805,6 +979,13 @@ class Exchange(NamedTuple):
         return self.energy < other.energy or self.reads < other.reads or self.writes < other.writes
 
 
+def _toll_prices(toll: StorageLevel, name: str) -> Iterator[tuple[int, int]]:
+    """Yield what a word pays that comes in, and one that goes out, if its dataspace pays there at all."""
+    if name in toll.passing:
+        ways = toll.charges(name, "down"), toll.charges(name, "up")
+        yield toll.energy.read * ways[0], toll.energy.update * ways[1]
+
+
 def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
     """The less of the energies of two levels, action by action; nothing where their rows differ."""
     if (outside.block_size, outside.packing) != (inside.block_size, ()) or inside.cluster_size > 1:
@@ -821,7 +1002,3 @@ def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
         fill=min(own.fill, other.fill),
         update=min(own.update, other.update),
     )
-
-
-def _unlimited(level: StorageLevel) -> StorageLevel:
-    return replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)

@@ -9,13 +9,13 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from model.architecture import Fanout, StorageLevel
+from model.architecture import StorageLevel
 from model.extents import PERFECT
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, accesses_of, check_halo, handed_over, loop_choices
 from model.fused.mapping import Body, FusedMapping, Leaf, SharedLoop, Stored
 from model.fused.visits import Visits, multi_term_dims
-from model.mapspace import ACCELFORGE, TIMELOOP
+from model.mapspace import ACCELFORGE, TIMELOOP, KeepRules
 from model.numbers import divisors
 from model.problem import Dataspace
 from model.wording import listing
@@ -87,7 +87,8 @@ class FusionLimits:
         for tensor in sorted(self.no_fuse - cascade.users.keys()):
             between = listing(cascade.intermediates)
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
-        outermost, *on_chip = (level.name for level in cascade.einsums[0].mapspace.architecture.levels)
+        architecture = cascade.einsums[0].mapspace.architecture
+        outermost, on_chip = architecture.levels[0].name, [level.name for level in architecture.on_chip]
         for memory in sorted((self.memories or frozenset()) - set(on_chip[:1])):
             if memory == outermost:
                 text = f"{memory!r} is the outermost memory; tensors that are not fused go through it anyway"
@@ -199,7 +200,7 @@ class FusionSpace:
     @cached_property
     def memory(self) -> StorageLevel:
         """The outermost on-chip memory."""
-        return self.einsums[0].mapspace.architecture.levels[1]
+        return self.einsums[0].mapspace.architecture.on_chip[0]
 
     @cached_property
     def tiles(self) -> tuple[tuple[Tile, ...], ...]:
@@ -211,7 +212,7 @@ class FusionSpace:
 
     def _tile(self, place: int, space: Dataspace) -> Tile:
         einsum = self.einsums[place]
-        rules, level = einsum.mapspace.keep[1], einsum.mapspace.architecture.levels[1]
+        rules, level = _home_rules(einsum), einsum.mapspace.architecture.on_chip[0]
         return Tile(
             place,
             space,
@@ -228,6 +229,15 @@ class FusionSpace:
         others = self.tiles[tile.place]
         return next(own.space.name for own in others if own.tensor == tile.tensor) != tile.space.name
 
+    def stays(self, tile: Tile, start: int, end: int) -> bool:
+        """Whether a tile, once stored, takes room while any Einsum of a body runs.
+
+        If others than those of the body access its tensor, it lies above the loops of the body. So that it
+        counts once, this holds where one Einsum of the body alone accesses it.
+        """
+        inside = [user for user in self.cascade.users[tile.tensor] if start <= user < end]
+        return inside == [tile.place] and len(self.cascade.users[tile.tensor]) > 1
+
     @cached_property
     def storable(self) -> frozenset[str]:
         """Tensors between Einsums that may be stored in the outermost on-chip memory."""
@@ -236,7 +246,7 @@ class FusionSpace:
     def _may_store(self, tensor: str) -> bool:
         accesses = list(accesses_of(self.cascade, tensor))
         same_ranks = len({frozenset(access.ranks) for _, access in accesses}) == 1
-        kept = all(a.dataspace not in einsum.mapspace.keep[1].bypass for einsum, a in accesses)
+        kept = all(a.dataspace not in _home_rules(einsum).bypass for einsum, a in accesses)
         copied = any(einsum.is_copy for einsum, _ in accesses)
         limits = self.limits
         free = tensor not in limits.no_fuse | self.cascade.persistent
@@ -763,15 +773,19 @@ def _is_parted(above: Segment, below: Segment, kinds: frozenset[TileKind]) -> bo
     return outer <= moving and inner <= again
 
 
+def _home_rules(einsum: CascadeEinsum) -> KeepRules:
+    """What the outermost on-chip memory may keep."""
+    return einsum.mapspace.keep[1 + len(einsum.mapspace.architecture.outer_tolls)]
+
+
 def _check_einsum(einsum: CascadeEinsum) -> None:
     mapspace = einsum.mapspace
     architecture = mapspace.architecture
-    if len(architecture.levels) < 2:
+    if not architecture.on_chip:
         raise NotSearchedError("there is no on-chip memory to fuse into")
-    if any(
-        isinstance(n, Fanout) and n.size > 1 for n in architecture.nodes[: architecture.storage_indices[1]]
-    ):
-        raise NotSearchedError(f"`{architecture.levels[1].name}` exists several times: that is not searched")
+    home = architecture.on_chip[0]
+    if architecture.instances_above(architecture.nodes.index(home)) > 1:
+        raise NotSearchedError(f"`{home.name}` exists several times: that is not searched")
     if mapspace.counting == TIMELOOP:
         raise NotSearchedError("Timeloop's rule does not count fused mappings")
     by_place = mapspace.counting == ACCELFORGE
@@ -780,13 +794,10 @@ def _check_einsum(einsum: CascadeEinsum) -> None:
             "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
             "an execution moves"
         )
-    if architecture.levels[1].min_utilization:
-        name = architecture.levels[1].name
-        raise NotSearchedError(f"a least utilization of `{name}` is not searched with fusion")
-    for level in architecture.levels:
-        if level.passing:
-            what = "a toll" if level.tolls else "`no_coalesce`"
-            raise NotSearchedError(f"{what} at `{level.name}` is not modelled in fused mappings")
+    if home.min_utilization:
+        raise NotSearchedError(f"a least utilization of `{home.name}` is not searched with fusion")
+    for level in (own for own in architecture.levels if own.no_coalesce):
+        raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
     if mapspace.rules:
         raise NotSearchedError("rules of your own are not searched with fusion")
     try:

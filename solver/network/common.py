@@ -54,6 +54,10 @@ class NoCommonError(ValueError):
     """The layers of a network do not run on the same fanouts."""
 
 
+Range = tuple[int, int]
+"""The least and the largest width."""
+
+
 class Slot(NamedTuple):
     """A common spatial loop: a fanout, by its place in ``Architecture.fanouts``, and a dimension."""
 
@@ -75,6 +79,32 @@ class CommonLoop:
 
 
 @dataclass(frozen=True)
+class CommonRegion:
+    """A set of unrollings: least and largest widths, and the parts that it was split into, if it was."""
+
+    ranges: Mapping[Slot, Range]
+    parts: tuple[CommonRegion, ...] = ()
+
+
+class CommonClaim(NamedTuple):
+    """A bound on a layer's mappings whose spatial factors are within ranges; None if there is none."""
+
+    layer: int
+    ranges: tuple[tuple[Slot, Range], ...]
+    bound: int | None
+
+
+@dataclass(frozen=True)
+class CommonProof:
+    """What the bound rests on: all unrollings in parts, and claims on layers; `weights` are by layer."""
+
+    whole: CommonRegion
+    claims: tuple[CommonClaim, ...]
+    layers: Mapping[int, Layer]
+    weights: Mapping[int, int]
+
+
+@dataclass(frozen=True)
 class CommonResult:
     """The best spatial unrolling that all layers of a network can have.
 
@@ -91,6 +121,8 @@ class CommonResult:
         unrolling is below; None if there is none.
     regions, searches
         Sets of unrollings that were looked at, and searches of single layers.
+    proof
+        What the bound rests on.
     """
 
     own: NetworkResult
@@ -105,6 +137,7 @@ class CommonResult:
     regions: int
     searches: int
     seconds: float
+    proof: CommonProof
 
     @property
     def gap(self) -> float | None:
@@ -144,10 +177,6 @@ def map_with_common_unrolling(
     return _Search(network, options, run).result()
 
 
-Range = tuple[int, int]
-"""The least and the largest width."""
-
-
 class _Region(NamedTuple):
     """Ranges of widths, and the results of all layers within them, by place."""
 
@@ -178,6 +207,8 @@ class _Search:
         self._tried: set[tuple[int, ...]] = set()
         self._best: tuple[int, Mapping[Slot, int], Mapping[int, Result]] | None = None
         self._unsettled: list[int] = []
+        self._splits: dict[tuple[tuple[Slot, Range], ...], list[dict[Slot, Range]]] = {}
+        self._claims: dict[tuple[object, tuple[tuple[Slot, Range], ...]], CommonClaim] = {}
         self._regions = 0
         self._check_fanouts()
 
@@ -284,6 +315,9 @@ class _Search:
         is_complete = all(result is not None and result.mapping is not None for result in results.values())
         if is_complete and own.status is not Status.INFEASIBLE:
             self._alone = {n: result for n, result in results.items() if result is not None}
+        for n, result in results.items():
+            if result is not None:
+                self._claim(n, self._of_layer(n, self._slots), result)
         return own
 
     def _dive(self, region: _Region) -> None:
@@ -305,6 +339,7 @@ class _Search:
             return self._settle(region, agreement.widths)
         else:
             splits = self._around(region, agreement.widths)
+        self._splits[tuple(region.ranges.items())] = splits
         parts = [self._region(ranges, region) for ranges in splits if self._has_room(ranges)]
         if self._clock.stop():
             return None
@@ -383,6 +418,7 @@ class _Search:
             regions=self._regions + 1,
             searches=len(self._alone) + len(self._known),
             seconds=self._clock.seconds,
+            proof=self._proof(),
         )
 
     def _status(self, own: NetworkResult, value: int | None, bound: int | None, is_begun: bool) -> Status:
@@ -450,9 +486,25 @@ class _Search:
         answers = {id(own.layer): own.result for own in outcome.layers}
         found = {n: result for n, layer in layers.items() if (result := answers.get(id(layer))) is not None}
         for n, result in found.items():
+            self._claim(n, asked[n], result)
             if result.status in (Status.OPTIMAL, Status.INFEASIBLE):
                 self._known[self._key(n, asked[n])] = result
         return found
+
+    def _claim(self, n: int, ranges: Mapping[Slot, Range], result: Result) -> None:
+        """Remember what is known of a layer's mappings."""
+        own = tuple(ranges.items())
+        bound = None if result.status is Status.INFEASIBLE else result.bound or 0
+        self._claims[self._keys[n], own] = CommonClaim(n, own, bound)
+
+    def _proof(self) -> CommonProof:
+        """All regions as they were split, and what is known of layers."""
+        claims = tuple(self._claims.values())
+        return CommonProof(self._recorded(self._slots), claims, self._layers, self._weights)
+
+    def _recorded(self, ranges: Mapping[Slot, Range]) -> CommonRegion:
+        splits = self._splits.get(tuple(ranges.items()), [])
+        return CommonRegion(ranges, tuple(map(self._recorded, splits)))
 
     def _timed(self) -> Options:
         left_s = self._clock.left_s

@@ -79,8 +79,8 @@ def result_document(
             in_reported_unit(objective, bound, result.units_per_pj)
             for objective, bound in zip(result.objectives[1:], result.later_bounds, strict=False)
         ],
-        "perfect_factors": _narrower(result, result.perfect_factors),
-        "even_tiles": _narrower(result, result.even_tiles),
+        "perfect_factors": narrower_document(result.perfect_factors, result.objective, result.units_per_pj),
+        "even_tiles": narrower_document(result.even_tiles, result.objective, result.units_per_pj),
         "seconds": result.statistics.seconds,
         **_cost(mapspace, result.mapping, result.evaluation),
         "statistics": {**asdict(result.statistics), "settled": _settled(result)},
@@ -104,12 +104,12 @@ def _settled(result: Result) -> dict[str, dict[str, float]]:
     return shares
 
 
-def _narrower(result: Result, known: Narrower | None) -> Document | None:
+def narrower_document(known: Narrower | None, objective: str, units_per_pj: int) -> Document | None:
     """Return what is known of fewer mappings; None where they are not searched."""
     if known is None:
         return None
     value, bound = (
-        None if own is None else in_reported_unit(result.objective, own, result.units_per_pj)
+        None if own is None else in_reported_unit(objective, own, units_per_pj)
         for own in (known.value, known.bound)
     )
     return {**picked(known, "status"), "value": value, "bound": bound}

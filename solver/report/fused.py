@@ -18,10 +18,11 @@ from model.mapspace import EXACT
 from model.note import Note
 from model.objective import EDP, UNITS, in_reported_unit
 from solver.fusion import FusedResult
-from solver.report.document import Document, picked, plain
+from solver.report.document import Document, narrower_document, picked, plain
 from solver.report.figures import NOTHING, count_text, energy_text, objective_text, percent, seconds_text
 from solver.report.tables import RULES, ReportTable, plain_table
-from solver.report.text import STEP, loop_nest, print_notes
+from solver.report.text import ENDINGS, STEP, loop_nest, print_notes
+from solver.result import Narrower, Status, Termination
 
 ARITHMETIC = "compute"
 
@@ -71,7 +72,11 @@ def print_fused_result(console: Console, result: FusedResult, notes: Sequence[No
     if result.gap:
         verdict.append(f"  bound {objective_text(objective, result.bound, units)}  gap {percent(result.gap)}")
     console.print(verdict)
+    if result.termination is Termination.REMAINDER_LIMIT:
+        console.print(ENDINGS[result.termination])
     console.print(fusion_gain(result))
+    if result.perfect_factors is not None:
+        console.print(remainders_gain(result, result.perfect_factors))
     console.print(f"Searched: {'; '.join(result.restrictions)}.")
     console.print(_work(result))
     if result.mapping is not None and result.evaluation is not None:
@@ -87,6 +92,16 @@ def fusion_gain(result: FusedResult) -> str:
     alone = result.unfused.value(objective)
     saved = percent((alone - result.value) / alone) if alone else percent(0.0)
     return f"Without fusion {objective_text(objective, alone, units)}: fusion saves {saved}."
+
+
+def remainders_gain(result: FusedResult, perfect: Narrower) -> str:
+    """Return what remainders bring against the best mapping without any."""
+    if result.value is None or perfect.value is None:
+        return "Without remainders: not known."
+    saved = percent((perfect.value - result.value) / perfect.value) if perfect.value else percent(0.0)
+    proven = "" if perfect.status is Status.OPTIMAL else " at most"
+    value = objective_text(result.objective, perfect.value, result.units_per_pj)
+    return f"Without remainders {value}{proven}: remainders save {saved}."
 
 
 def _work(result: FusedResult) -> str:
@@ -172,7 +187,7 @@ def _leaf_document(visits: Visits, evaluation: FusedEvaluation, leaf: Leaf) -> A
     einsum, path = cascade.einsums[place], visits.mapping.paths[place]
     held = []
     for tile in leaf.held:
-        memory = einsum.mapspace.architecture.levels[1].name
+        memory = einsum.mapspace.architecture.on_chip[0].name
         words = evaluation.einsum(leaf.einsum).memory(memory).dataspace(tile.dataspace).tile_words
         above = path.loops[tile.depth].dim(leaf.einsum) if tile.depth < len(path.loops) else None
         held.append({**picked(tile, "dataspace", "depth"), "above": above, "memory": memory, "words": words})
@@ -323,6 +338,7 @@ def fused_result_document(
         "units": UNITS[objective],
         **{k: None if v is None else in_reported_unit(objective, v, units) for k, v in values.items()},
         "gap": result.gap,
+        "perfect_factors": narrower_document(result.perfect_factors, objective, units),
         "restrictions": list(result.restrictions),
         "statistics": picked(
             result.statistics,

@@ -37,6 +37,8 @@ def fused_result_page(document: Value) -> Page:
         (name, value_text(document[key], units))
         for name, key in (("Value", "value"), ("Bound", "bound"), ("Without fusion", "unfused_value"))
     ]
+    if document["perfect_factors"].raw is not None:
+        facts.append(("Without remainders", value_text(document["perfect_factors"]["value"], units)))
     if document["gap"].raw is not None:
         facts.insert(2, ("Gap", percent(document["gap"].number())))
     found = value.raw is not None

@@ -279,8 +279,11 @@ def _spatial_text(outcome: LayerResult) -> str:
     return ", ".join(loops) or NOTHING
 
 
-def common_document(result: CommonResult) -> Document:
-    """Return the JSON document of a common unrolling; docs/network.md lists the keys."""
+def common_document(result: CommonResult, check: str | None = None) -> Document:
+    """Return the JSON document of a common unrolling; docs/network.md lists the keys.
+
+    `check` is what the checker says of the certificate.
+    """
     units = result.own.units_per_pj if result.objective != LATENCY else 1
     values = {"value": result.value, "bound": result.bound, "own_value": result.own_value}
     return {
@@ -301,6 +304,7 @@ def common_document(result: CommonResult) -> Document:
         "regions": result.regions,
         "searches": result.searches,
         "seconds": result.seconds,
+        "check": check,
         "common": None if result.common is None else network_document(result.common),
         "own": network_document(result.own),
     }

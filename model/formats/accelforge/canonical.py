@@ -122,6 +122,7 @@ class _Reading:
         self._unsearchable: list[SpecError] = []
         self._costs: dict[str, ComponentCost] = {}
         self._idle: set[str] = set()  # tolls that nothing passes
+        self._passed: set[str] = set()  # all tolls so far
         self._usage: list[tuple[str, int, DimensionRules]] = []  # of each fanout on the way to the compute
 
     def result(self) -> OnEinsum:
@@ -267,14 +268,22 @@ class _Reading:
         What only may pass it does not: nothing is gained that way.
         """
         everything = self._scope.everything("tensors").members
-        written, above = self._written_kept(node, everything), self._scope.find(ABOVE)
-        outside = frozenset[str]() if above is None else above.members
+        written, outside = self._written_kept(node, everything), self._kept_outside()
         if written.free:
             sentence = "{} may pass `{}`, but need not: that would only cost more"
             self._note(note_at(node.span, sentence, listing(sorted(written.free)), node.name))
         paying = Kept(written.certain & outside, written.certain & outside)
         self._scope.memories[node.name] = paying
+        self._passed.add(node.name)
         return paying
+
+    def _kept_outside(self) -> frozenset[str]:
+        """Return the tensors that memories farther out keep, or may keep in some fused mapping."""
+        if self._setting.fused:
+            memories = self._scope.memories.items()
+            return frozenset().union(*(own.possible for name, own in memories if name not in self._passed))
+        above = self._scope.find(ABOVE)
+        return frozenset() if above is None else above.members
 
     def _tolls(self, node: WrittenNode, kept: Kept) -> tuple[tuple[str, Direction], ...]:
         """Return the dataspaces that pass a toll, and in which direction they pay."""
@@ -345,7 +354,7 @@ class _Reading:
 
     def _stores_the_rest(self, written: TextNode) -> bool:
         """Whether a set is what the outermost memory leaves, which the next one stores in fused mappings."""
-        outside = list(self._scope.memories)
+        outside = [name for name in self._scope.memories if name not in self._passed]
         if not self._setting.fused or len(outside) != 1:
             return False
         text = written.text.replace(" ", "") if isinstance(written, ScalarNode) else ""

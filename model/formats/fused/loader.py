@@ -102,7 +102,7 @@ def load_fused(
     mapping_file
         Has the key ``fused_mapping`` (docs/fusion.md), and no other.
     """
-    options = replace(options or LoadOptions(), refuse_unsearchable=False)
+    options = replace(options or LoadOptions(), refuse_unsearchable=False, factors=PERFECT)  # not looked at
     values, used = dict(variables or {}), set[str]()
     cascade, notes = _cascade([Path(path) for path in paths], values, options, used)
     top = read_files([mapping_file], values, options.limits, options.allow_include, names=used)
@@ -114,7 +114,7 @@ def load_fused(
 def _cascade(
     paths: Sequence[Path], variables: Mapping[str, object], options: LoadOptions, names: set[str]
 ) -> tuple[Cascade, tuple[Note, ...]]:
-    options = replace(options, refuse_infeasible=False, factors=options.factors or PERFECT)
+    options = replace(options, refuse_infeasible=False)
     tops = {
         path: as_mapping(
             read_files([path], variables, options.limits, options.allow_include, 2, names), "a file"
@@ -177,15 +177,19 @@ def _on_arch(
 
 
 def _check_alike(einsum: Einsum, own: Architecture, first: Architecture) -> None:
-    """Refuse an Einsum that counts in other words, memories, seconds or energies than the first one."""
+    """Refuse an Einsum that counts in other words, memories, seconds or energies than the first one.
+
+    Tolls may differ: those that none of its tensors pays are left out.
+    """
+    mine, others = ((x.levels[0], *x.on_chip) for x in (own, first))
     parts = (
-        ("memories", [level.name for level in own.levels], [level.name for level in first.levels]),
-        ("sizes of values", [v.word_bits for v in own.levels], [v.word_bits for v in first.levels]),
+        ("memories", [level.name for level in mine], [level.name for level in others]),
+        ("sizes of values", [v.word_bits for v in mine], [v.word_bits for v in others]),
         ("clocks", own.cycle_s, first.cycle_s),
         ("units of energy", own.units_per_pj, first.units_per_pj),
     )
-    for what, mine, others in parts:
-        if mine != others:
+    for what, here, there in parts:
+        if here != there:
             message = f"Einsum `{einsum.name}` has other {what} here than the first one"
             hint = "that is not modelled in fused mappings; --no-fuse maps the Einsums one by one"
             raise SpecError(message, place_of(einsum), hint=hint)

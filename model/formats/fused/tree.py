@@ -177,7 +177,14 @@ def _read_leaf(reader: _Reader, entry: MappingNode) -> Leaf:
 
 
 def _memories(einsum: CascadeEinsum) -> list[str]:
-    return [level.name for level in einsum.mapspace.architecture.levels]
+    return [level.name for level in einsum.mapspace.architecture.levels if not level.tolls]
+
+
+def _unnamed(node: StorageLevel | Fanout) -> NodeMapping:
+    """Return the entry of a node that a nest does not name: what pays a toll passes it in any case."""
+    if isinstance(node, Fanout):
+        return FanoutMapping()
+    return StorageMapping((), frozenset(dict(node.tolls)))
 
 
 @dataclass
@@ -263,13 +270,13 @@ class _NestReader:
         if target <= self.at:
             raise SpecError(f"`{name}` lies outside of `{names[self.at]}`", entry.span)
         for node in self.architecture.nodes[self.at + 1 : target]:
-            self.nodes.append(FanoutMapping() if isinstance(node, Fanout) else StorageMapping())
+            self.nodes.append(_unnamed(node))
         self.at = target
 
     def finish(self) -> PrivateNest:
         """Return the nest, with nothing at the nodes that are left."""
         for node in self.architecture.nodes[self.at + 1 :]:
-            self.nodes.append(FanoutMapping() if isinstance(node, Fanout) else StorageMapping())
+            self.nodes.append(_unnamed(node))
         bounds = None if self.bounds is None else tuple(self.bounds.items())
         return PrivateNest(Mapping(tuple(self.nodes)), tuple(self.places.items()), bounds)
 
@@ -362,7 +369,7 @@ def _nest_lines(einsum: CascadeEinsum, nest: PrivateNest) -> Iterator[str]:
             yield from [f"{{fanout: {_quoted(node.name)}, loops: [{loops}]}}"] if loops else []
             continue
         assert isinstance(node, StorageLevel)
-        if position and (entry.keep or entry.temporal):
+        if position and not node.tolls and (entry.keep or entry.temporal):
             names = ", ".join(_quoted(name) for name in spaces if name in entry.keep)
             yield f"{{keep: [{names}], memory: {_quoted(node.component)}}}"
         yield from (

@@ -147,7 +147,8 @@ class JointPlaces:
     def _swaps(self, level: int) -> bool:
         """Whether equal tiles at a place and the next one stand for others the other way round."""
         here, inside = self._mask[level], self._mask[level + 1]
-        return bool(here and inside) and max(here) > min(inside)
+        keep = self._space.mapspace.keep
+        return bool(here and inside) and max(here) > min(inside) and keep[level] == keep[level + 1]
 
     def _allowed(self, rules: JointRules, node: Node, loops: IntArray, last: bool) -> bool:
         """Whether the loops of the places so far may go together; once all are known, whether they do.

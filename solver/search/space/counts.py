@@ -162,14 +162,25 @@ class CountLattice(Lattice):
     """Vectors of numbers of tiles, one axis per dimension, tiles growing along it.
 
     Spatial factors have codes of their own, since any of them may be unrolled.
+
+    Parameters
+    ----------
+    undivided
+        Dimensions that one loop runs over as a whole: their tiles are one iteration, or all.
     """
 
     grains: tuple[float, ...] = ()
+    undivided: frozenset[int] = frozenset()
+
+    def every_number(self, dim: int) -> tuple[int, ...]:
+        """All numbers of tiles along a dimension, descending."""
+        bound = self.bounds[dim]
+        return (bound, 1) if dim in self.undivided else numbers_of_tiles(bound)
 
     @cached_property
     def starts(self) -> tuple[IntArray, ...]:
         """Per dimension, places in all numbers of tiles at which cells of similar ones begin."""
-        return tuple(self._starts(numbers_of_tiles(bound)) for bound in self.bounds)
+        return tuple(self._starts(self.every_number(dim)) for dim in range(len(self.bounds)))
 
     def _starts(self, numbers: Sequence[int]) -> IntArray:
         starts = list(range(len(numbers)))
@@ -180,16 +191,16 @@ class CountLattice(Lattice):
     @cached_property
     def most(self) -> tuple[IntArray, ...]:
         """Most tiles of each cell, descending."""
-        pairs = zip(self.bounds, self.starts, strict=True)
-        return tuple(np.array(numbers_of_tiles(bound), dtype=np.int64)[starts] for bound, starts in pairs)
+        return tuple(
+            np.array(self.every_number(dim), dtype=np.int64)[starts] for dim, starts in enumerate(self.starts)
+        )
 
     @cached_property
     def numbers(self) -> tuple[IntArray, ...]:
         """Fewest tiles of each cell, descending: all numbers of tiles where cells have one each."""
-        pairs = zip(self.bounds, self.starts, strict=True)
         return tuple(
-            np.array(numbers_of_tiles(bound), dtype=np.int64)[[*(starts[1:] - 1), -1]]
-            for bound, starts in pairs
+            np.array(self.every_number(dim), dtype=np.int64)[[*(starts[1:] - 1), -1]]
+            for dim, starts in enumerate(self.starts)
         )
 
     @cached_property
@@ -515,7 +526,7 @@ class CountSlot(Slot):
         """
         key = dim, alone, children, still
         if key not in self._known_steps:
-            numbers = np.array(numbers_of_tiles(self.lattice.bounds[dim]), dtype=np.int64)
+            numbers = np.array(self.lattice.every_number(dim), dtype=np.int64)
             rounds = np.searchsorted(-numbers, numbers // -children)
             steps = np.eye(len(numbers), dtype=np.bool_) if still else self._fine(dim, alone)
             self._known_steps[key] = self._in_cells(steps[:, rounds], dim)
@@ -543,7 +554,7 @@ class CountSlot(Slot):
         return self._fine_alone(alone)
 
     def _fine_steps(self, dim: int) -> BoolArray:
-        numbers = np.array(numbers_of_tiles(self.lattice.bounds[dim]), dtype=np.int64)
+        numbers = np.array(self.lattice.every_number(dim), dtype=np.int64)
         outer, inner = numbers[:, None], numbers[None, :]
         if self.free[dim]:
             least = -(-inner // outer)
@@ -597,7 +608,7 @@ class CountSlot(Slot):
     def _fine_alone(self, alone: Alone) -> BoolArray:
         """The factor divides all rounds but those of the last pass."""
         dim, left = alone
-        numbers = np.array(numbers_of_tiles(self.lattice.bounds[dim]), dtype=np.int64)
+        numbers = np.array(self.lattice.every_number(dim), dtype=np.int64)
         outer, inner = numbers[:, None], numbers[None, :]
         factors = (inner - left) // np.maximum(outer - 1, 1)
         exact = (outer > 1) & (factors * (outer - 1) == inner - left)

@@ -63,14 +63,16 @@ def _level_masks(mapspace: Mapspace, views: Sequence[DataspaceView], level: int)
     """What one level may keep.
 
     With several places of a memory, one dataspace at each: equal tiles are those of places without loops
-    between them.
+    between them. But a place may have to keep several; then it keeps these alone.
     """
+    rules = mapspace.keep[level]
     masks: list[frozenset[int]] = [frozenset()]
     for view in views:
-        options = keep_options(mapspace.keep[level], level, view.name)
+        options = keep_options(rules, level, view.name)
         masks = [mask | {view.place} if keeps else mask for keeps in options for mask in masks]
     if any(level in rules.levels for rules in mapspace.joint):
-        return [mask for mask in masks if len(mask) <= 1]
+        forced = sum(view.name in rules.keep for view in views)
+        return [mask for mask in masks if len(mask) <= max(1, forced)]
     return masks
 
 

@@ -275,7 +275,8 @@ def accesses(
     for place, child in zip(chain, (*chain[1:], len(levels)), strict=True):
         level, source = levels[place], _source(levels, name, chain, child)
         if level.tolls:
-            yield from _in_passing(level, Access(place, "read", source, True, read_write), name)
+            down = Access(place, "read", source, True, read_write, level.free_share(name))
+            yield from _in_passing(level, down, name)
             continue
         if drains_are_reads and read_write and place != chain[0]:
             yield Access(place, "read", place, False, False)

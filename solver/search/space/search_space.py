@@ -14,7 +14,7 @@ from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.prices import network_latency
 from model.cost.rules import rule_of
 from model.extents import ANY, Extents
-from model.mapspace import ACCELFORGE, Mapspace, TemporalRules
+from model.mapspace import ACCELFORGE, FactorRule, Mapspace, TemporalRules
 from model.problem import Problem
 from model.rules import Locality, Rule
 from solver.search.arrays import BoolArray, IntArray
@@ -135,8 +135,17 @@ class SearchSpace:
         """All vectors of tile extents."""
         bounds = tuple(self.problem.bound[dim] for dim in self.active)
         if self.mapspace.factors == ANY:
-            return CountLattice(bounds, grains=self.grains)
+            return CountLattice(bounds, grains=self.grains, undivided=self._undivided)
         return Lattice(bounds, tuple((self.active.index(dim), steps) for dim, steps in self.coarse))
+
+    @cached_property
+    def _undivided(self) -> frozenset[int]:
+        """Places of the active dimensions that one node alone may have a loop over."""
+        return frozenset(
+            d
+            for d, dim in enumerate(self.active)
+            if sum(not _is_fixed(rules, dim) for rules in self.mapspace.factor_rules) < 2
+        )
 
     @property
     def estimated_bytes(self) -> int:
@@ -605,3 +614,8 @@ class SearchSpace:
         if mask not in self._known_chains:
             self._known_chains[mask] = tuple(chain_of(self.mapspace, mask, view) for view in self.views)
         return self._known_chains[mask]
+
+
+def _is_fixed(rules: Sequence[FactorRule], dim: str) -> bool:
+    """Whether a node has no loop over a dimension."""
+    return any(rule.dim == dim and rule.relation != ">=" and rule.value == 1 for rule in rules)

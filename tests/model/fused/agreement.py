@@ -64,7 +64,7 @@ def _disagreements(cascade: Cascade, mapping: FusedMapping, seed: int) -> Iterat
                 ours = (space.total_reads, space.total_fills, space.total_updates)
                 if ours != theirs or counts.instances != memory.instances:
                     yield f"{einsum.name} {memory.name} {space.dataspace}: {ours} counted, {theirs} seen"
-        for level in einsum.mapspace.architecture.levels[1:]:
+        for level in einsum.mapspace.architecture.on_chip:
             room = cost.room(einsum.name, level.name).size_words
             taken = seen.room_words.get((level.name, einsum.name), 0)
             # Tiles of unlike visits need not be largest at one time; each counts in full.

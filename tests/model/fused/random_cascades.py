@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import product
 from random import Random
 
-from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, Direction, Fanout, StorageLevel
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_spread, check_tree, loop_choices
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
 from model.fused.visits import Visits, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules, toll_rules
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
 
@@ -131,11 +132,51 @@ def random_architecture(random: Random) -> Architecture:
     return Architecture("random", nodes, Compute("MAC", energy=2))
 
 
+def with_tolls(random: Random, cascade: Cascade, outside: bool | None = None) -> Cascade:
+    """The same cascade with one or two tolls, which some of its tensors pay; Einsums without these have none.
+
+    `outside`: whether one lies between the outermost memory and the next one; None for anywhere.
+    """
+    nodes = len(cascade.einsums[0].mapspace.architecture.nodes)
+    for number in range(random.choice((1, 1, 2))):
+        place = 1 if outside else random.randint(1 if outside is None else 2, nodes + number)
+        tensors = sorted(cascade.users)
+        paying = random.sample(tensors, random.randint(1, min(3, len(tensors))))
+        ways = {tensor: random.choice(("down", "up", "both")) for tensor in paying}
+        price, leak = random.randint(0, 9), random.choice((0, 0, 2))
+        toll = StorageLevel(
+            f"toll{number}",
+            energy=AccessEnergy(price, 0, price, leak),
+            shared_bandwidth=random.choice((None, Fraction(1, 2))),
+        )
+        cascade = replace(cascade, einsums=tuple(_tolled(own, toll, ways, place) for own in cascade.einsums))
+    return cascade
+
+
+def _tolled(
+    einsum: CascadeEinsum, toll: StorageLevel, ways: dict[str, Direction], place: int
+) -> CascadeEinsum:
+    mapspace, nodes = einsum.mapspace, einsum.mapspace.architecture.nodes
+    paid = tuple((own.dataspace, ways[own.tensor]) for own in einsum.accesses if own.tensor in ways)
+    if not paid or einsum.is_copy:
+        return einsum
+    own = replace(toll, tolls=paid)
+    place = min(place, len(nodes))
+    level = sum(isinstance(node, StorageLevel) for node in nodes[:place])
+    loops, keep = toll_rules(own, einsum.problem)
+    architecture = replace(mapspace.architecture, nodes=(*nodes[:place], own, *nodes[place:]))
+    temporal = (*mapspace.temporal[:level], loops, *mapspace.temporal[level:])
+    kept = (*mapspace.keep[:level], keep, *mapspace.keep[level:])
+    return replace(
+        einsum, mapspace=replace(mapspace, architecture=architecture, temporal=temporal, keep=kept)
+    )
+
+
 def random_fused(random: Random, cascade: Cascade, remainders: float = 0) -> FusedMapping | None:
     """A fused mapping, None if the draw was none; such a share of its private loops has remainders."""
     draw = _Draw(random, cascade, remainders)
     skeleton = FusedMapping(tuple(draw.tree(list(range(len(cascade.einsums))), {})))
-    memories = [level.name for level in cascade.einsums[0].mapspace.architecture.levels[1:]]
+    memories = [level.name for level in cascade.einsums[0].mapspace.architecture.on_chip]
     stored = []
     for tensor in cascade.intermediates:
         users = [skeleton.paths[place] for place in cascade.users[tensor]]
@@ -161,7 +202,7 @@ class _Draw:
     def __init__(self, random: Random, cascade: Cascade, remainders: float) -> None:
         self.random, self.cascade, self.remainders = random, cascade, remainders
         architecture = cascade.einsums[0].mapspace.architecture
-        self.cores = isinstance(architecture.nodes[1], Fanout)
+        self.cores = any(node.name == "core" for node in architecture.nodes)
         whole = list(loop_choices(cascade, range(len(cascade.einsums))))
         self.over_cores = random.choice(whole) if self.cores and whole else {}
 
@@ -251,6 +292,9 @@ class _NestDraw:
             if isinstance(node, Fanout):
                 entries.append(FanoutMapping(tuple(SpatialLoop(dim, own[dim], "x") for dim in dims)))
                 continue
+            if node.tolls:
+                entries.append(StorageMapping((), frozenset(dict(node.tolls))))
+                continue
             keep = frozenset(name for name, at in home.items() if number in at)
             entries.append(StorageMapping(tuple(Loop(dim, own[dim]) for dim in dims), keep))
             number += 1
@@ -281,7 +325,7 @@ class _NestDraw:
         if cores and over_cores is not None and left[over_cores] % 2 == 0:
             factors[cores[0]][over_cores] = 2
             left[over_cores] //= 2
-        usable = [i for i, node in enumerate(order) if isinstance(node, StorageLevel)]
+        usable = [i for i, node in enumerate(order) if isinstance(node, StorageLevel) and not node.tolls]
         arrays = [i for i, node in enumerate(order) if node.name == "PE"]
         at_registers = {
             dim
@@ -292,7 +336,7 @@ class _NestDraw:
         if at_registers:
             arrays = []
         for dim, bound in left.items():
-            anywhere = [*usable, *arrays] if dim not in at_registers else [len(order) - 1]
+            anywhere = [*usable, *arrays] if dim not in at_registers else usable[-1:]
             if not cores and len(anywhere) > 1 and self.remainders and self.random.random() < self.remainders:
                 for node, factor in self.uneven(anywhere, bound).items():
                     factors[node][dim] = factor
@@ -303,7 +347,7 @@ class _NestDraw:
 
     def homes(self, places: int) -> dict[str, set[int]]:
         """Per dataspace the levels that keep it."""
-        levels = len(self.einsum.mapspace.architecture.levels)
+        levels = 1 + len(self.einsum.mapspace.architecture.on_chip)
         above = {tile.dataspace for tile in self.held}
         home: dict[str, set[int]] = {}
         for access in self.einsum.accesses:

@@ -7,11 +7,11 @@ import pytest
 
 from model.architecture import with_places
 from model.cost.plain import evaluate
-from model.fused.cost import evaluate_fused
+from model.fused.cost import FusedCounting, evaluate_fused
 from model.fused.mapping import FusedMapping, Path
-from model.mapspace import EXACT
+from model.mapspace import ACCELFORGE, EXACT
 from tests.model.fused.agreement import disagreements
-from tests.model.fused.random_cascades import SHAPES, random_cascade, random_fused
+from tests.model.fused.random_cascades import SHAPES, random_cascade, random_fused, with_tolls
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -25,6 +25,19 @@ def test_cost_and_results_agree_with_the_execution(name: str, seed: int):
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "copy"])
 @pytest.mark.parametrize("seed", range(2))
+def test_tolls(name: str, seed: int):
+    """Anywhere, also where private loops have remainders and visits differ."""
+    random = Random(f"tolls {name} {seed}")
+    for remainders in (0, 0, 0.5):
+        cascade = with_tolls(random, random_cascade(random, name))
+        mapping = next(
+            found for found in (random_fused(random, cascade, remainders) for _ in range(200)) if found
+        )
+        assert not disagreements(cascade, mapping, seed)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "copy"])
+@pytest.mark.parametrize("seed", range(2))
 def test_remainders_of_private_loops(name: str, seed: int):
     random = Random(f"remainders {name} {seed}")
     cascades = (random_cascade(random, name) for _ in range(200))
@@ -33,18 +46,20 @@ def test_remainders_of_private_loops(name: str, seed: int):
     assert not disagreements(cascade, mapping, seed)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_nests_alone_cost_as_by_the_plain_model(seed: int):
+@pytest.mark.parametrize(
+    "seed, counting", [*((seed, EXACT) for seed in range(6)), (1, ACCELFORGE), (2, ACCELFORGE)]
+)
+def test_nests_alone_cost_as_by_the_plain_model(seed: int, counting: FusedCounting):
     random = Random(f"alone {seed}")
-    cascade = random_cascade(random, "products")
-    drawn = (random_fused(random, cascade, remainders=0.6) for _ in range(500))
+    cascade = with_tolls(random, random_cascade(random, "products"))
+    drawn = (random_fused(random, cascade, 0.6 if counting == EXACT else 0) for _ in range(500))
     mapping = next(found for found in drawn if found and not found.bodies and not found.stored)
     leaves = tuple(replace(path.leaf, held=()) for path in mapping.paths)
-    cost = evaluate_fused(cascade, FusedMapping(leaves))
+    cost = evaluate_fused(cascade, FusedMapping(leaves), counting)
     for einsum, leaf in zip(cascade.einsums, leaves, strict=True):
         (nest,), own = leaf.nests, cost.einsum(einsum.name)
         architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
-        alone = evaluate(einsum.problem, architecture, nest.mapping, EXACT)
+        alone = evaluate(einsum.problem, architecture, nest.mapping, counting)
         assert (own.energy, own.cycles) == (alone.energy, alone.cycles)
 
 

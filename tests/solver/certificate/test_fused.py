@@ -3,11 +3,12 @@
 import copy
 import json
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 import pytest
 
-from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Port, StorageLevel
 from model.fused.cascade import Cascade
 from solver.certificate import CertificateError, canonical_sha256
 from solver.fusion import FusionLimits, fuse_cascade
@@ -16,7 +17,15 @@ from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.solver.certificate.checker import digested, verdict
-from tests.solver.fusion.test_optimum import OBJECTIVES, attention, drawn, halo_waits, uneven, windowed
+from tests.solver.fusion.test_optimum import (
+    OBJECTIVES,
+    attention,
+    by_place,
+    drawn,
+    halo_waits,
+    uneven,
+    windowed,
+)
 
 import fused_claims  # isort: skip (next to the checker)
 import fused_paths  # isort: skip
@@ -148,6 +157,35 @@ def test_certificates_of_several_places_of_the_buffer(name: str, objective: str,
     assert least(document, document["bound"] + 1) == document["bound"]
 
 
+@pytest.mark.parametrize(
+    "name, seed, objectives",
+    [("products", 105, OBJECTIVES), ("attention", 101, ("energy",)), ("three", 100, ("latency",))],
+)
+def test_certificates_by_accelforges_rule(name: str, seed: int, objectives: tuple[str, ...], tmp_path):
+    cascade = ported(Random(seed), by_place(drawn(Random(f"{name} {seed}"), name)))
+    optima = BruteForce(cascade).optima(objectives)
+    for objective in objectives:
+        document = certified(cascade, objective)
+        assert verdict(document, tmp_path)[0] == "VALID"
+        assert document["bound"] == document["cost"][objective] == optima[objective].value
+        assert least(document, document["bound"] + 1) == document["bound"]
+
+
+def ported(random: Random, cascade: Cascade) -> Cascade:
+    """The same cascade with ports that take other times for reads than for writes."""
+    port = Port(Fraction(random.randint(0, 3), 3), Fraction(random.randint(0, 4), 2))
+
+    def changed(node: StorageLevel | Fanout) -> StorageLevel | Fanout:
+        return replace(node, ports=(port,)) if isinstance(node, StorageLevel) else node
+
+    einsums = []
+    for einsum in cascade.einsums:
+        architecture = einsum.mapspace.architecture
+        architecture = replace(architecture, nodes=tuple(map(changed, architecture.nodes)))
+        einsums.append(replace(einsum, mapspace=replace(einsum.mapspace, architecture=architecture)))
+    return replace(cascade, einsums=tuple(einsums))
+
+
 @pytest.fixture(scope="module")
 def document():
     """The certificate of attention, which takes the shape of FlashAttention."""
@@ -267,6 +305,23 @@ def a_raised_floor(doc):
         own["paid"] *= 2
 
 
+def another_rule(doc):
+    for einsum in doc["problem"]["einsums"]:
+        einsum["mapspace"]["counting"] = "exact"
+
+
+def two_rules(doc):
+    doc["problem"]["einsums"][0]["mapspace"]["counting"] = "exact"
+
+
+def edges_with_several_tiles_above(doc):
+    """Raised bounds where several tiles are above the nests, at one place of the buffer."""
+    several = [edge for edge in doc["edges"] if len(edge["above"]) > 1 and edge["corners"]]
+    assert several
+    for edge in several:
+        edge["corners"] = []
+
+
 INVALID = [
     *(a_lower_cost, a_lower_value, a_bound_above_the_value, a_cheaper_memory, no_room, computing_twice),
     *(more_trips, a_loop_less, an_einsum_left_out, einsums_exchanged, a_body_of_one, nothing_held),
@@ -278,6 +333,38 @@ INVALID = [
 @pytest.mark.parametrize("forge", INVALID)
 def test_forged_claims_are_refused(forge, document, tmp_path):
     forged = copy.deepcopy(document)
+    forge(forged)
+    assert resealed(forged, tmp_path)[0] == "INVALID"
+
+
+WRONG_BY_PLACE = [
+    *(
+        a_lower_cost,
+        a_lower_value,
+        a_bound_above_the_value,
+        no_room,
+        nothing_held,
+        a_lower_nest,
+        a_raised_edge,
+    ),
+    *(edges_with_several_tiles_above, a_raised_floor, another_rule, two_rules),
+]
+
+
+@pytest.fixture(scope="module")
+def placed():
+    """The certificate of attention by AccelForge's rule."""
+    return certified(by_place(attention(4)), "energy", ONCE)
+
+
+def test_edges_that_are_missing_by_accelforges_rule_prove_nothing(placed, tmp_path):
+    assert verdict(placed, tmp_path)[0] == "VALID"
+    assert resealed({**copy.deepcopy(placed), "edges": []}, tmp_path)[0] == "CANNOT CHECK"
+
+
+@pytest.mark.parametrize("forge", WRONG_BY_PLACE)
+def test_claims_that_are_forged_by_accelforges_rule(forge, placed, tmp_path):
+    forged = copy.deepcopy(placed)
     forge(forged)
     assert resealed(forged, tmp_path)[0] == "INVALID"
 

@@ -2,11 +2,13 @@
 
 import copy
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
+import numpy as np
 import pytest
 
-from model.architecture import StorageLevel
+from model.architecture import AccessEnergy, StorageLevel
 from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from solver.certificate import canonical, canonical_sha256
@@ -15,9 +17,11 @@ from tests.bruteforce import enumerate_mappings, objective_value
 from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, matmul, outer_product, perfect_mapspace, uneven_split
 from tests.model.cost.random_mappings import random_case, random_mapping
-from tests.solver.certificate.checker import digested, prove, verdict
+from tests.solver.certificate.checker import certified, digested, prove, verdict
 from tests.solver.certificate.enumerated import claimed, enumerated
 from tests.solver.certificate.uneven import uneven_mapspaces
+
+import remainder_bounds  # isort: skip (next to the checker)
 
 OBJECTIVES = (("energy",), ("latency",), ("edp",), ("energy", "latency"), ("latency", "energy"))
 
@@ -43,7 +47,30 @@ def test_mappings_cost_what_the_cost_model_says():
         loops, mask = [dict(pairs) for pairs in document["loops"]], [tuple(kept) for kept in document["keep"]]
         cost = space.price(loops, mask)
         assert (cost["energy"], cost["latency"]) == (own.energy, own.cycles)
+        assert least_busy(space, loops, mask) <= own.cycles - space.latency
         seen += 1
+
+
+def least_busy(space, loops, mask):
+    """Cycles that bandwidths take at the least, by the spatial factors of a mapping alone."""
+    tables = remainder_bounds.Tables.__new__(remainder_bounds.Tables)
+    tables.space, tables.spaces, tables.mask = space, space.spaces, mask
+    factors = [[loops[p].get(d, 1) for d in space.every] for p in space.fans]
+    rows = np.array(factors, dtype=np.int64).reshape(1, len(space.fans), len(space.bounds))
+    return int(tables.slow(rows)[0])
+
+
+def test_bandwidths_bound_what_a_walk_would_have_to_price(tmp_path):
+    """Every word passes a slow memory once, which takes longer than the arithmetic."""
+    memory = StorageLevel("DRAM", shared_bandwidth=Fraction(1, 4), energy=AccessEnergy(9, 9, 9))
+    buffer = StorageLevel("buffer", size_words=120, energy=AccessEnergy(2, 2, 2, 5))
+    mapspace = replace(free_mapspace(matmul(6, 7, 5), memory, buffer), factors=ANY)
+    document = certified(mapspace, "edp")
+    space = prove.mapspace(document["problem"])
+    mask = tuple(tuple(own.keep[-1]) for own in space.spaces)
+    words = 6 * 7 + 7 * 5 + 6 * 5
+    assert least_busy(space, [{}] * len(space.nodes), mask) == document["cost"]["latency"] == 4 * words
+    assert verdict(document, tmp_path)[0] == "VALID"
 
 
 @pytest.mark.parametrize("first", range(0, 15, 5))

@@ -14,7 +14,7 @@ SMALL = [str(DATA / "products.workload.yaml"), str(DATA / "arch.yaml")]
 
 def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     mapping, found, priced = tmp_path / "fused.yaml", tmp_path / "found.json", tmp_path / "priced.json"
-    options = ["--fuse", "--objective", "energy", "--max-fused-loops-per-rank", "1"]
+    options = ["--fuse", "--objective", "energy", "--max-fused-loops-per-rank", "1", "--factors", "perfect"]
     code = main(["network", *SMALL, *options, "--fused-mapping", str(mapping), "--json", str(found)])
     assert code == EXIT_OPTIMAL
     out = capsys.readouterr().out
@@ -44,7 +44,7 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
         (["--no-fuse"], "--no-fuse names no tensors"),
         (["--fuse-into", "Main"], "--fuse-into: 'Main' is the outermost memory"),
         (["--fuse-into", "GLB,Cache"], "there is no memory 'Cache'; on chip there are `GLB`"),
-        (["--factors", "any"], "fused mappings have no remainders"),
+        (["--factors", "any", "--check"], "fused mappings with remainders are not certified"),
         (["--certificates", "certificates"], "--fuse: --certificate OUT writes that of the fused mapping"),
         (["--resume"], "results of fused searches are not kept"),
         (["--check-time-limit", "1"], "it needs --check"),
@@ -75,7 +75,7 @@ def test_options_narrow_what_is_fused(tmp_path: Path):
     found = tmp_path / "found.json"
 
     def saved(*options: str) -> float:
-        words = ["network", *SMALL, "--fuse", "--objective", "energy", *options]
+        words = ["network", *SMALL, "--fuse", "--objective", "energy", "--factors", "perfect", *options]
         assert main([*words, "--json", str(found), "--quiet"]) == EXIT_OPTIMAL
         document = json.loads(found.read_text())
         return float(document["unfused_value"] - document["value"])

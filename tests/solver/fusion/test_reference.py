@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from model.extents import PERFECT
 from model.formats.fused import load_cascade
 from model.formats.timeloop.loader import LoadOptions
 from solver.fusion import fuse_cascade
@@ -30,7 +31,7 @@ def test_the_search_finds_the_optima_of_an_independent_enumeration(name: str):
     """Which has a place per dataspace in the buffer."""
     folder = FUSED / "tilewright"
     files = [folder / f"{name}.workload.yaml", folder / f"{name}.arch.yaml"]
-    cascade, _ = load_cascade(files, options=LoadOptions(uneven=True))
+    cascade, _ = load_cascade(files, options=LoadOptions(uneven=True, factors=PERFECT))
     expected = json.loads((folder / f"{name}.json").read_text())
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     for objective, key, unit in (
@@ -51,7 +52,7 @@ def test_the_search_finds_accelforges_optima(record: dict[str, Any], tmp_path: P
     files = tmp_path / "workload.yaml", tmp_path / "arch.yaml"
     for path, key in zip(files, ("workload", "arch"), strict=True):
         path.write_text(record[key], encoding="utf-8")
-    cascade, _ = load_cascade(files)
+    cascade, _ = load_cascade(files, options=LoadOptions(factors=PERFECT))
     result = fuse_cascade(cascade, record["metric"].lower())
     assert result.status is Status.OPTIMAL
     assert result.evaluation.energy_j == pytest.approx(record["energy"], rel=1e-6)

@@ -1,0 +1,1 @@
+../../../scripts/common_claims.py

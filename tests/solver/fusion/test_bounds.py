@@ -1,0 +1,82 @@
+"""Bounds on the rests of paths against what paths drawn at random cost once they are settled."""
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from model.fused.cascade import Cascade
+from solver.fusion import FusionLimits
+from solver.fusion.labels import Label, Queue, Step
+from solver.fusion.mapper import _rooms_left, _Search
+from solver.fusion.path import PathSearch
+from solver.result import Options
+from tests.solver.fusion.test_optimum import drawn, windowed
+
+
+def walk(search: PathSearch, random: Random) -> Label | None:
+    """A path to the end, each step of it drawn; None if it comes to no end."""
+    label = search._start(0, frozenset())
+    while label.at < len(search.space.einsums):
+        following = [own for own, _ in search._following(label, Queue(None, None))]
+        # Bodies are drawn more often than without a preference, and those with bodies inside.
+        deep = [own for own in following if own.draft is not None and not own.draft.frame.flat]
+        if not following:
+            return None
+        label = random.choice(deep if deep and random.random() < 0.5 else following)
+    return label
+
+
+def on_path(label: Label | None) -> Iterator[Label]:
+    """Yield the labels of a path, the last one first."""
+    while label is not None:
+        yield label
+        label = label.parent
+
+
+def check_bounds(cascade: Cascade, objective: str, random: Random, walks: int) -> int:
+    """Compare the bound at each label of some paths with what the rest costs; how many were compared."""
+    run = _Search(cascade, objective, Options(), FusionLimits(), None, None)
+    search = PathSearch(run.space, run.pricer, objective, run.counts)
+    search.tighten()
+    compared = 0
+    for last in filter(None, (walk(search, random) for _ in range(walks))):
+        steps = last.steps()
+        rooms = _rooms_left(search, steps)
+        for _ in range(4):
+            steps = [run._mapped(search, step, room) for step, room in zip(steps, rooms, strict=True)]
+            run._refine(steps, rooms)
+        costs = [cheapest(run, step, room) for step, room in zip(steps, rooms, strict=True)]
+        if None in costs:
+            continue
+        for label in on_path(last):
+            rest = search.rest_of(label)[objective == "latency"]
+            assert rest <= sum(known or 0 for known in costs[label.at :])
+            compared += 1
+    return compared
+
+
+def cheapest(run: _Search, step: Step, room: int | None) -> int | None:
+    """Least cost of an edge by a mapping that fits; None if that is not known."""
+    if step.kind is None:
+        return 0
+    fitting = [own for own in run.pricer.edge(step.kind).choices() if room is None or own.need_words <= room]
+    costs = [(own[run.objective == "latency"], own.point is None) for own in fitting]
+    if not costs or min(costs)[1]:
+        return None
+    return min(costs)[0] * run.space.einsums[step.place].n_instances
+
+
+@pytest.mark.parametrize("name", ["three", "attention", "projections", "diamond", "skip"])
+def test_no_bound_is_above_a_settled_path(name: str):
+    random = Random(name)
+    cascade = drawn(random, name)
+    for objective in ("energy", "latency"):
+        assert check_bounds(cascade, objective, random, walks=12) > 5
+
+
+@pytest.mark.parametrize("name", ["depthwise", "residual"])
+def test_no_bound_is_above_a_settled_path_with_windows(name: str):
+    random = Random(name)
+    cascade = windowed(random, name)
+    assert check_bounds(cascade, "energy", random, walks=12) > 5

@@ -1,0 +1,106 @@
+"""Fused mappings whose nests have remainders: against complete enumeration, and against each Einsum alone."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.extents import ANY
+from model.fused.cascade import Cascade
+from solver.fusion import FusionLimits, fuse_cascade
+from solver.result import Options, Status, Termination
+from solver.search.mapper import map_einsum
+from tests.fused_bruteforce import BruteForce
+from tests.model.fused.agreement import disagreements
+from tests.model.fused.random_cascades import SHAPES, cascade_of
+
+
+def with_remainders(cascade: Cascade) -> Cascade:
+    """The same cascade with any factors."""
+    mapspaces = (replace(einsum.mapspace, factors=ANY) for einsum in cascade.einsums)
+    pairs = zip(cascade.einsums, mapspaces, strict=True)
+    return replace(cascade, einsums=tuple(replace(einsum, mapspace=own) for einsum, own in pairs))
+
+
+def drawn(name: str, bounds: dict[str, int], seed: int) -> Cascade:
+    """A cascade whose fused mappings can all be looked at; with an array of arithmetic units, or without."""
+    random = Random(seed)
+    main = AccessEnergy(random.choice((5, 30, 90)), 0, random.choice((10, 80)), random.choice((0, 2)))
+    nodes: tuple[StorageLevel | Fanout, ...] = (
+        StorageLevel("Main", energy=main, shared_bandwidth=random.choice((None, 1))),
+        StorageLevel(
+            "GLB",
+            size_words=random.choice((6, 8, 11, 14)),
+            energy=AccessEnergy(*(random.randint(1, 9) for _ in range(3))),
+            read_bandwidth=random.choice((None, 2)),
+            network_fill_latency=random.choice((0, 3)),
+        ),
+    )
+    if random.random() < 0.6:
+        nodes += (Fanout("PE", random.choice((2, 3, 4))),)
+    architecture = Architecture("small", nodes, Compute("MAC", energy=1))
+    return with_remainders(cascade_of(SHAPES[name], bounds, architecture, random.choice((1, 3))))
+
+
+@pytest.mark.parametrize(
+    "name, bounds, seed, objective, in_body",
+    [
+        ("products", {"m": 3, "a": 2, "b": 3, "c": 2}, 8, "energy", True),
+        ("attention", {"m": 3, "p": 3, "e": 2, "f": 1}, 9, "energy", True),
+        ("products", {"m": 7, "a": 2, "b": 2, "c": 1}, 4, "edp", True),
+        ("products", {"m": 5, "a": 2, "b": 2, "c": 2}, 1, "latency", False),
+    ],
+)
+def test_the_search_finds_the_optimum(
+    name: str, bounds: dict[str, int], seed: int, objective: str, in_body: bool
+):
+    """Each of these is better than what has no remainders."""
+    cascade = drawn(name, bounds, seed)
+    optimum = BruteForce(cascade, even=True, divided=True, remainders=True).optima((objective,))[objective]
+    result = fuse_cascade(cascade, objective, Options(time_limit_s=60))
+    assert (result.status, result.termination) == (Status.OPTIMAL, Termination.PROVEN)
+    assert result.mapping is not None
+    assert result.value == result.bound == optimum.value
+    assert result.perfect_factors is not None
+    assert result.value < (result.perfect_factors.value or 0)
+    assert any(path.loops for path in result.mapping.paths) is in_body
+    for mapping in (result.mapping, optimum.mapping):
+        assert not disagreements(cascade, mapping, seed=0)
+
+
+def test_einsums_alone_are_mapped_as_without_fusion():
+    """197 rows leave remainders on 16 units."""
+    buffer = StorageLevel("GLB", size_words=600, energy=AccessEnergy(2, 2, 2))
+    main = StorageLevel("Main", energy=AccessEnergy(90, 90, 90))
+    architecture = Architecture("small", (main, buffer, Fanout("PE", 16)), Compute("MAC", energy=1))
+    bounds = {"m": 197, "a": 4, "b": 3, "c": 2}
+    cascade = with_remainders(cascade_of(SHAPES["products"], bounds, architecture))
+    alone = FusionLimits(max_loops=0, no_fuse=frozenset("T"))
+    for objective in ("energy", "latency"):
+        each = [
+            map_einsum(e.mapspace, Options(objectives=(objective,), time_limit_s=60)) for e in cascade.einsums
+        ]
+        result = fuse_cascade(cascade, objective, Options(time_limit_s=60), alone)
+        assert result.status is Status.OPTIMAL
+        assert result.value == sum(own.value or 0 for own in each)
+    assert result.perfect_factors is not None
+    assert result.value < (result.perfect_factors.value or 0)
+
+
+def test_windows_have_a_bound():
+    cascade = drawn("window", {"q": 3, "r": 2, "p": 4, "c": 2}, 1)
+    optimum = BruteForce(cascade, even=True, divided=True, remainders=True).optima(("energy",))["energy"]
+    result = fuse_cascade(cascade, "energy", Options(time_limit_s=60))
+    assert result.bound is not None
+    assert result.value is not None
+    assert result.bound <= optimum.value <= result.value
+
+
+def test_without_time_for_remainders_the_bound_is_one_of_all():
+    cascade = drawn("products", {"m": 7, "a": 2, "b": 2, "c": 1}, 4)
+    asked = iter(range(1000))
+    result = fuse_cascade(cascade, "edp", should_stop=lambda: next(asked) > 300)
+    assert (result.status, result.termination) == (Status.FEASIBLE, Termination.INTERRUPTED)
+    assert result.bound is not None
+    assert result.bound <= 66365 <= (result.value or 0)
