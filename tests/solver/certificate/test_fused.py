@@ -94,8 +94,7 @@ def test_a_cascade_that_nothing_fits_is_proven_to_have_no_mapping(tmp_path):
         {"m": 2, "a": 2, "b": 2, "c": 2},
         Architecture("small", (main, buffer, StorageLevel("RF", size_words=0)), Compute("MAC")),
     )
-    result = fuse_cascade(cascade, "energy")
-    document = json.loads(json.dumps(fused_certificate(result, ["python"])))
+    document = certified(cascade, "energy", FusionLimits(memories=frozenset(["GLB"])))
     assert verdict(document, tmp_path)[0] == "VALID"
 
 
