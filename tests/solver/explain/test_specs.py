@@ -147,7 +147,7 @@ def conflicting() -> list[dict[Line, str]]:
     return found
 
 
-SPECS = 4
+SPECS = 3
 
 
 @pytest.mark.parametrize("number", range(SPECS))

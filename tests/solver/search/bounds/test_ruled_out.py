@@ -28,7 +28,7 @@ MANY = pairs.MOST_PAIRS
 @pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
 @pytest.mark.parametrize(
     ("seed", "first_nodes", "most_pairs"),
-    [(3, 0, 16), (3, 200, MANY), *((n, 0, MANY) for n in (3, 11, 14, 16))],
+    [(3, 0, 16), (3, 200, MANY), *((n, 0, MANY) for n in (3, 11, 16))],
 )
 def test_the_best_order_is_not_ruled_out(
     einsums: tuple[Einsum, ...],
@@ -68,7 +68,7 @@ def test_the_best_order_is_not_ruled_out_where_fanouts_unroll_windows(
         hold_search(mapspace, monkeypatch)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 25])
+@pytest.mark.parametrize("seed", [1, 25])
 def test_the_best_order_is_not_ruled_out_where_the_lead_is_far_inside(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):
