@@ -28,7 +28,8 @@ from solver.certificate.document import check_certifiable
 from solver.fusion import FusedResult
 from solver.fusion.edges import with_places_of
 from solver.fusion.evidence import EdgeClaim, LeastClaim
-from solver.fusion.space import FusionSpace, Parts
+from solver.fusion.space import FusionLimits, FusionSpace, Parts
+from solver.fusion.stores import Stores
 from solver.result import Status
 
 FORMAT = "tilewright certificate fused 2"
@@ -74,6 +75,18 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         "command": list(command),
     }
     return {**document, "digest": canonical_sha256(document)}
+
+
+def certifiable(cascade: Cascade, limits: FusionLimits) -> FusionLimits:
+    """Return limits under which results can be certified, unless they name memories themselves.
+
+    The checker knows tensors in the outermost on-chip memory alone.
+    """
+    stores = Stores(cascade)
+    farther_in = any(home > 1 for tensor in cascade.intermediates for home in stores.homes(tensor))
+    if limits.memories is not None or not farther_in:
+        return limits
+    return replace(limits, memories=frozenset([stores.levels[1].name]))
 
 
 def _check_stores(result: FusedResult) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from solver.fusion.edges import EdgeKind
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.pricing import IMPOSSIBLE, EdgePricer
 from solver.fusion.space import Parts
 from solver.result import Status
 
@@ -113,7 +113,8 @@ def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         kind = EdgeKind(place, trips, frozenset(problem.dataspaces[number].name for number in above))
         room = pricer.space.memory.usable_words
-        yield EdgeClaim(kind, room, _least([found], pricer.objective), is_ruled=False)
+        corners = [] if found[0] >= IMPOSSIBLE else [found]
+        yield EdgeClaim(kind, room, _least(corners, pricer.objective), is_ruled=False)
 
 
 def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:

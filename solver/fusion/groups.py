@@ -347,10 +347,15 @@ class GroupBounds:
         return {}
 
     def table(self, start: int, end: int, outside: frozenset[str]) -> _Table | None:
-        """Least costs of the Einsums of a body; None where loops may move windows, or are too many."""
+        """Least costs of the Einsums of a body; None where loops may move windows, or are too many.
+
+        None as well once the search has to stop.
+        """
         accessed = {tile.tensor for place in range(start, end) for tile in self.bounds.space.tiles[place]}
         key = start, end, outside & accessed
         if key not in self._tables:
+            if self.bounds.pricer.clock.stop():
+                return None  # what is left has to be quick
             self._tables[key] = self._table(*key)
         return self._tables[key]
 

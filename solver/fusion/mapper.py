@@ -310,7 +310,7 @@ class _Search:
         steps = [
             step
             if step.kind is None
-            else step._replace(kind=replace(step.kind, remainders=True), choice=None)
+            else step._replace(kind=replace(step.kind, remainders=not step.kind.deeper), choice=None)
             for step in best.steps
         ]
         if not steps or self.clock.stop():

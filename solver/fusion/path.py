@@ -485,7 +485,7 @@ class PathSearch:
                 continue
             if label.at == len(self.space.einsums) or (label.at > first and ends(label)):
                 return label, value
-            if self.counts.expanded % 64 == 0 and self.pricer.clock.stop():
+            if self.counts.expanded % 8 == 0 and self.pricer.clock.stop():
                 return None, value
             if self.counts.expanded == last:
                 return None, value
