@@ -43,10 +43,14 @@ def mapspace_size(mapspace: Mapspace) -> MapspaceSize:
             _splits(bounds, fanout, rules, kind)
             for fanout, rules in zip(architecture.fanouts, mapspace.spatial, strict=True)
         ),
-        keep_masks=math.prod(
-            _keep_masks(space.name, mapspace.keep, mapspace.parallel) for space in problem.dataspaces
-        ),
+        keep_masks=keep_masks(mapspace),
     )
+
+
+def keep_masks(mapspace: Mapspace) -> int:
+    """Count the choices of the dataspaces that each level keeps."""
+    spaces = mapspace.problem.dataspaces
+    return math.prod(_keep_masks(space.name, mapspace.keep, mapspace.parallel) for space in spaces)
 
 
 def _factorizations(dim: str, bound: int, slots: Sequence[Sequence[FactorRule]], kind: Factors) -> int:

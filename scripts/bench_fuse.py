@@ -36,9 +36,7 @@ GOALS_S = {"three_matmuls": 1.0, "attention": 3.0, "gpt3_block": 10.0}
 COLUMNS = ("cascade", "architecture", "status", "value", "gap", "saves", "searches", "states")
 
 
-def load(
-    workload: str, architecture: str, tokens: int | None = None, factors: Factors = PERFECT
-) -> Cascade:
+def load(workload: str, architecture: str, tokens: int | None = None, factors: Factors = PERFECT) -> Cascade:
     """Read a shipped workload on a shipped architecture."""
     files = [SPECS / "workloads" / f"{workload}.yaml", SPECS / "architectures" / f"{architecture}.yaml"]
     variables = {} if tokens is None else {"N_TOKENS": tokens}

@@ -1,19 +1,23 @@
 """Runs designs that are hard to prove by bounds alone, and by bounds with CP-SAT beside them (`auto`).
 
-Prints per case and engine: value, bound, gap, wall-clock and CPU seconds (of all processes that ended),
-and in the end where `auto` closed or halved the gap of bounds, and where it took more time. Both engines run
-one right after the other with the same time limit; figures of a machine that does other work say little.
+Prints per case and engine: value, bound, gap, wall-clock and CPU seconds (of all processes that ended), when
+there was a mapping, by how much the time limit was exceeded, and the peak memory of the process that runs
+bounds; in the end where `auto` closed or halved the gap of bounds, where it took more time, and where a limit
+was not kept. Both engines run one right after the other with the same time limit; figures of a machine that
+does other work say little.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +31,7 @@ from solver.fallback import map_by_all, map_or_explain
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.local_search import GreedyDescent
 from solver.heuristics.pricing import Pricing
+from solver.processes import peak_memory_bytes
 from solver.result import Options, Progress, Result, Status
 
 ENGINES = {"bounds": map_or_explain, "auto": map_by_all}
@@ -47,7 +52,15 @@ COLUMNS = (
     ">wall s",
     ">CPU s",
     ">first s",
+    ">late s",
+    ">MiB",
 )
+
+LATE_S = 2.0
+"""Seconds beyond the time limit from which on a run is named."""
+
+MEMORY_MIB = Options().memory_limit_mib
+"""Peak memory from which on a run is named."""
 
 
 class Run(NamedTuple):
@@ -59,6 +72,8 @@ class Run(NamedTuple):
     wall_s: float
     cpu_s: float
     first_s: float | None
+    late_s: float
+    peak_mib: int
 
     @property
     def gap(self) -> float:
@@ -75,11 +90,20 @@ def run(case: HardCase, engine: str, limit_s: float, jobs: int, cpu_limit_s: flo
         if progress.incumbent is not None and not found:
             found.append(time.monotonic() - start)
 
+    forget_peak()
     start, cpu, own = time.monotonic(), cpu_seconds(), time.process_time()
     result = ENGINES[engine](mapspace, options, hear, lambda: time.process_time() - own > cpu_limit_s)
     wall_s = time.monotonic() - start
     first_s = found[0] if found else wall_s if result.mapping is not None else None
-    return Run(case, engine, result, wall_s, cpu_seconds() - cpu, first_s)
+    late_s, peak_mib = max(0.0, wall_s - limit_s), peak_memory_bytes() >> 20
+    return Run(case, engine, result, wall_s, cpu_seconds() - cpu, first_s, late_s, peak_mib)
+
+
+def forget_peak() -> None:
+    """Measure the peak memory of this process anew, where the system can."""
+    gc.collect()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def cpu_seconds() -> float:
@@ -112,11 +136,19 @@ def row(run: Run) -> list[str]:
         f"{run.wall_s:.1f}",
         f"{run.cpu_s:.1f}",
         "-" if run.first_s is None else f"{run.first_s:.2f}",
+        f"{run.late_s:.1f}",
+        str(run.peak_mib),
     ]
 
 
 def verdicts(runs: Sequence[Run]) -> Iterator[str]:
-    """Say where `auto` is better, and where it is slower."""
+    """Say where `auto` is better, where it is slower, and which limits were not kept."""
+    for own in runs:
+        name = f"{own.case.name} ({own.case.objective}) by {own.engine}"
+        if own.late_s > LATE_S:
+            yield f"late: {name}, by {own.late_s:.1f} s"
+        if own.peak_mib > MEMORY_MIB:
+            yield f"memory: {name}, {own.peak_mib} MiB"
     for bounds, auto in zip(runs[::2], runs[1::2], strict=True):
         name = f"{bounds.case.name} ({bounds.case.objective})"
         both = bounds.result.status in PROVEN and auto.result.status in PROVEN

@@ -188,8 +188,9 @@ class Edges:
             self.claims[einsum.key, kind].append((most, corners, stated))
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips)] == einsum.bounds
         is_even = is_even and homes is None and not kind.loose
-        if is_even and not ruled and most >= self.cascade.usable and corners:
-            self.settled[einsum.key, above].append((kind, (corners[0][0], corners[-1][1]), stated))
+        if is_even and not ruled and most >= self.cascade.usable:
+            least = (corners[0][0], corners[-1][1]) if corners else (inf, inf)
+            self.settled[einsum.key, above].append((kind, least, stated))
 
     def verify(self, refute):
         """Check all claims that something rests on."""

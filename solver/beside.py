@@ -28,6 +28,9 @@ from solver.processes import Workers, peak_memory_bytes
 MEMORY_PERIOD_S = 0.2
 """How often the memory in use is looked at."""
 
+EQUAL_S, LATER_COURTESY = 2.0, 8
+"""CPU seconds after which greedy descents give way to others, and by how much."""
+
 MEMORY = "it takes more memory than --memory-limit leaves"
 
 Answer = TypeVar("Answer")
@@ -99,11 +102,16 @@ def search_line() -> Line:
     return _LINES[0]
 
 
+def _give_way(courtesy: int) -> None:
+    """Let other processes go first."""
+    with suppress(AttributeError, OSError):
+        os.nice(courtesy)
+
+
 def _prepare(connection: Connection, most_bytes: int, courtesy: int) -> None:
     """Begin a process: it gives way to others, and ends once it has too much memory."""
     _LINES[:] = [Line(connection)]
-    with suppress(AttributeError, OSError):
-        os.nice(courtesy)
+    _give_way(courtesy)
 
     def watch() -> None:
         while peak_memory_bytes() <= most_bytes:
@@ -172,16 +180,21 @@ class Beside(Generic[Answer]):
 def descend(question: tuple[Mapspace, str, int]) -> None:
     """Tell of ever better mappings that greedy descents find, until the search has enough of them.
 
+    At first, while a search by bounds has work for one process only, they do not give way to it.
+
     Parameters
     ----------
     question
         A mapspace, an objective, and the seed, from which the descents of `compare` begin as well.
     """
     mapspace, objective, seed = question
-    told, end = 0, search_line()
+    told, end, equal = 0, search_line(), True
 
     def tell() -> bool:
-        nonlocal told
+        nonlocal told, equal
+        if equal and time.process_time() > EQUAL_S:
+            equal = False
+            _give_way(LATER_COURTESY)
         if len(pricing.trace) > told:
             told = len(pricing.trace)
             end.say("mapping", pricing.trace[-1].mapping)

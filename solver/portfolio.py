@@ -5,6 +5,7 @@ What each side finds, a mapping or a bound, it tells the others.
 
 from __future__ import annotations
 
+import math
 import time
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -15,6 +16,8 @@ from typing import NamedTuple
 from model.cost import evaluate_in
 from model.mapping import Mapping
 from model.mapspace import Mapspace
+from model.mapspace_size import keep_masks
+from model.numbers import divisors
 from solver.beside import Beside, Line, descend, search_line
 from solver.cpsat import RangeError
 from solver.formulation.engine import FROM_NOTHING, Beginning, map_by_formulation
@@ -37,6 +40,7 @@ from solver.result import (
 )
 from solver.search.branching.completion import Priced
 from solver.search.goal import Goal
+from solver.search.mapper import SLOW
 
 START_AFTER_S = 5.0
 """Seconds of bounds and branching before CP-SAT is asked as well."""
@@ -48,10 +52,12 @@ LEAST_MEMORY_MIB = 256
 """CP-SAT is not asked if the memory limit leaves less."""
 
 COURTESY = 5
-"""By how much processes beside bounds give way to others: these are hardly slower for it on busy cores."""
+"""By how much CP-SAT beside bounds gives way to others: these are hardly slower for it on busy cores."""
 
-DESCEND_AFTER_S, DESCEND_LATEST_S = 0.5, 1.5
-"""CPU seconds, or seconds, of a search before a heuristic is asked beside it: most are over by then."""
+DESCEND_AFTER_S, DESCEND_LATEST_S = 0.25, 0.75
+"""CPU seconds, or seconds, of a search before a heuristic is asked beside it: most are over by then.
+
+Where tiles times keep masks are many (`solver.search.mapper.SLOW`), it is asked at once."""
 
 DESCENT_MIB = 384
 """Memory that the heuristic may have; it is not asked if the limit leaves less beside what CP-SAT needs."""
@@ -152,6 +158,7 @@ class Companion:
             self.remark, self._is_willing = "not asked: it takes a second worker", False
         self._descents: Beside[None] | None = None
         self._may_descend, self._begun_s = options.jobs > 1, time.process_time()
+        self._is_slow = self._may_descend and _most_subproblems(mapspace) >= SLOW
 
     @property
     def is_refused(self) -> bool:
@@ -247,14 +254,18 @@ class Companion:
         return line.is_empty or (self._limit is not None and (line.bound or 0) >= self._limit)
 
     @property
+    def descends(self) -> bool:
+        """Whether the heuristic is at work."""
+        return self._descents is not None and not self._descents.is_over
+
+    @property
     def is_empty(self) -> bool:
         """Whether CP-SAT has proven that there is no mapping within the limits."""
         return self._process is not None and self._process.line.is_empty
 
     def _start(self) -> None:
         """Start the heuristic, and CP-SAT, if it is time for that."""
-        cpu_s = time.process_time() - self._begun_s
-        if self._may_descend and (cpu_s >= DESCEND_AFTER_S or self._clock.seconds >= DESCEND_LATEST_S):
+        if self._may_descend and self._should_descend():
             self._descend()
         is_due = self._is_willing and self._task is not None and self._process is None
         if not is_due or self._clock.seconds < START_AFTER_S:
@@ -268,6 +279,12 @@ class Companion:
         else:
             self._begin(memory_mib)
 
+    def _should_descend(self) -> bool:
+        """Whether it is time for the heuristic."""
+        if self._is_slow or self._clock.seconds >= DESCEND_LATEST_S:
+            return True
+        return time.process_time() - self._begun_s >= DESCEND_AFTER_S
+
     @property
     def _memory_left_mib(self) -> int:
         return self._options.memory_limit_mib - (peak_memory_bytes() >> 20)
@@ -280,7 +297,7 @@ class Companion:
         objective, *_ = self._options.objectives or self._mapspace.objectives
         question = (self._mapspace, objective, self._options.seed)
         with suppress(OSError, BrokenProcessPool):
-            self._descents = Beside(descend, question, DESCENT_MIB, COURTESY)
+            self._descents = Beside(descend, question, DESCENT_MIB, courtesy=0)
 
     def _end_descents(self) -> None:
         if self._descents is not None:
@@ -310,6 +327,12 @@ class Companion:
             self._seconds += self._process.seconds
             self._process.end()
         self._process = None
+
+
+def _most_subproblems(mapspace: Mapspace) -> int:
+    """Tiles with perfect factors times keep masks."""
+    tiles = math.prod(len(divisors(bound)) for bound in mapspace.problem.bounds)
+    return tiles * keep_masks(mapspace)
 
 
 def _refusal(mapspace: Mapspace) -> str:

@@ -5,14 +5,16 @@ enumerated; the plain cost model prices the optimum in the end, and has to agree
 An Einsum's nests depend on those of others through the room alone, so they are enumerated once per set of
 bounds, and only those that no other one dominates (energy, cycles, room) are combined.
 
-The architecture has an outermost memory and one on-chip memory, perhaps with an array of register files; the
-on-chip memory has a place per dataspace, the registers have one. Blocks are single words, factors perfect.
-Where nests have remainders, memories have one place and one instance; an array may be above the arithmetic.
+The architecture has an outermost memory and one on-chip memory, perhaps with an inner memory or an array of
+register files; the on-chip memory has a place per dataspace, the inner one has one. Blocks are single words,
+factors perfect. Tensors are stored in any memory but the outermost one. Where nests have remainders, memories
+have one place and one instance; an array may be above the arithmetic.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
@@ -173,17 +175,78 @@ def divides(cascade: Cascade, tree: FusedMapping) -> bool:
     return True
 
 
-def with_stored(cascade: Cascade, tree: FusedMapping) -> Iterator[FusedMapping]:
-    """Yield a tree with every set of stored tensors, each as far in as may be."""
-    memory = cascade.einsums[0].mapspace.architecture.on_chip[0].name
-    for choice in product((False, True), repeat=len(cascade.intermediates)):
+def with_stored(
+    cascade: Cascade, tree: FusedMapping, memories: frozenset[str] | None
+) -> Iterator[FusedMapping]:
+    """Yield a tree with every way to store tensors, each below as many loops as may be."""
+    choices = [
+        (None, *(own for own in homes_of(cascade, tensor) if memories is None or own in memories))
+        for tensor in cascade.intermediates
+    ]
+    for choice in product(*choices):
         stored: list[Stored] = []
-        for tensor, on_chip in zip(cascade.intermediates, choice, strict=True):
+        for tensor, memory in zip(cascade.intermediates, choice, strict=True):
             paths = [tree.paths[place] for place in cascade.users[tensor]]
             most = min(a.shared(b) for a in paths for b in paths)
-            depths = (depth for depth in range(most, -1, -1) if _fits(cascade, tree, tensor, memory, depth))
-            stored += [Stored(tensor, memory, next(depths))] if on_chip else []
+            places = ((memory or "", depth) for depth in range(most, -1, -1))
+            fitting = (own for own in places if _fits(cascade, tree, tensor, *own))
+            stored += [Stored(tensor, *next(fitting))] if memory is not None else []
         yield FusedMapping(tree.children, tuple(stored))
+
+
+def homes_of(cascade: Cascade, tensor: str) -> Iterator[str]:
+    """Yield the on-chip memories that the rules of the mapspaces let store a tensor."""
+    rules = [
+        (
+            [
+                own
+                for own, level in zip(e.mapspace.keep, e.mapspace.architecture.levels, strict=True)
+                if not level.tolls
+            ],
+            a,
+        )
+        for e in cascade.einsums
+        for a in e.accesses_of(tensor)
+    ]
+    for number, level in enumerate(cascade.einsums[0].mapspace.architecture.on_chip, start=1):
+        passed = all(a.dataspace not in own.keep for keep, a in rules for own in keep[1:number])
+        if passed and all(a.dataspace not in keep[number].bypass for keep, a in rules):
+            yield level.name
+
+
+Shares = tuple[tuple[str, int], ...]
+"""By rank of a tensor, over how many instances it is spread."""
+
+
+def spreads(visits: Visits) -> Iterator[dict[str, Shares]]:
+    """Yield every way to spread the tensors that are stored in an array over its instances."""
+    architecture = visits.cascade.einsums[0].mapspace.architecture
+    inner = [
+        stored.tensor for stored in visits.mapping.stored if stored.memory != architecture.on_chip[0].name
+    ]
+    most = architecture.fanouts[0].mesh_x if architecture.fanouts else 1
+    yield from (
+        dict(zip(inner, chosen, strict=True))
+        for chosen in product(*(list(_shares(visits, tensor, most)) for tensor in inner))
+    )
+
+
+def _shares(visits: Visits, tensor: str, most: int) -> Iterator[Shares]:
+    cascade, paths = visits.cascade, visits.mapping.paths
+    extents: dict[str, set[int]] = {}
+    for place in cascade.users[tensor]:
+        einsum = cascade.einsums[place]
+        for access in einsum.accesses_of(tensor):
+            for rank, terms in zip(access.ranks, einsum.space(access.dataspace).ranks, strict=True):
+                alone = visits.extents(place, terms[0].dim, len(paths[place].loops))
+                extents.setdefault(rank, set()).update([0, 1] if len(terms) > 1 else alone)
+    parts = [
+        [n for n in range(1, most + 1) if n == 1 or (len(sizes) == 1 and min(sizes) % n == 0)]
+        for sizes in extents.values()
+    ]
+    for chosen in product(*parts):
+        if math.prod(chosen) <= most:
+            yield tuple((rank, n) for rank, n in zip(extents, chosen, strict=True) if n > 1)
 
 
 def _fits(cascade: Cascade, tree: FusedMapping, tensor: str, memory: str, depth: int) -> bool:
@@ -212,15 +275,16 @@ def loop_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Lo
         for prime, power in prime_factors(size)
         for _ in range(power)
     ]
-    regions = 1 if len(architecture.on_chip) == 1 else 3
+    inside = [1, 2] if architecture.fanouts else [2]
+    regions = [0, *inside] if len(architecture.on_chip) > 1 else [0]
     seen: set[Loops] = set()
-    for choice in product(range(regions), repeat=len(steps)):
+    for choice in product(regions, repeat=len(steps)):
         parts = [[s for s, region in zip(steps, choice, strict=True) if region == r] for r in range(3)]
         for above in orders(parts[0]):
             # All loops in the registers lie below their tiles: their order does not matter.
             loops = Loops(above, tuple(sorted(parts[1])), tuple(sorted(parts[2])))
             across = math.prod(size for _, size in loops.across)
-            if loops not in seen and (regions == 1 or across <= architecture.fanouts[0].mesh_x):
+            if loops not in seen and (not loops.across or across <= architecture.fanouts[0].mesh_x):
                 seen.add(loops)
                 yield loops
 
@@ -320,7 +384,10 @@ class _Skipping(MulticastDelivery):
 def space_options(
     einsum: CascadeEinsum, bound: dict[str, int], loops: Loops, space: Dataspace, above: str
 ) -> Iterator[SpaceOption]:
-    """Every way to keep a dataspace in a nest; `above` is ``stored`` or ``held`` if its tile is there."""
+    """Every way to keep a dataspace in a nest; `above` is ``stored`` or ``held`` if its tile is there.
+
+    It is ``inside`` if the inner memory stores it.
+    """
     base = einsum.mapspace.architecture
     architecture = with_places(base, {base.on_chip[0].name: 2})
     problem = replace(einsum.problem, bounds=tuple(bound[dim] for dim in einsum.problem.dims))
@@ -333,13 +400,15 @@ def space_options(
         number for number, level in enumerate(architecture.levels) if level.component == base.on_chip[0].name
     ]
     top = architecture.storage_indices[tops[0]]
-    for position, registers in product(positions, _free(einsum, space, 1)):
+    for position, registers in product(positions, _free(einsum, space, 1) if above != "inside" else [True]):
         cut = len(loops.above) if position is None else position
         cut = cut if loops.outside is None else loops.outside
         keep = frozenset([space.name])
-        outside: list[NodeMapping] = [StorageMapping((), keep if above != "stored" else frozenset())]
+        first = keep if above in ("", "held") else frozenset[str]()
+        outside: list[NodeMapping] = [StorageMapping((), first)]
+        waiting = keep if above in ("stored", "held") else frozenset[str]()
         places: list[NodeMapping] = [
-            StorageMapping(_temporal(loops.above[:cut]), keep if above else frozenset()),
+            StorageMapping(_temporal(loops.above[:cut]), waiting),
             StorageMapping(_temporal(loops.above[cut:]), keep if position is not None else frozenset()),
         ]
         kept = keep if registers else frozenset[str]()
@@ -366,9 +435,10 @@ def space_options(
             elif space.read_write:
                 own = touched(entry.position, entry.position) if entry is not traffic[0] else 0
                 firsts[level] = touched(entry.position, inner), own
-            room[level] = entry.tile_words if entry.position > top else 0
+            room[level] = entry.tile_words if entry.position > top and above != "inside" else 0
             inner = inner if node.tolls else entry.position
-        yield SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
+        second = registers and above != "inside"
+        yield SpaceOption(position, second, tuple(words), tuple(firsts), tuple(room), 1)
 
 
 def _counted(
@@ -419,6 +489,8 @@ class BruteForce:
         Whether the on-chip memory has one place for all tiles that are neither stored nor held.
     divided
         Whether shared loops have no remainders but where they follow windows.
+    memories
+        Those that may store tensors; None for all on chip.
     remainders
         Whether loops of nests may have remainders.
     """
@@ -429,9 +501,8 @@ class BruteForce:
     even: bool = False
     divided: bool = False
     remainders: bool = False
-    options: dict[
-        tuple[int, tuple[int, ...], tuple[str, ...]], list[tuple[Loops, list[list[SpaceOption]]]]
-    ] = field(default_factory=dict)
+    memories: frozenset[str] | None = None
+    options: dict[object, list[tuple[Loops, list[list[SpaceOption]]]]] = field(default_factory=dict)
     items: dict[object, list[Item]] = field(default_factory=dict)
 
     def optima(self, objectives: Sequence[str] = ("energy", "latency", "edp")) -> dict[str, Optimum]:
@@ -450,7 +521,7 @@ class BruteForce:
         for tree in trees(self.cascade, self.once_per_rank):
             if self.divided and not divides(self.cascade, tree):
                 continue
-            yield from with_stored(self.cascade, tree)
+            yield from with_stored(self.cascade, tree, self.memories)
 
     def _checked(self, objective: str, value: int, mapping: FusedMapping) -> Optimum:
         """Price an optimum by the plain model."""
@@ -497,12 +568,24 @@ class BruteForce:
         tiles = dict(zip([path.leaf.einsum for path in mapping.paths], held, strict=True))
         tree = FusedMapping(_holding(mapping.children, tiles), mapping.stored)
         visits = Visits(self.cascade, tree)
+        for shares in spreads(visits):
+            self._improve_spread(best, visits, shares, objectives)
+
+    def _improve_spread(
+        self,
+        best: dict[str, tuple[int, FusedMapping]],
+        visits: Visits,
+        shares: dict[str, Shares],
+        objectives: Sequence[str],
+    ) -> None:
+        """Look at all nests that spread stored tensors so."""
+        tree = visits.mapping
         fronts: list[list[Item]] = []
         for place in range(len(self.cascade.einsums)):
-            left = self._room_left(visits, place)
+            left = self._room_left(visits, place, shares)
             fitting = [
                 item
-                for item in self.einsum_items(visits, place)
+                for item in self.einsum_items(visits, place, shares)
                 if all(room is None or own <= room for own, room in zip(item.room, left, strict=True))
             ]
             if not fitting:
@@ -524,39 +607,42 @@ class BruteForce:
                 nests = {path.leaf.einsum: item.nests for path, item in zip(tree.paths, chosen, strict=True)}
                 best[objective] = value, FusedMapping(_nested(tree.children, nests), tree.stored)
 
-    def _room_left(self, visits: Visits, place: int) -> list[int | None]:
+    def _room_left(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[int | None]:
         """What stored and held tiles leave of each level while an Einsum runs."""
         mapping, paths = visits.mapping, visits.mapping.paths
-        taken = 0
+        architecture = self.cascade.einsums[place].mapspace.architecture
+        home, taken = architecture.on_chip[0].name, Counter[str]()
         for stored in mapping.stored:
             users = self.cascade.users[stored.tensor]
             later = any(paths[user].shared(paths[place]) > stored.depth for user in users)
             if users[0] <= place <= users[-1] or later:
+                spread = dict(shares.get(stored.tensor, ()))
                 parts = visits.tile(stored.tensor, stored.depth)
-                taken += math.prod(max(high - low for low, high in spans) for _, spans in parts)
+                taken[stored.memory] += math.prod(
+                    max(-(-(high - low) // spread.get(rank, 1)) for low, high in spans)
+                    for rank, spans in parts
+                )
         for owner, path in enumerate(paths):
             for held in path.leaf.held:
                 if owner == place or path.shared(paths[place]) > held.depth:
-                    taken += _tile(visits, owner, held.dataspace, held.depth)
-        architecture = self.cascade.einsums[place].mapspace.architecture
-        room: list[int | None] = [level.usable_words for level in architecture.levels]
-        home = architecture.levels.index(architecture.on_chip[0])
-        most = room[home]
-        room[home] = None if most is None else most - taken
-        return room
+                    taken[home] += _tile(visits, owner, held.dataspace, held.depth)
+        usable = [(level.usable_words, taken[level.name]) for level in architecture.levels]
+        return [None if words is None else words - gone for words, gone in usable]
 
-    def einsum_items(self, visits: Visits, place: int) -> list[Item]:
+    def einsum_items(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[Item]:
         """Every choice for one Einsum that no other one dominates, the room for its own tiles included."""
         einsum, path = self.cascade.einsums[place], visits.mapping.paths[place]
         dims = path_dims(path, len(path.loops))
         counts = [visits.extents(place, dim, len(path.loops)) for dim in dims]
-        stored = tuple(a.dataspace for a in einsum.accesses if a.tensor in visits.mapping.stored_at)
+        at = visits.mapping.stored_at
+        stored = tuple((a.dataspace, at[a.tensor].memory) for a in einsum.accesses if a.tensor in at)
         held = tuple(
             (tile.dataspace, _moved(visits, place, tile.dataspace, tile.depth)) for tile in path.leaf.held
         )
-        key = place, dims, tuple(tuple(count.items()) for count in counts), stored, held
+        spread = tuple((a.dataspace, shares[a.tensor]) for a in einsum.accesses if a.tensor in shares)
+        key = place, dims, tuple(tuple(count.items()) for count in counts), stored, held, spread
         if key not in self.items:
-            self.items[key] = self._einsum_items(place, dims, counts, stored, dict(held))
+            self.items[key] = self._einsum_items(place, dims, counts, dict(stored), dict(held), dict(spread))
         return self.items[key]
 
     def _einsum_items(
@@ -564,8 +650,9 @@ class BruteForce:
         place: int,
         dims: Sequence[str],
         counts: Sequence[dict[int, int]],
-        stored: Sequence[str],
+        stored: dict[str, str],
         held: dict[str, int],
+        spread: dict[str, Shares],
     ) -> list[Item]:
         einsum = self.cascade.einsums[place]
         if einsum.is_copy:
@@ -579,7 +666,7 @@ class BruteForce:
             times = {dim: count for dim, (_, count) in zip(dims, chosen, strict=True)}
             firsts = {d for d, c, (e, _) in zip(dims, counts, chosen, strict=True) if next(iter(c)) == e}
             visits += math.prod(times.values())
-            kind = list(self._kind_sums(einsum, place, size, times, firsts, stored, held))
+            kind = list(self._kind_sums(einsum, place, size, times, firsts, stored, held, spread))
             total = _undominated([a.joined(b) for a, b in product(total, _undominated(kind))])
         return _items(architecture, einsum, total, visits)
 
@@ -590,19 +677,21 @@ class BruteForce:
         size: dict[str, int],
         times: dict[str, int],
         firsts: set[str],
-        stored: Sequence[str],
+        stored: dict[str, str],
         held: dict[str, int],
+        spread: dict[str, Shares],
     ) -> Iterator[_Sum]:
         """Yield what the nests of one kind of visits add up to."""
         bound = {**einsum.problem.bound, **size}
+        kinds = {level.name: "inside" for level in einsum.mapspace.architecture.on_chip[1:]}
         above = tuple(
-            "stored" if s.name in stored else "held" if s.name in held else ""
+            kinds.get(stored[s.name], "stored") if s.name in stored else "held" if s.name in held else ""
             for s in einsum.problem.dataspaces
         )
         outside = [space.name for space in einsum.problem.dataspaces if space.name not in stored]
         visits = math.prod(times.values())
         architecture = einsum.mapspace.architecture
-        for loops, spaces in self._placed(einsum, place, bound, above):
+        for loops, spaces in self._placed(einsum, place, bound, above, spread):
             across = math.prod(bound for _, bound in loops.across)
             steps = visits * self._steps(loops, bound)
             sums = [_Sum.start(architecture, steps, across)]
@@ -633,10 +722,15 @@ class BruteForce:
         return steps
 
     def _placed(
-        self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
+        self,
+        einsum: CascadeEinsum,
+        place: int,
+        bound: dict[str, int],
+        above: tuple[str, ...],
+        spread: dict[str, Shares],
     ) -> Iterator[tuple[Loops, list[list[SpaceOption]]]]:
         """Yield loops with the options that go together."""
-        for loops, spaces in self._options(einsum, place, bound, above):
+        for loops, spaces in self._options(einsum, place, bound, above, spread):
             if not self.even or self.remainders:
                 yield loops, spaces
                 continue
@@ -646,11 +740,16 @@ class BruteForce:
                     yield loops, common
 
     def _options(
-        self, einsum: CascadeEinsum, place: int, bound: dict[str, int], above: tuple[str, ...]
+        self,
+        einsum: CascadeEinsum,
+        place: int,
+        bound: dict[str, int],
+        above: tuple[str, ...],
+        spread: dict[str, Shares],
     ) -> list[tuple[Loops, list[list[SpaceOption]]]]:
-        key = place, tuple(bound.values()), above
-        nests = uneven_nests if self.remainders else loop_nests
+        key = place, tuple(bound.values()), above, tuple(spread.items())
         if key not in self.options:
+            inside = [s for s, over in zip(einsum.problem.dataspaces, above, strict=True) if over == "inside"]
             self.options[key] = [
                 (
                     loops,
@@ -659,9 +758,35 @@ class BruteForce:
                         for space, over in zip(einsum.problem.dataspaces, above, strict=True)
                     ],
                 )
-                for loops in nests(einsum.mapspace.architecture, bound)
+                for loops in self._loops(einsum, bound, inside, spread)
             ]
         return self.options[key]
+
+    def _loops(
+        self,
+        einsum: CascadeEinsum,
+        bound: dict[str, int],
+        inside: Sequence[Dataspace],
+        spread: dict[str, Shares],
+    ) -> Iterator[Loops]:
+        """Yield loops of which none outside moves what is stored inside, and that spread it as it must be."""
+        nests = uneven_nests if self.remainders else loop_nests
+        for loops in nests(einsum.mapspace.architecture, bound):
+            across = Counter[str]()
+            for dim, size in loops.across:
+                across[dim] = max(1, across[dim]) * size
+            moving = {dim for dim, _ in loops.above}
+            orders = set()
+            for space in inside:
+                access = einsum.access(space.name)
+                ranks = zip(access.ranks, space.ranks, strict=True)
+                dims = {rank: terms[0].dim for rank, terms in ranks}
+                wanted = {dims[rank]: size for rank, size in spread[space.name]}
+                orders.add(tuple(wanted.items()) if wanted == across and not moving & space.dims else None)
+            if not orders:
+                yield loops
+            elif None not in orders and len(orders) == 1:
+                yield replace(loops, across=orders.pop())
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from model.note import Note
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
-from model.wording import printable
+from model.wording import listing, printable
 from solver.cli.arguments import SETTING
 from solver.cli.certify import checked, write_certificate
 from solver.cli.output import (
@@ -47,8 +47,9 @@ from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
+    from model.fused.cascade import Cascade
     from model.sweep import Variant
-    from solver.fusion import FusionProgress
+    from solver.fusion import FusionLimits, FusionProgress
     from solver.network.cache import ResultCache
     from solver.network.executors import Executor
     from solver.network.run import LayerResult, NetworkProgress, NetworkResult, ProgressCallback, Run
@@ -66,6 +67,7 @@ FUSED_ONLY = (
     *("fused-mapping", "certificate"),
 )
 ONLY_PERFECT = "fused mappings with remainders are not certified"
+ONLY_OUTERMOST = "fused mappings with tensors in others are not certified"
 OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
@@ -183,7 +185,7 @@ def _fuse(arguments: argparse.Namespace) -> int:
     _check_checked(arguments)
     from model.formats.fused import fused_yaml, load_cascade
     from model.formats.fused.loader import CONSTRAINTS_NOTE
-    from solver.fusion import FusionLimits, LimitError, NotSearchedError, fuse_cascade
+    from solver.fusion import LimitError, NotSearchedError, fuse_cascade
     from solver.fusion.certificate import fused_certificate
     from solver.report.fused import fused_result_document, print_fused_result
 
@@ -192,12 +194,8 @@ def _fuse(arguments: argparse.Namespace) -> int:
     cascade, read = load_cascade(arguments.specs, values, options)
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
     notes += [Note(f"loops have perfect factors: {ONLY_PERFECT}")] * (options.factors != arguments.factors)
-    limits = FusionLimits(
-        arguments.max_fused_loops,
-        arguments.max_fused_loops_per_rank,
-        frozenset(chain.from_iterable(arguments.no_fuse or ())),
-        None if arguments.fuse_into is None else frozenset(chain.from_iterable(arguments.fuse_into)),
-    )
+    limits, narrowed = _limits(arguments, cascade, certified)
+    notes += narrowed
     search = search_options(arguments)
     objectives = search.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
@@ -226,6 +224,26 @@ def _fuse(arguments: argparse.Namespace) -> int:
             deliver(steps)
             code = _check_file(result.termination, certificate, arguments, verdict)
     return code or EXIT_OF_STATUS[result.status]
+
+
+def _limits(
+    arguments: argparse.Namespace, cascade: Cascade, certified: bool
+) -> tuple[FusionLimits, list[Note]]:
+    """Return what the options leave of fused mappings, with a note where a certificate leaves less."""
+    from solver.fusion import FusionLimits
+    from solver.fusion.certificate import certifiable
+
+    limits = FusionLimits(
+        arguments.max_fused_loops,
+        arguments.max_fused_loops_per_rank,
+        frozenset(chain.from_iterable(arguments.no_fuse or ())),
+        None if arguments.fuse_into is None else frozenset(chain.from_iterable(arguments.fuse_into)),
+    )
+    narrower = certifiable(cascade, limits) if certified else limits
+    if narrower == limits:
+        return limits, []
+    memory = listing(narrower.memories or ())
+    return narrower, [Note(f"tensors between Einsums are stored in {memory} alone: {ONLY_OUTERMOST}")]
 
 
 @contextmanager

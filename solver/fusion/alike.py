@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from solver.fusion.edges import EdgeKind
-from solver.fusion.labels import Step, StoredTile
+from solver.fusion.labels import Step
 from solver.fusion.pricing import Choice, EdgePricer
 from solver.fusion.space import Frame, FusionSpace
 
-Waiting = frozenset[str] | None
-"""Tensors that are stored on chip where no body spans the cut; None if they might all be, without room."""
+Waiting = frozenset[tuple[str, int]] | None
+"""Tensors that are stored on chip where no body spans the cut, with the numbers of their memories.
+
+None if they might all be, anywhere, without room.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,13 @@ class Window:
     def _positions(self) -> dict[str, int]:
         return {tensor: number for number, tensor in enumerate(self.tensors)}
 
-    def of(self, waiting: Waiting) -> frozenset[int] | None:
-        """Numbers of tensors."""
-        return None if waiting is None else frozenset(map(self._positions.__getitem__, waiting))
+    def of(self, waiting: Waiting) -> frozenset[tuple[int, int]] | None:
+        """Numbers of tensors, and their levels."""
+        return None if waiting is None else frozenset((self._positions[name], n) for name, n in waiting)
 
-    def named(self, numbers: frozenset[int] | None) -> Waiting:
+    def named(self, numbers: frozenset[tuple[int, int]] | None) -> Waiting:
         """The tensors of some numbers."""
-        return None if numbers is None else frozenset(map(self.tensors.__getitem__, numbers))
+        return None if numbers is None else frozenset((self.tensors[own], n) for own, n in numbers)
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class Likeness:
         )
 
     def _structure(self, at: int, end: int, tensors: Sequence[str]) -> Iterator[object]:
+        if self.space.is_deep:
+            yield at  # spreads and levels are not compared
         yield tuple(self._role(tensor, at, end) for tensor in tensors)
         numbers = {tensor: number for number, tensor in enumerate(tensors)}
         ranks: dict[tuple[str, str], int] = {}
@@ -137,7 +142,7 @@ class Likeness:
             place=place,
             frames=tuple(Frame(f.start + shift, f.end + shift, f.segments, f.flat) for f in step.frames),
             stores=tuple(
-                StoredTile(names[own.tensor], own.depth, own.words, users[names[own.tensor]][-1])
+                own._replace(tensor=names[own.tensor], last=users[names[own.tensor]][-1])
                 for own in step.stores
             ),
             held=tuple((spaces[name], depth) for name, depth in step.held),

@@ -15,6 +15,7 @@ from model.fused.mapping import Body, FusedMapping, Leaf, PrivateNest
 from model.mapping import Mapping, NodeMapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES
+from model.wording import listing
 from solver.certificate.canonical import (
     CertificateError,
     Json,
@@ -27,7 +28,8 @@ from solver.certificate.document import check_certifiable
 from solver.fusion import FusedResult
 from solver.fusion.edges import with_places_of
 from solver.fusion.evidence import EdgeClaim, LeastClaim
-from solver.fusion.space import Parts
+from solver.fusion.space import FusionLimits, FusionSpace, Parts
+from solver.fusion.stores import Stores
 from solver.result import Status
 
 FORMAT = "tilewright certificate fused 2"
@@ -52,6 +54,7 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
+    _check_stores(result)
     if any(einsum.mapspace.factors != PERFECT for einsum in result.cascade.einsums):
         raise CertificateError("fused mappings with remainders are not certified: --factors perfect")
     problem, evaluation = _problem(result), result.evaluation
@@ -72,6 +75,30 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         "command": list(command),
     }
     return {**document, "digest": canonical_sha256(document)}
+
+
+def certifiable(cascade: Cascade, limits: FusionLimits) -> FusionLimits:
+    """Return limits under which results can be certified, unless they name memories themselves.
+
+    The checker knows tensors in the outermost on-chip memory alone.
+    """
+    stores = Stores(cascade)
+    farther_in = any(home > 1 for tensor in cascade.intermediates for home in stores.homes(tensor))
+    if limits.memories is not None or not farther_in:
+        return limits
+    return replace(limits, memories=frozenset([stores.levels[1].name]))
+
+
+def _check_stores(result: FusedResult) -> None:
+    """Refuse results whose tensors may be stored where the checker does not know them."""
+    memories = result.cascade.einsums[0].mapspace.architecture.on_chip
+    homes = FusionSpace(result.cascade, result.limits).homes.values()
+    inner = [
+        memories[level - 1].name for level in sorted({level for own in homes for level in own if level > 1})
+    ]
+    if inner:
+        text = f"tensors may be stored in {listing(inner)}, and the checker knows `{memories[0].name}` alone"
+        raise CertificateError(f"{text} (--fuse-into {memories[0].name})")
 
 
 def _problem(result: FusedResult) -> Json:

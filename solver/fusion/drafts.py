@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model.numbers import divisors
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.pricing import Deeper, EdgePricer
 from solver.fusion.space import WHOLE, Cut, Frame, Frames, FusionSpace, Tile, Trips
 
 FloatArray = npt.NDArray[np.float64]
@@ -37,17 +37,46 @@ DECIDED_OUTSIDE = -1
 
 
 class Given(NamedTuple):
-    """What is decided for an Einsum: room of the tensors that it reads, and of all else, in words."""
+    """What is decided for an Einsum.
+
+    Parameters
+    ----------
+    stored
+        Room of the tensors that it reads, in words; without room they may be in any memory.
+    taken_words
+        Room of the outermost on-chip memory that all else takes.
+    levels
+        Of those that are stored in memories farther in.
+    """
 
     stored: tuple[tuple[str, int], ...]
     taken_words: int
+    levels: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def outside(self) -> frozenset[str]:
+        """Tensors that go through the outermost memory."""
+        return frozenset(name for name, words in self.stored if words == DECIDED_OUTSIDE)
+
+    @property
+    def places(self) -> dict[str, tuple[int, int]]:
+        """Room and level by tensor."""
+        levels = dict(self.levels)
+        return {name: (words, levels.get(name, 1)) for name, words in self.stored}
+
+    def among(self, choices: Sequence[Deeper], tiles: Sequence[Tile]) -> list[Deeper]:
+        """Those ways to store tensors in memories farther in that agree with what is decided."""
+        levels = {name: level for name, (words, level) in self.places.items() if words > 0}
+        wanted = [(tile.space.name, levels[tile.tensor]) for tile in tiles if tile.tensor in levels]
+        return [own for own in choices if all(dict(own).get(name, 1) == level for name, level in wanted)]
 
 
 class _Option(NamedTuple):
     """One way to keep a tile in each body: room, energy, and words read and written outside.
 
     `above` says whether it is stored or held above the nests, `lasting` whether it takes room while all
-    Einsums of the body run; `stored` is the tensor, if it is decided here that it is stored.
+    Einsums of the body run; `stored` is the tensor, if it is decided here that it is stored. With a `level`
+    above 1 it is stored in that memory, and takes its room.
     """
 
     words: FloatArray
@@ -57,6 +86,7 @@ class _Option(NamedTuple):
     above: bool = True
     lasting: bool = False
     stored: str = ""
+    level: int = 1
 
     def helps(self, other: _Option) -> bool:
         """Whether less is exchanged than by another one, in any body."""
@@ -252,21 +282,19 @@ class DraftBounds:
         tiles, deepest = self.space.tiles[place], self._deepest(frame, place)
         follows = bool(deepest) and place in self.space.followers
         is_open = (slides or follows) and not self.are_estimates
-        inner = self._inner(place, last, is_open)
-        outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)
+        stored = given.places
         floor = (
-            self.floor(place, outside, given.taken_words).among(last)
+            self.floor(place, given.outside, given.taken_words).among(last)
             if deepest and not follows
             else (0.0, 0.0)
         )
+        inners: dict[Deeper, _Inside] = {}
         for deeper in deepest or (None,):
             options = [
-                self._options(
-                    (*frames, frame), tile, cuts, within, last, following, left, dict(given.stored), deeper
-                )
+                self._options((*frames, frame), tile, cuts, within, last, following, left, stored, deeper)
                 for tile in tiles
             ]
-            for way in self._ways(place, options, inner, last, is_open):
+            for way in self._ways(place, options, last, inners, is_open):
                 yield way._replace(
                     energy=np.maximum(way.energy, floor[0]), cycles=np.maximum(way.cycles, floor[1])
                 )
@@ -301,7 +329,9 @@ class DraftBounds:
     def _inside(self) -> dict[tuple[int, int, int], tuple[frozenset[str], ...]]:
         return {}
 
-    def _inner(self, place: int, last: dict[str, FloatArray], is_open: bool) -> _Inside:
+    def _inner(
+        self, place: int, last: dict[str, FloatArray], deeper: Deeper = (), is_open: bool = False
+    ) -> _Inside:
         """Least costs of all but what crosses to the on-chip memory.
 
         Where it `is_open`, loops may cut dimensions into unequal parts.
@@ -312,13 +342,13 @@ class DraftBounds:
         always = frozenset(
             t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
         )
-        free, paid, cycles = self.pricer.inner(place, always)
+        free, paid, cycles = self.pricer.inner(place, always, deeper)
         latency = self.pricer.latency(place)
         energies, busy = np.zeros_like(last[next(iter(last))]) + paid, np.zeros(1) + cycles
         for dim in self.space.looped(place):
             counts, index = np.unique(last[dim], return_inverse=True)
             least = np.array(
-                [self.pricer.in_visits(place, ((dim, int(count)),)) for count in counts], np.float64
+                [self.pricer.in_visits(place, ((dim, int(count)),), deeper) for count in counts], np.float64
             )
             energies = np.maximum(energies, least[:, 0][index])
             busy = np.maximum(busy, (least[:, 1] - (counts - 1) * latency)[index])
@@ -328,29 +358,55 @@ class DraftBounds:
         self,
         place: int,
         options: Sequence[Sequence[_Option]],
-        inner: _Inside,
         last: dict[str, FloatArray],
+        inners: dict[Deeper, _Inside],
         is_open: bool = False,
+        is_rough: bool = False,
     ) -> Iterator[Way]:
-        """Yield all ways to keep an Einsum's tiles."""
+        """Yield all ways to keep an Einsum's tiles; roughly, what visits bring again is left out.
+
+        `inners` keeps what ways have in common.
+        """
         tiles = self.space.tiles[place]
         visits = np.prod(list(last.values()), axis=0)
         waiting = (visits - 1) * self.pricer.latency(place)
         for chosen in product(*options):
-            passing = sum(o.energy for o, t in zip(chosen, tiles, strict=True) if not t.bypassed)
-            every = passing + sum(o.energy for o, t in zip(chosen, tiles, strict=True) if t.bypassed)
+            pairs = list(zip(chosen, tiles, strict=True))
+            deeper = tuple(sorted((t.space.name, o.level) for o, t in pairs if o.level > 1))
+            if deeper not in inners:
+                inners[deeper] = self._inner_of(place, last, deeper, is_open, is_rough)
+            inner = inners[deeper]
+            passing = sum(o.energy for o, t in pairs if not t.bypassed)
+            every = passing + sum(o.energy for o, t in pairs if t.bypassed)
             energy = np.maximum(inner.paid + passing, inner.free + every)
             reads, writes = (np.sum(column, axis=0) for column in zip(*(o[2:4] for o in chosen), strict=True))
             busy = np.maximum(inner.cycles, self._ported(place, reads, writes))
             if not is_open:
-                above = frozenset(t.space.name for o, t in zip(chosen, tiles, strict=True) if o.above)
-                core = self.pricer.core(place, above, ())
+                above = frozenset(t.space.name for o, t in pairs if o.above and o.level == 1)
+                core = self.pricer.core(place, above, (), deeper)
                 energy = np.maximum(energy, float(core[0]) + sum(o.energy for o in chosen if o.above))
                 busy = np.maximum(busy, float(core[1]))
-            words = np.sum([option.words for option in chosen], axis=0)
+            words = np.sum([option.words for option in chosen if option.level == 1], axis=0)
+            words = self._fitting(chosen, words + np.zeros_like(energy))
             lasting = sum((o.words for o in chosen if o.lasting), start=np.zeros_like(words))
             stored = frozenset(o.stored for o in chosen if o.stored)
             yield Way(words, lasting, energy, busy + waiting, stored)
+
+    def _inner_of(
+        self, place: int, last: dict[str, FloatArray], deeper: Deeper, is_open: bool, is_rough: bool
+    ) -> _Inside:
+        if not is_rough:
+            return self._inner(place, last, deeper, is_open)
+        tiles = self.space.tiles[place]
+        always = (t for t in tiles if not t.bypassed and t.tensor not in self.space.storable)
+        return _Inside(*self.pricer.inner(place, frozenset(t.space.name for t in always), deeper))
+
+    def _fitting(self, chosen: Sequence[_Option], words: FloatArray) -> FloatArray:
+        """Room of the outermost on-chip memory; without limit where memories farther in have too little."""
+        for level in {own.level for own in chosen if own.level > 1} & self.space.rooms.keys():
+            taken = np.sum([own.words for own in chosen if own.level == level], axis=0)
+            words = np.where(taken > self.space.rooms[level], np.inf, words)
+        return words
 
     @cached_property
     def _floors(self) -> dict[tuple[int, frozenset[str], int], Floor]:
@@ -415,10 +471,7 @@ class DraftBounds:
         """
         tiles = self.space.tiles[place]
         options = [list(self._anywhere(tile, last, outside, span)) for tile in tiles]
-        always = frozenset(
-            t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
-        )
-        return self._ways(place, options, _Inside(*self.pricer.inner(place, always)), last)
+        return self._ways(place, options, last, {}, is_rough=True)
 
     def _anywhere(
         self,
@@ -438,10 +491,11 @@ class DraftBounds:
             users = self.space.cascade.users[tile.tensor]
             crosses = span is not None and not span[0] <= users[0] <= users[-1] < span[1]
             is_free = crosses or self.space.is_repeated(tile)
-            words = zero if is_free else self.stored_anywhere(tile, last)
-            yield _Option(words, zero, zero, zero, stored=tile.tensor)
+            for level in self.space.homes[tile.tensor]:
+                words = zero if is_free else self.stored_anywhere(tile, last, level)
+                yield _Option(words, zero, zero, zero, stored=tile.tensor, level=level)
 
-    def stored_anywhere(self, tile: Tile, last: dict[str, FloatArray]) -> FloatArray:
+    def stored_anywhere(self, tile: Tile, last: dict[str, FloatArray], level: int = 1) -> FloatArray:
         """Room of a stored tensor at the least, below some of the loops above one of its Einsums."""
         users = self.space.cascade.users[tile.tensor]
         dividing = (
@@ -450,7 +504,7 @@ class DraftBounds:
             if dim in tile.dims and any(users[0] in body and users[-1] in body for body in bodies)
         )
         one = np.ones(len(next(iter(last.values()))))
-        return np.floor(self.space.stored_words(tile.tensor, {}) / math.prod(dividing, start=one))
+        return np.floor(self.space.stored_words(tile.tensor, {}, level) / math.prod(dividing, start=one))
 
     def _apart(self, place: int, last: dict[str, FloatArray]) -> BoolArray:
         """Where loops over two dimensions meet whose bodies never lie in each other."""
@@ -517,7 +571,7 @@ class DraftBounds:
         last: dict[str, FloatArray],
         following: Counts,
         left: Counts,
-        stored: dict[str, int],
+        stored: dict[str, tuple[int, int]],
         deeper: frozenset[str] | None,
     ) -> list[_Option]:
         """Ways to keep a tile, but those that are dearer than to fetch it in each visit.
@@ -528,17 +582,19 @@ class DraftBounds:
         size = len(left)
         zero = np.zeros(size)
         again = self.space.is_repeated(tile)  # then it takes room once
-        known = stored.get(tile.tensor, DECIDED_OUTSIDE)
+        known, home = stored.get(tile.tensor, (DECIDED_OUTSIDE, 0))
         if known > 0:
-            return [_Option(np.full(size, 0.0 if again else float(known)), zero, zero, zero)]
+            words = np.full(size, 0.0 if again else float(known))
+            return [_Option(words, zero, zero, zero, level=home)]
         found = [self._fetched(tile, last)]
-        if not known:
-            found.append(_Option(zero, zero, zero, zero))
-        elif tile.tensor in self.space.storable and tile.tensor not in stored:
+        for level in self.space.homes.get(tile.tensor, ()) if tile.tensor not in stored or not known else ():
+            if not known:
+                found.append(_Option(zero, zero, zero, zero, level=level))
+                continue
             is_free = again or tile.tensor in (deeper or ())
-            words = zero if is_free else self._stored(frames, tile.tensor, following, left)
-            lasting = stays(self.space, tile, frames[-1])
-            found.append(_Option(words, zero, zero, zero, lasting=lasting, stored=tile.tensor))
+            words = zero if is_free else self._stored(frames, tile.tensor, following, left, level)
+            lasting = level == 1 and stays(self.space, tile, frames[-1])
+            found.append(_Option(words, zero, zero, zero, lasting=lasting, stored=tile.tensor, level=level))
         if tile.bypassed:
             return found
         is_handed = self._is_handed(frames[-1], tile)
@@ -554,7 +610,7 @@ class DraftBounds:
             some = left.max(axis=1) > 1
             further = self._option(tile, np.where(some, smallest, np.inf), within)
             found.append(further._replace(lasting=True))
-        return [found[0], *(option for option in found[1:] if option.helps(found[0]))]
+        return [found[0], *(o for o in found[1:] if o.level > 1 or o.helps(found[0]))]
 
     def _is_handed(self, frame: Frame, tile: Tile) -> bool:
         """Whether one Einsum of a body writes a tile's tensor and another one reads it."""
@@ -586,20 +642,21 @@ class DraftBounds:
         scale = self.pricer.scale(tile)
         return _Option(words, energy, fetched * scale, written * scale)
 
-    def _stored(self, frames: Frames, tensor: str, following: Counts, left: Counts) -> FloatArray:
+    def _stored(self, frames: Frames, tensor: str, following: Counts, left: Counts, level: int) -> FloatArray:
         """Room of a tensor where it is stored; 0 if it was stored before."""
         users = self.space.cascade.users[tensor]
         around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
         trips = self.space.raw_trips(around, users[0])
         if around != frames:
-            return np.full(len(left), float(self.space.stored_words(tensor, trips)))
+            return np.full(len(left), float(self.space.stored_words(tensor, trips, level)))
         last = self._constant(trips, users[0], len(left))
         last = self._grown(frames[-1], users[0], self._grown(frames[-1], users[0], last, following), left)
         einsum = self.space.einsums[users[0]]
         (access,) = einsum.accesses_of(tensor)
         space = einsum.space(access.dataspace)
         divided = np.prod([last[t.dim] for terms in space.ranks for t in terms], axis=0)
-        return np.floor(self.space.stored_words(tensor, {}) / divided) if space.ranks else np.ones(len(left))
+        whole = self.space.stored_words(tensor, {}, level)
+        return np.floor(whole / divided) if space.ranks else np.ones(len(left))
 
 
 def stays(space: FusionSpace, tile: Tile, frame: Frame) -> bool:

@@ -10,11 +10,11 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
-from model.architecture import Architecture, Fanout, StorageLevel
+from model.architecture import Architecture, Fanout, Packing, StorageLevel
 from model.cost.prices import access_energy
 from model.cost.rules import rule_of
 from model.extents import ANY, PERFECT
-from model.fused.cascade import CascadeEinsum
+from model.fused.cascade import Access, CascadeEinsum
 from model.fused.mapping import PrivateNest
 from model.fused.nests import nest_bounds
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
@@ -64,6 +64,14 @@ class EdgeKind:
         Levels at which the nests keep the outputs; None leaves that open.
     remainders
         Whether loops of the nests may have remainders.
+    deeper
+        Dataspaces that are stored in memories farther in, and the numbers of these among the on-chip ones,
+        of which the outermost one is 1; sorted by name.
+    shares
+        Spatial loops of fanouts that spread what is stored farther in, if that is known: by fanout, the
+        dimensions and children.
+    rooms
+        Words that are left of memories farther in for own tiles, by number; all that they have, without one.
     """
 
     place: int
@@ -73,6 +81,14 @@ class EdgeKind:
     parts: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
     homes: frozenset[int] | None = None
     remainders: bool = False
+    deeper: tuple[tuple[str, int], ...] = ()
+    rooms: tuple[tuple[int, int], ...] = ()
+    shares: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()
+
+    @property
+    def at_home(self) -> frozenset[str]:
+        """Dataspaces that have their tile above the nests, in whatever memory."""
+        return self.above | {name for name, _ in self.deeper}
 
     @property
     def is_mixed(self) -> bool:
@@ -116,12 +132,15 @@ class EdgeSpace:
         Whether words of held tiles matter to cycles.
     unlimited
         Whether no bandwidth limits anything.
+    is_relaxed
+        Whether loops outside may move what is stored in memories farther in: as if further loops were shared.
     """
 
     einsum: CascadeEinsum
     kind: EdgeKind
     timed: bool = True
     unlimited: bool = False
+    is_relaxed: bool = False
 
     @cached_property
     def visit(self) -> str:
@@ -155,7 +174,7 @@ class EdgeSpace:
             problem=self._problem,
             architecture=self._architecture(room_words),
             temporal=tuple(self._temporal(level, rules) for level, rules in enumerate(own.temporal)),
-            spatial=tuple(map(self._spatial, own.spatial)),
+            spatial=tuple(self._spatial(number, rules) for number, rules in enumerate(own.spatial)),
             keep=tuple(self._keep(level, rules) for level, rules in enumerate(own.keep)),
             notes=(),
             factors=ANY if self.kind.remainders else PERFECT,
@@ -194,9 +213,26 @@ class EdgeSpace:
         if self.unlimited:
             level = unlimited(level)
         if number > self._home_number:
-            return level
+            return self._inner_level(number, level)
         level = self._loaded(number, level) if self.timed else level
-        return level if number < self._home_number else self._roomy(level, room_words)
+        return level if number < self._home_number else self._roomy(level, self.kind.above, room_words)
+
+    def _inner_level(self, number: int, level: StorageLevel) -> StorageLevel:
+        """A memory farther in: what it stores takes no room, and leaves some."""
+        stored = frozenset(name for name, home in self._deeper if home == number)
+        room = next((words for memory, words in self.kind.rooms if self._number(memory) == number), None)
+        if room is not None:
+            return self._roomy(level, stored, room)
+        return replace(level, packing=self._packing(level, stored)) if stored else level
+
+    def _number(self, memory: int) -> int:
+        """Number among the levels of an on-chip memory."""
+        return level_number(self.einsum.mapspace.architecture, memory)
+
+    @cached_property
+    def _deeper(self) -> tuple[tuple[str, int], ...]:
+        """What is stored farther in, with numbers among the levels."""
+        return tuple((name, self._number(memory)) for name, memory in self.kind.deeper)
 
     def _free(self) -> Iterator[tuple[str, Fraction]]:
         """Yield the share of visits that are the first to touch their part of an output."""
@@ -233,17 +269,16 @@ class EdgeSpace:
         counted = rule_of(self.einsum.mapspace.counting).drains_are_reads
         return shift.moved if counted and self.einsum.space(shift.dataspace).read_write else 0
 
-    def _roomy(self, level: StorageLevel, room_words: int | None) -> StorageLevel:
-        packing = tuple(
-            replace(
-                level.packing_of(space.name),
-                size_per_value=0
-                if space.name in self.kind.above
-                else level.packing_of(space.name).size_per_value,
-            )
-            for space in self.einsum.problem.dataspaces
-        )
+    def _roomy(self, level: StorageLevel, above: frozenset[str], room_words: int | None) -> StorageLevel:
+        packing = self._packing(level, above)
         return replace(level, size_words=room_words, multiple_buffering=Fraction(1), packing=packing)
+
+    def _packing(self, level: StorageLevel, above: frozenset[str]) -> tuple[Packing, ...]:
+        """How values lie in a memory where some dataspaces take no room."""
+        return tuple(
+            replace(own, size_per_value=0 if own.dataspace in above else own.size_per_value)
+            for own in (level.packing_of(space.name) for space in self.einsum.problem.dataspaces)
+        )
 
     @property
     def visit_rules(self) -> TemporalRules:
@@ -251,28 +286,51 @@ class EdgeSpace:
         return self._temporal(0, TemporalRules())
 
     def _temporal(self, level: int, rules: TemporalRules) -> TemporalRules:
+        inside = [name for name, home in self._deeper if level < home and not self.is_relaxed]
+        if inside:
+            waiting = {dim for name in inside for dim in self.einsum.space(name).dims}
+            still = (FactorRule(dim, "=", 1) for dim in self.einsum.problem.dims if dim in waiting)
+            rules = replace(rules, factors=(*rules.factors, *still))
         if not self._many:
             return rules
         trips = FactorRule(self.visit, "=", self.kind.visits if level == 0 else 1)
         outer = (*rules.outer, self.visit) if level == 0 else rules.outer
         return replace(rules, factors=(*rules.factors, trips), outer=outer)
 
-    def _spatial(self, rules: SpatialRules) -> SpatialRules:
+    def _spatial(self, number: int, rules: SpatialRules) -> SpatialRules:
+        rules = replace(rules, factors=(*rules.factors, *self._shares(number)))
         if not self._many:
             return rules
         factors = (*rules.factors, FactorRule(self.visit, "=", 1))
         return replace(rules, factors=factors, uncounted=rules.uncounted | {self.visit})
+
+    def _shares(self, fanout: int) -> Iterator[FactorRule]:
+        """Yield the rules of what is stored inside of a fanout: only its own ranks are spread."""
+        fixed = dict(self.kind.shares)
+        dims = self.einsum.problem.dims
+        if fanout in fixed:
+            counts = dict(fixed[fanout])
+            yield from (FactorRule(dim, "=", counts.get(dim, 1)) for dim in dims)
+            return
+        architecture = self.einsum.mapspace.architecture
+        for name, level in self.kind.deeper:
+            lone = lone_dims(self.einsum, self.einsum.access(name)).values()
+            if fanout in fanouts_outside(architecture, level):
+                yield from (FactorRule(dim, "=", 1) for dim in dims if dim not in lone)
 
     def _keep(self, level: int, rules: KeepRules) -> KeepRules:
         above = self.kind.above
         own = self.einsum.mapspace.architecture.levels[level]
         if level and self.kind.homes is not None and not own.tolls:
             rules = self._at_home(level, rules)
+        here = frozenset(name for name, home in self._deeper if level == home)
+        farther = frozenset(name for name, home in self._deeper if level < home)
         if level == 0:
-            return KeepRules(rules.keep - above, rules.bypass | above)
-        if level == self._home_number:
-            return KeepRules(rules.keep | above, rules.bypass)
-        return KeepRules(rules.keep, rules.bypass)
+            return KeepRules(rules.keep - above - farther, rules.bypass | above | farther)
+        if own.tolls:
+            return KeepRules(rules.keep, rules.bypass)
+        here |= above if level == self._home_number else frozenset()
+        return KeepRules(rules.keep | here, rules.bypass | farther)
 
     @cached_property
     def _outputs(self) -> frozenset[str]:
@@ -282,6 +340,7 @@ class EdgeSpace:
         """The rules with every output where all visits keep it."""
         assert self.kind.homes is not None
         outputs = self._outputs - self.kind.above if level == self._home_number else self._outputs
+        outputs -= {name for name, home in self._deeper if level <= home}
         if level in self.kind.homes:
             return KeepRules(rules.keep | outputs, rules.bypass)
         return KeepRules(rules.keep, rules.bypass | outputs)
@@ -294,6 +353,8 @@ class EdgeSpace:
             if level == 0 or levels[level].tolls:
                 continue
             if level == self._home_number and self._outputs & self.kind.above:
+                continue
+            if any(name in self._outputs and level <= home for name, home in self._deeper):
                 continue
             kept, left_out = not self._outputs & rules.bypass, not self._outputs & rules.keep
             choices.append((((level,),) if kept else ()) + (((),) if left_out else ()))
@@ -322,8 +383,7 @@ class EdgeSpace:
             if isinstance(node, Fanout) or isinstance(entry, FanoutMapping):
                 entries.append(entry)
                 continue
-            above = self.kind.above if node.component == self._home.name else frozenset[str]()
-            own = replace(entry, keep=entry.keep - above)
+            own = replace(entry, keep=entry.keep - self._above_at(node.component))
             needed = own.keep or any(loop.bound > 1 for loop in own.temporal)
             if needed or not places[node.component]:
                 places[node.component] += 1
@@ -344,16 +404,23 @@ class EdgeSpace:
         """The architecture with all places of memories."""
         return self.mapspace(None).architecture
 
-    def own_words(self, mapping: LoopNest) -> int:
-        """Room that the nest's own tiles take of the outermost on-chip memory."""
+    def _above_at(self, memory: str) -> frozenset[str]:
+        """Dataspaces that have their tile above the nests in a memory."""
+        levels = self.einsum.mapspace.architecture.levels
+        deeper = frozenset(name for name, home in self._deeper if levels[home].name == memory)
+        return self.kind.above if memory == self._home.name else deeper
+
+    def own_words(self, mapping: LoopNest, number: int = 1) -> int:
+        """Room that the nest's own tiles take of an on-chip memory, by default of the outermost one."""
+        memory = self.einsum.mapspace.architecture.on_chip[number - 1]
         positions = (
             position
             for position, node in enumerate(self._placed.nodes)
-            if isinstance(node, StorageLevel) and node.component == self._home.name
+            if isinstance(node, StorageLevel) and node.component == memory.name
         )
-        return sum(self._words_at(mapping, position) for position in positions)
+        return sum(self._words_at(mapping, position, memory) for position in positions)
 
-    def _words_at(self, mapping: LoopNest, position: int) -> int:
+    def _words_at(self, mapping: LoopNest, position: int, memory: StorageLevel) -> int:
         """Room of the nest's own tiles at one place."""
         entry = mapping.nodes[position]
         assert isinstance(entry, StorageMapping)
@@ -361,8 +428,9 @@ class EdgeSpace:
         for loop in (x for node in mapping.nodes[position:] for x in _loops(node)):
             if loop.dim in extents:
                 extents[loop.dim] = min(extents[loop.dim] * loop.bound, self.extents[loop.dim])
-        kept = (s for s in self.einsum.problem.dataspaces if s.name in entry.keep - self.kind.above)
-        return sum(box_words(s, extents) * self._home.packing_of(s.name).size_per_value for s in kept)
+        own = entry.keep - self._above_at(memory.name)
+        kept = (s for s in self.einsum.problem.dataspaces if s.name in own)
+        return sum(box_words(s, extents) * memory.packing_of(s.name).size_per_value for s in kept)
 
     @cached_property
     def shift_energy(self) -> int:
@@ -378,6 +446,25 @@ class EdgeSpace:
 def unlimited(level: StorageLevel) -> StorageLevel:
     """Return a level whose bandwidths limit nothing."""
     return replace(level, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None, ports=())
+
+
+def level_number(architecture: Architecture, memory: int) -> int:
+    """Return the number among the levels of an on-chip memory, of which the outermost one is 1."""
+    numbers = [number for number, level in enumerate(architecture.levels) if number and not level.tolls]
+    return numbers[memory - 1]
+
+
+def fanouts_outside(architecture: Architecture, memory: int) -> tuple[int, ...]:
+    """Return the fanouts outside of an on-chip memory that have several children, by number."""
+    position = architecture.storage_indices[level_number(architecture, memory)]
+    pairs = zip(architecture.fanout_indices, architecture.fanouts, strict=True)
+    return tuple(n for n, (at, fanout) in enumerate(pairs) if at < position and fanout.size > 1)
+
+
+def lone_dims(einsum: CascadeEinsum, access: Access) -> dict[str, str]:
+    """Return the dimensions that index a rank of a tensor by themselves, by rank."""
+    ranks = zip(access.ranks, einsum.space(access.dataspace).ranks, strict=True)
+    return {rank: terms[0].dim for rank, terms in ranks if len(terms) == 1}
 
 
 def with_places_of(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from solver.fusion.edges import EdgeKind
-from solver.fusion.pricing import EdgePricer
+from solver.fusion.pricing import IMPOSSIBLE, EdgePricer
 from solver.fusion.space import Parts
 from solver.result import Status
 
@@ -89,9 +89,12 @@ def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
 
 
 def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
-    for key, found in pricer._inner.items():
-        yield LeastClaim(*key, *found)
-    for (alike, loops), (energy, cycles) in pricer._in_visits.items():
+    for (place, exchanging, deeper), found in pricer._inner.items():
+        if not deeper:
+            yield LeastClaim(place, exchanging, *found)
+    for (alike, loops, inside), (energy, cycles) in pricer._in_visits.items():
+        if inside:
+            continue
         place = pricer.alike.index(alike)
         dims = pricer.space.einsums[place].problem.dims
         trips = tuple(sorted((dims[number], count) for number, count in loops))
@@ -102,20 +105,23 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
 
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
-    for (alike, above, loops), found in pricer._cores.items():
+    for (alike, above, loops, inside), found in pricer._cores.items():
+        if inside:
+            continue
         place = pricer.alike.index(alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         kind = EdgeKind(place, trips, frozenset(problem.dataspaces[number].name for number in above))
         room = pricer.space.memory.usable_words
-        yield EdgeClaim(kind, room, _least([found], pricer.objective), is_ruled=False)
+        corners = [] if found[0] >= IMPOSSIBLE else [found]
+        yield EdgeClaim(kind, room, _least(corners, pricer.objective), is_ruled=False)
 
 
 def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     cores = {id(edge.core): edge for edge in reversed(pricer.edges.values())}
     for edge in cores.values():
         kind = edge.space.kind
-        for solved in () if kind.parts or kind.remainders else edge.core.solved:
+        for solved in () if kind.parts or kind.remainders or kind.deeper or kind.rooms else edge.core.solved:
             corners = [(point.energy, point.cycles) for point in solved.points]
             corners += [solved.beyond] if solved.beyond is not None else []
             yield EdgeClaim(kind, solved.room_words, _least(corners, pricer.objective))

@@ -12,18 +12,25 @@ from typing import NamedTuple
 from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import IMPOSSIBLE, Choice
 from solver.fusion.space import Frame, Frames
+from solver.fusion.stores import Spread
 
 DRAFTS = 30
 """Times as many drafts as bodies are looked at, where few are."""
 
 
 class StoredTile(NamedTuple):
-    """A tensor that waits on chip, below the first `depth` segments of its path's loops."""
+    """A tensor that waits on chip, below the first `depth` segments of its path's loops.
+
+    `level` is that of its memory: 1 for the outermost one on chip, 0 if it may be any one, or none. Where the
+    memory exists several times, `spread` is how; None leaves that open, and `words` is the least there is.
+    """
 
     tensor: str
     depth: int
     words: int
     last: int  # Einsum that reads it
+    level: int = 1
+    spread: Spread | None = ()
 
 
 class Step(NamedTuple):
@@ -38,19 +45,22 @@ class Step(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room of the outermost on-chip memory at a cut, in words.
+    """Room of the on-chip memories at a cut, in words.
 
     Parameters
     ----------
     held
-        Per open segment, what is held right above it.
+        Per open segment, what the outermost one holds right above it.
     peaks
-        Per number of open segments that they share, the most that Einsums before the cut took, by all that
-        is known.
+        Per number of open segments that they share, the most that Einsums before the cut took of the
+        outermost one, by all that is known.
+    inner
+        The same of each memory farther in that may store tensors.
     """
 
     held: tuple[int, ...] = ()
     peaks: tuple[int, ...] = (0,)
+    inner: tuple[tuple[int, ...], ...] = ()
 
 
 class Draft(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,7 @@ class _Kept(NamedTuple):
     above: bool
     lasting_words: int = 0  # while all Einsums of the body run
     stored: str = ""  # the tensor, if it is decided here that it is stored
+    level: int = 1  # above 1, the memory farther in that stores it, and whose room it takes
 
 
 class _Fit(NamedTuple):
@@ -106,12 +108,14 @@ class LeastCosts:
         if frames and frames[-1].flat:
             energy, cycles = self._fitting(frames, place, given, cuts, left)
         else:
-            outside = frozenset(name for name, words in given.stored if words == DECIDED_OUTSIDE)
+            outside = given.outside
             moves = [self._least_exchange(tile, cuts, outside) for tile in self.space.tiles[place]]
             follows = place in self.space.followers
-            energy, cycles = self.pricer.together(
-                place, cuts[-1], moves, is_open=follows, is_estimate=self.is_estimate
-            )
+            found = [
+                self.pricer.together(place, cuts[-1], moves, deeper, follows, self.is_estimate)
+                for deeper in given.among(self.space.deeper_choices(place, outside), self.space.tiles[place])
+            ]
+            energy, cycles = (min(column) for column in zip(*found, strict=True))
             least = (
                 (0, 0)
                 if follows
@@ -135,44 +139,57 @@ class LeastCosts:
         self, frames: Frames, place: int, given: Given, cuts: Sequence[Cut], left: Sequence[int]
     ) -> Iterator[_Fit]:
         """Yield the ways to keep an Einsum's tiles that have room."""
-        stored = dict(given.stored)
-        options = [self._kept(frames, tile, stored, cuts, left) for tile in self.space.tiles[place]]
+        options = [self._kept(frames, tile, given.places, cuts, left) for tile in self.space.tiles[place]]
         for chosen in product(*options):
-            words = sum(own.words for own in chosen)
-            if words + given.taken_words <= self.usable:
+            words = sum(own.words for own in chosen if own.level == 1)
+            if words + given.taken_words <= self.usable and self._fit_farther_in(chosen):
                 lasting = sum(own.lasting_words for own in chosen)
                 names = frozenset(own.stored for own in chosen if own.stored)
                 yield _Fit(words, lasting, *self._least_of(place, cuts[-1], chosen), names)
 
+    def _fit_farther_in(self, chosen: Sequence[_Kept]) -> bool:
+        """Whether memories farther in have room for what they store."""
+        taken = Counter[int]()
+        for own in chosen:
+            taken[own.level] += own.words
+        return all(taken[level] <= words for level, words in self.space.rooms.items())
+
     def _least_of(self, place: int, cut: Cut, chosen: Sequence[_Kept]) -> tuple[int, int]:
         """Least energy and cycles of an Einsum that keeps its tiles so."""
         moves = [own.move for own in chosen if own.move is not None]
-        energy, cycles = self.pricer.together(place, cut, moves, is_estimate=self.is_estimate)
+        deeper = tuple(sorted((own.name, own.level) for own in chosen if own.level > 1))
+        energy, cycles = self.pricer.together(place, cut, moves, deeper, is_estimate=self.is_estimate)
         if cut.parts:
             return energy, cycles
         above = frozenset(own.name for own in chosen if own.above)
-        core = self.pricer.core(place, above, ())
+        core = self.pricer.core(place, above, (), deeper)
         held = sum(own.move.energy for own in chosen if own.above and own.move is not None)
         return max(energy, core[0] + held), max(cycles, core[1])
 
     def _kept(
-        self, frames: Frames, tile: Tile, stored: dict[str, int], cuts: Sequence[Cut], left: Sequence[int]
+        self,
+        frames: Frames,
+        tile: Tile,
+        stored: dict[str, tuple[int, int]],
+        cuts: Sequence[Cut],
+        left: Sequence[int],
     ) -> list[_Kept]:
         """Ways to keep a tile."""
-        words, name = stored.get(tile.tensor, DECIDED_OUTSIDE), tile.space.name
+        (words, home), name = stored.get(tile.tensor, (DECIDED_OUTSIDE, 0)), tile.space.name
         # A tensor that is read twice takes room once.
         again = self.space.is_repeated(tile)
         if words > 0:
-            return [_Kept(name, 0 if again else words, None, above=True)]
+            return [_Kept(name, 0 if again else words, None, above=home == 1, level=home)]
         fetched = self.pricer.exchange(tile, cuts[-1])
         found = [_Kept(name, tile.least_words, fetched, above=False)]
-        if tile.tensor in stored:
-            found += [_Kept(name, 0, None, above=True)] if not words else []
-        elif tile.tensor in self.space.storable:
-            room = 0 if again else self._stored_words(frames, tile.tensor, left)
-            is_above = bool(frames) and stays(self.space, tile, frames[-1])
+        for level in self.space.homes.get(tile.tensor, ()) if tile.tensor not in stored or not words else ():
+            if tile.tensor in stored:
+                found.append(_Kept(name, 0, None, above=level == 1, level=level))
+                continue
+            room = 0 if again else self._stored_words(frames, tile.tensor, left, level)
+            is_above = level == 1 and bool(frames) and stays(self.space, tile, frames[-1])
             lasting = room if is_above else 0
-            found.append(_Kept(name, room, None, True, lasting, tile.tensor))
+            found.append(_Kept(name, room, None, level == 1, lasting, tile.tensor, level))
         if tile.bypassed:
             return found
         for number in range(self.space.least_depth(frames, tile), len(cuts) - 1):
@@ -185,22 +202,22 @@ class LeastCosts:
                 found += [held] if move.helps(fetched) else []
         return found
 
-    def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int]) -> int:
+    def _stored_words(self, frames: Frames, tensor: str, left: Sequence[int], level: int) -> int:
         """Room of a tensor where it is stored, if it is written in the open bodies."""
-        key = frames, tensor, tuple(left)
+        key = frames, tensor, tuple(left), level
         if key not in self._sizes:
             users = self.space.cascade.users[tensor]
             around = tuple(f for f in frames if f.start <= users[0] and users[-1] < f.end)
             if left and around == frames:
                 trips = self.space.raw_trips(frames, users[0])
                 trips = self.space.grown(trips, frames[-1], users[0], tuple(enumerate(left)))
-                self._sizes[key] = self.space.stored_words(tensor, trips)
+                self._sizes[key] = self.space.stored_words(tensor, trips, level)
             else:
-                self._sizes[key] = self.space.stored(around, tensor)[1]
+                self._sizes[key] = self.space.stored(around, tensor, level)[1]
         return self._sizes[key]
 
     @cached_property
-    def _sizes(self) -> dict[tuple[Frames, str, tuple[int, ...]], int]:
+    def _sizes(self) -> dict[tuple[Frames, str, tuple[int, ...], int], int]:
         return {}
 
     def _least_exchange(self, tile: Tile, cuts: Sequence[Cut], outside: frozenset[str]) -> Exchange:
@@ -271,7 +288,7 @@ class LeastCosts:
         energies, cycles = self.bounds.least(frames, frame, following, left, given)
         counts = self.groups.trips((*frames, frame), frame.start, frame.end)
         slides = self.space.slides(frames) or self.space.sliding(frame.start, frame.end)
-        if frame.flat or counts is None or slides:
+        if frame.flat or counts is None or slides or self.space.is_deep:
             return energies, cycles
         totals = (following * left).astype(np.float64) * np.array(counts, np.float64)
         trips = tuple(totals.T)

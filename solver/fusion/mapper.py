@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from model.extents import ANY
 from model.fused.cascade import Cascade
+from model.fused.check import FusedMappingError, check_spread
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
@@ -44,7 +46,10 @@ ROUNDS = 4
 EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories} below shared loops"
 PERFECT_LOOPS = "loops have no remainders"
 PERFECT_SHARED_LOOPS = "shared loops have no remainders"
-ONE_MEMORY = "tensors are stored in {memory} only"
+PERFECT_STORES = (
+    "nests of Einsums that store tensors inside of the outermost on-chip memory have no remainders"
+)
+MEMORIES = "tensors are stored in {memories} only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,11 +306,11 @@ class _Search:
 
     def _refit(self, best: _Best) -> None:
         """Map the Einsums of the best path again, with remainders."""
-        search = PathSearch(self.space, self.pricer, self.objective, self.counts)
+        search = self._paths(self.space)
         steps = [
             step
             if step.kind is None
-            else step._replace(kind=replace(step.kind, remainders=True), choice=None)
+            else step._replace(kind=replace(step.kind, remainders=not step.kind.deeper), choice=None)
             for step in best.steps
         ]
         if not steps or self.clock.stop():
@@ -350,8 +355,11 @@ class _Search:
         even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
             yield EVEN_NESTS.format(memories=listing(even))
-        if len(architecture.on_chip) > 1:
-            yield ONE_MEMORY.format(memory=architecture.on_chip[0].name)
+        searched = [level.name for level in self.space.stores.levels.values()]
+        if len(architecture.on_chip) > len(searched) and self.limits.memories is None:
+            yield MEMORIES.format(memories=listing(searched))
+        if any_factors and any(level > 1 for levels in self.space.homes.values() for level in levels):
+            yield PERFECT_STORES
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""
@@ -376,7 +384,7 @@ class _Search:
         """Search paths of a space; bounds on Einsums do not depend on how many loops it allows."""
         self.pricer.space = space
         is_estimate = longest is not None
-        key = self.pricer.remainders, space.storable, space.limits.max_loops == 0, is_estimate
+        key = space.storable, space.limits.max_loops == 0, is_estimate, self.pricer.remainders
         if key not in self.bounds:
             self.bounds[key] = LeastCosts(space, self.pricer, is_estimate)
         search = PathSearch(space, self.pricer, self.objective, self.counts, longest, as_paid=as_paid)
@@ -414,23 +422,36 @@ class _Search:
     def _settle(self, search: PathSearch, path: Sequence[Step], best: _Best) -> bool:
         """Settle and price the edges of a path; whether all of them were, or the search has to stop."""
         left = _rooms_left(search, path)
-        steps = [self._mapped(search, step, room) for step, room in zip(path, left, strict=True)]
+        steps = [self._mapped(search, step, own) for step, own in zip(path, left, strict=True)]
         if not any(map(_is_open, steps)):
-            self._price(search.space, steps, [_point_of(step) for step in steps], best)
-            return True
+            if self._price(search.space, steps, [_point_of(step) for step in steps], best):
+                return True
+            self._part(search, steps)
+            return self.pricer.clock.stop()
         is_stuck = not self._refine(steps, left)
         self._try(search.space, steps, left, best)
         self._report(best, None)
         return is_stuck or self.pricer.clock.stop()
 
-    def _mapped(self, search: PathSearch, step: Step, room: int | None) -> Step:
+    def _part(self, search: PathSearch, steps: Sequence[Step]) -> None:
+        """Have the tensors looked at spread by spread whose Einsums do not spread them alike."""
+        open_ = {
+            (tile.tensor, tile.level, step.frames)
+            for step in steps
+            for tile in step.stores
+            if tile.spread is None
+        }
+        if open_ <= search.by_spread:
+            raise ContradictionError("a path's mapping is not valid, whatever is known of its tensors")
+        search.by_spread |= open_
+
+    def _mapped(self, search: PathSearch, step: Step, left: _Left) -> Step:
         """The step with a mapping that has room and costs no more than its bound, if one is known."""
         if step.kind is None or step.choice is None or not _is_open(step):
             return step
         for known in self.pricer.edge(step.kind).choices(search.as_paid):
-            fits = room is None or known.need_words <= room
             cheap = known.energy <= step.choice.energy and known.cycles <= step.choice.cycles
-            if known.point is not None and fits and cheap:
+            if known.point is not None and left.has_room(known.point) and cheap:
                 return step._replace(choice=known)
         return step
 
@@ -450,10 +471,10 @@ class _Search:
             )
         )
 
-    def _refine(self, steps: Sequence[Step], left: Sequence[int | None]) -> bool:
+    def _refine(self, steps: Sequence[Step], left: Sequence[_Left]) -> bool:
         """Settle what edges of a path cost that are only bounded; whether anything was learned."""
         done, learned = set[tuple[int, int | None]](), False
-        for step, room in zip(steps, left, strict=True):
+        for step, (room, _) in zip(steps, left, strict=True):
             if step.kind is None or not _is_open(step) or self.pricer.clock.stop():
                 continue
             edge = self.pricer.edge(step.kind)
@@ -462,29 +483,40 @@ class _Search:
                 learned |= self.pricer.refine(edge, room)
         return learned
 
-    def _try(
-        self, space: FusionSpace, steps: Sequence[Step], left: Sequence[int | None], best: _Best
-    ) -> None:
+    def _try(self, space: FusionSpace, steps: Sequence[Step], left: Sequence[_Left], best: _Best) -> None:
         """Price a path with the best mappings of its edges that are known."""
         points: list[Point | None] = []
         for step, room in zip(steps, left, strict=True):
             if step.kind is None:
                 points.append(None)
                 continue
-            known = [c for c in self.pricer.edge(step.kind).choices() if c.point is not None]
-            fitting = [c for c in known if room is None or c.need_words <= room]
+            known = ((c, c.point) for c in self.pricer.edge(step.kind).choices() if c.point is not None)
+            fitting = [(choice, point) for choice, point in known if room.has_room(point)]
             if not fitting:
                 return
-            chosen = min(fitting, key=lambda c: objective_value(self.objective, c.energy, c.cycles))
-            points.append(chosen.point)
+            _, chosen = min(
+                fitting, key=lambda own: objective_value(self.objective, own[0].energy, own[0].cycles)
+            )
+            points.append(chosen)
         self._price(space, steps, points, best)
 
     def _price(
         self, space: FusionSpace, steps: Sequence[Step], points: Sequence[Point | None], best: _Best
-    ) -> None:
-        """Price a path by the cost model, and keep it if it is better."""
+    ) -> bool:
+        """Price a path by the cost model, and keep it if it is better.
+
+        Returns
+        -------
+        bool
+            Whether it is a mapping: its Einsums may spread a tensor differently that they all access.
+        """
         mapping = _fused_mapping(space, self.pricer, steps, points)
+        is_open = any(tile.spread is None for step in steps for tile in step.stores)
+        if is_open and not _is_spread_alike(self.cascade, mapping):
+            return False
         cost = evaluate_fused(self.cascade, mapping)
+        if not cost.valid and is_open:
+            return False
         if not cost.valid:
             raise ContradictionError(f"a path's mapping is not valid: {cost.violations}")
         value = cost.value(self.objective)
@@ -493,6 +525,7 @@ class _Search:
         if value != expected and not mixed:
             raise ContradictionError(f"a path's mapping costs {value}, not {expected}")
         best.take(value, mapping, cost, steps)
+        return True
 
     def _expected(self, steps: Sequence[Step], points: Sequence[Point | None]) -> int:
         energy = cycles = 0
@@ -503,6 +536,15 @@ class _Search:
             energy += (point.energy + self.pricer.edge(step.kind).space.shift_energy) * times
             cycles += point.cycles * times
         return objective_value(self.objective, energy, cycles if self.pricer.timed else 0)
+
+
+def _is_spread_alike(cascade: Cascade, mapping: FusedMapping) -> bool:
+    try:
+        for stored in mapping.stored:
+            check_spread(cascade, mapping, stored)
+    except FusedMappingError:
+        return False
+    return True
 
 
 def _is_open(step: Step) -> bool:
@@ -523,22 +565,40 @@ def _shared(one: Step, other: Step) -> int:
     return total
 
 
-def _rooms_left(search: PathSearch, steps: Sequence[Step]) -> list[int | None]:
-    """Room of the outermost on-chip memory that is left for each Einsum's own tiles."""
-    if search.space.memory.usable_words is None:
-        return [None] * len(steps)
-    return [search.usable - _taken(search, steps, step) for step in steps]
+class _Left(NamedTuple):
+    """Room that is left for own tiles: of the outermost on-chip memory, and of those farther in."""
+
+    words: int | None
+    inner: tuple[int | None, ...]
+
+    def has_room(self, point: Point) -> bool:
+        """Whether a mapping has enough of it."""
+        pairs = zip((self.words, *self.inner), (point.need_words, *point.inner_words), strict=True)
+        return all(room is None or need <= room for room, need in pairs)
 
 
-def _taken(search: PathSearch, steps: Sequence[Step], running: Step) -> int:
+def _rooms_left(search: PathSearch, steps: Sequence[Step]) -> list[_Left]:
+    """Room of the on-chip memories that is left for each Einsum's own tiles."""
+    rooms = {1: search.space.memory.usable_words, **search.space.rooms}
+
+    def left(level: int, step: Step) -> int | None:
+        room = rooms.get(level)
+        return None if room is None else room - _taken(search, steps, step, level)
+
+    return [_Left(left(1, step), tuple(left(level, step) for level in search.space.inner)) for step in steps]
+
+
+def _taken(search: PathSearch, steps: Sequence[Step], running: Step, level: int) -> int:
+    """Words that stored and held tiles take of a memory while an Einsum runs."""
     cascade, total = search.space.cascade, 0
-    held = ((step, name, depth) for step in _around(steps, running) for name, depth in step.held)
+    around = _around(steps, running) if level == 1 else ()
+    held = ((step, name, depth) for step in around for name, depth in step.held)
     for step, name, depth in held:
         if step is running or _shared(step, running) > depth:
             tile = next(t for t in search.space.tiles[step.place] if t.space.name == name)
             cut = search.space.cuts(step.frames, step.place)[depth]
             total += search.space.tile_words(tile, cut) * tile.size_per_value
-    for stored in (tile for step in steps for tile in step.stores):
+    for stored in (tile for step in steps for tile in step.stores if tile.level == level):
         users = cascade.users[stored.tensor]
         waits = any(_shared(steps[user], running) > stored.depth for user in users)
         total += stored.words if users[0] <= running.place <= users[-1] or waits else 0
@@ -560,8 +620,9 @@ def _fused_mapping(
 ) -> FusedMapping:
     leaves = [_leaf(space, pricer, step, point) for step, point in zip(steps, points, strict=True)]
     children = tuple(_children(space, steps, leaves, 0, len(steps), 0))
+    memories = space.einsums[0].mapspace.architecture.on_chip
     stored = tuple(
-        Stored(tile.tensor, space.memory.name, _loops_above(space, step.frames, tile.depth))
+        Stored(tile.tensor, memories[tile.level - 1].name, _loops_above(space, step.frames, tile.depth))
         for step in steps
         for tile in step.stores
     )
@@ -590,7 +651,8 @@ def _leaf(space: FusionSpace, pricer: EdgePricer, step: Step, point: Point | Non
     if step.kind is None or point is None:
         return Leaf(name, ())
     held = tuple(Held(space_, _loops_above(space, step.frames, depth)) for space_, depth in step.held)
-    return Leaf(name, pricer.edge(step.kind).nests(point), held)
+    nests = (space.stores.aligned(step.kind, nest) for nest in pricer.edge(step.kind).nests(point))
+    return Leaf(name, tuple(nests), held)
 
 
 def _loops_above(space: FusionSpace, frames: Sequence[Frame], depth: int) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ from solver.fusion.drafts import DECIDED_OUTSIDE, FloatArray, Given, worth
 from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile
 from solver.fusion.least import UNLIMITED_WORDS, LeastCosts
-from solver.fusion.pricing import EdgePricer, Remainders
+from solver.fusion.pricing import Choice, EdgePricer, Remainders
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 SHARED = (
@@ -83,6 +85,9 @@ class PathSearch:
     """Labels that are expanded of each search for the rest of a path; each call of `tighten` doubles it."""
     as_paid: bool = False
     """Whether Einsums whose visits differ cost what their best known nests do: then it is no bound."""
+    by_spread: set[tuple[str, int, Frames]] = field(default_factory=set)
+    """Tensors in memories that exist several times, with levels and open bodies, that are looked at spread by
+    spread; of others the best nests of each Einsum count, whether or not they spread them alike."""
 
     @cached_property
     def usable(self) -> int:
@@ -118,32 +123,48 @@ class PathSearch:
         """What may be stored at a cut that no body spans."""
         if at not in self._states:
             names = sorted(self.space.storable.intersection(self.space.crossing(at)))
-            sizes = {name: self.space.stored_words(name, {}) for name in names}
-            subsets = (frozenset(own) for size in range(len(names) + 1) for own in combinations(names, size))
-            fitting = tuple(own for own in subsets if sum(map(sizes.__getitem__, own)) <= self.usable)
-            self._states[at] = (None,) if len(names) > MOST_WAITING else fitting
+            choices = [(0, *self.space.homes[name]) for name in names]
+            if math.prod(map(len, choices)) > 1 << MOST_WAITING:
+                self._states[at] = (None,)
+                return self._states[at]
+            homes = (zip(names, chosen, strict=True) for chosen in product(*choices))
+            states = [frozenset((name, level) for name, level in own if level) for own in homes]
+            self._states[at] = tuple(own for own in sorted(states, key=len) if self._fits(own))
         return self._states[at]
+
+    def _fits(self, waiting: frozenset[tuple[str, int]]) -> bool:
+        """Whether memories have room for whole tensors."""
+        taken = Counter[int]()
+        for tensor, level in waiting:
+            taken[level] += self.space.stored_words(tensor, {}, level)
+        return all(words <= self.room_of(level) for level, words in taken.items())
+
+    def room_of(self, level: int) -> int:
+        """Words of an on-chip memory."""
+        return self.usable if level == 1 else self.space.rooms.get(level, UNLIMITED_WORDS)
 
     def _waiting(self, label: Label) -> Waiting:
         """What is stored at the cut of a label without open bodies."""
         if self.states(label.at) == (None,):
             return None
-        return frozenset(tile.tensor for tile in label.stored)
+        return frozenset((tile.tensor, tile.level) for tile in label.stored)
 
     @cached_property
-    def _after(self) -> dict[tuple[int, int, frozenset[str]], tuple[int, int]]:
+    def _after(self) -> dict[tuple[int, int, Waiting], tuple[int, int]]:
         return {}
 
     def after(self, label: Label, cut: int) -> tuple[int, int]:
         """Least energy and cycles from a later cut on that no body spans, by what a label stores."""
         crossing = set(self.space.crossing(cut))
-        stored = frozenset(tile.tensor for tile in label.stored if tile.tensor in crossing)
-        key = cut, label.at, stored
+        pairs = frozenset((tile.tensor, tile.level) for tile in label.stored if tile.tensor in crossing)
+        key, stored = (cut, label.at, pairs), {(tensor, level) for tensor, level in pairs if level}
         if key not in self._after:
-            writers = self.space.cascade.writers
-            decided = {tensor for tensor in crossing if writers[tensor] < label.at}
+            writers, undecided = self.space.cascade.writers, {t.tensor for t in label.stored if not t.level}
+            decided = {tensor for tensor in crossing - undecided if writers[tensor] < label.at}
             found = [
-                self.ends[cut, own] for own in self.states(cut) if own is None or own & decided == stored
+                self.ends[cut, own]
+                for own in self.states(cut)
+                if own is None or {pair for pair in own if pair[0] in decided} == stored
             ]
             energies, cycles = zip(*found, strict=True) if found else ((UNLIMITED_WORDS,),) * 2
             self._after[key] = min(energies), min(cycles)
@@ -214,7 +235,8 @@ class PathSearch:
         rests: dict[State, list[Step] | None] = {}
 
         def is_known(label: Label) -> bool:
-            if not label.at or label.frames or label.draft is not None or self.objective == "edp":
+            is_open = bool(label.frames) or label.draft is not None
+            if not label.at or is_open or self.objective == "edp" or self.space.is_deep:
                 return False
             state = label.at, self._waiting(label)
             rests[state] = rests[state] if state in rests else self._joined(state)
@@ -308,8 +330,10 @@ class PathSearch:
         """Whether the rest of a path is bounded as well as it may be."""
         if label.frames or label.draft is not None:
             return False
+        if self.states(label.at) != (None,):
+            return all(tile.level for tile in label.stored)
         crossing = self.space.storable.intersection(self.space.crossing(label.at))
-        return self.states(label.at) != (None,) or crossing <= {tile.tensor for tile in label.stored}
+        return crossing <= {tile.tensor for tile in label.stored}
 
     # Bounds on Einsums
 
@@ -333,13 +357,12 @@ class PathSearch:
             for name in self._read[place]
             if writers[name] < label.at
         )
-        others = (
-            tile
-            for tile in label.stored
-            if tile.tensor not in self._read[place] and self._waits(label, tile, place)
-        )
+        waiting = (tile for tile in label.stored if tile.level == 1 and self._waits(label, tile, place))
+        others = (tile for tile in waiting if tile.tensor not in self._read[place])
         around = sum(len(frame.segments) for frame in label.frames if place < frame.end)
-        return Given(found, sum(tile.words for tile in others) + sum(label.room.held[:around]))
+        levels = tuple((name, stored[name].level) for name, words in found if words > 0)
+        levels = tuple((name, level) for name, level in levels if level > 1)
+        return Given(found, sum(tile.words for tile in others) + sum(label.room.held[:around]), levels)
 
     def _waits(self, label: Label, tile: StoredTile, place: int) -> bool:
         """Whether a stored tile takes room while a later Einsum runs."""
@@ -376,7 +399,7 @@ class PathSearch:
         total = 0, 0
         for place, known in enumerate(given, at):
             total = _plus(total, self.least.lower(frames, place, known))
-        if at == frames[-1].end or self.longest is not None:
+        if at == frames[-1].end or self.longest is not None or self.space.is_deep:
             return total
         if frames[-1].flat:
             least = self.least.together(frames, at, given, peak)
@@ -492,11 +515,19 @@ class PathSearch:
         users = self.space.cascade.users
         if waiting is None:
             crossing = self.space.storable.intersection(self.space.crossing(first))
-            sizes = dict.fromkeys(sorted(crossing), 0)
-        else:
-            sizes = {tensor: self.space.stored_words(tensor, {}) for tensor in sorted(waiting)}
-        stored = tuple(StoredTile(tensor, 0, words, users[tensor][-1]) for tensor, words in sizes.items())
-        return Label(first, True, (), stored, Room(), 0, 0)
+            waiting = frozenset((tensor, 0) for tensor in crossing)
+        stored = tuple(
+            StoredTile(
+                tensor,
+                0,
+                self.space.stored_words(tensor, {}, level) if level else 0,
+                users[tensor][-1],
+                level,
+                None if self.space.stores.outside(level) else (),
+            )
+            for tensor, level in sorted(waiting)
+        )
+        return Label(first, True, (), stored, Room(inner=((0,),) * len(self.space.rooms)), 0, 0)
 
     def value(self, label: Label) -> int:
         """Least value of the objective of all paths that go on from a label."""
@@ -507,7 +538,8 @@ class PathSearch:
         objective = self.objective
         energy = (label.energy,) if objective != "latency" else ()
         cycles = (label.cycles,) if objective != "energy" else ()
-        return (*energy, *cycles, *label.room.held, *label.room.peaks)
+        inner = (words for peaks in label.room.inner for words in peaks)
+        return (*energy, *cycles, *label.room.held, *label.room.peaks, *inner)
 
     def _following(self, label: Label, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield what follows a label, with a lower bound on its value if that is known."""
@@ -578,7 +610,8 @@ class PathSearch:
         if max(left) > 1:
             return replace(label, draft=Draft(frame, left))
         more = (0,) * len(frame.segments)
-        room = Room(label.room.held + more, label.room.peaks + more)
+        inner = tuple(peaks + more for peaks in label.room.inner)
+        room = Room(label.room.held + more, label.room.peaks + more, inner)
         parted = (*label.parted[:-1], True, False) if label.parted else (False,)
         return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
 
@@ -590,31 +623,62 @@ class PathSearch:
             yield from self._closed(label, label.room, Step(place, label.frames, None, None, (), ()))
             return
         written = [t.tensor for t in self.space.tiles[place] if t.space.read_write]
-        for stored in product(*((False, True) if t in self.space.storable else (False,) for t in written)):
-            tensors = [tensor for tensor, on_chip in zip(written, stored, strict=True) if on_chip]
-            yield from self._mapped(label, tuple(self._stored(label.frames, place, t) for t in tensors))
+        for homes in product(*((0, *self.space.homes.get(tensor, ())) for tensor in written)):
+            pairs = [(tensor, level) for tensor, level in zip(written, homes, strict=True) if level]
+            for stores in product(*(self._stores(label.frames, place, *pair) for pair in pairs)):
+                yield from self._mapped(label, stores)
 
-    def _stored(self, frames: Frames, place: int, tensor: str) -> StoredTile:
+    def _stores(self, frames: Frames, place: int, tensor: str, level: int) -> Iterator[StoredTile]:
+        """Yield a tensor that an Einsum writes as it is stored; with each spread, if these are told apart."""
+        tile = self._stored(frames, tensor, level)
+        if not self.space.stores.outside(level):
+            yield tile
+        elif (tensor, level, frames) not in self.by_spread:
+            yield tile._replace(spread=None)
+        else:
+            yield from self._spread(frames, place, tile)
+
+    def _spread(self, frames: Frames, place: int, tile: StoredTile) -> Iterator[StoredTile]:
+        around = tuple(frame for frame in frames if frame.end > tile.last)
+        extents = self.space.extents(frames, place)
+        for spread in self.space.stores.spreads(place, tile.tensor, tile.level, extents):
+            words = self.space.spread_words(around, tile.tensor, tile.level, spread)
+            if words <= self.room_of(tile.level):
+                yield tile._replace(words=words, spread=spread)
+
+    def _stored(self, frames: Frames, tensor: str, level: int) -> StoredTile:
         """A tensor at its place, below the loops that its writer shares with all readers."""
         last = self.space.cascade.users[tensor][-1]
-        depth, words = self.space.stored(tuple(frame for frame in frames if frame.end > last), tensor)
-        return StoredTile(tensor, depth, words, last)
+        depth, words = self.space.stored(tuple(frame for frame in frames if frame.end > last), tensor, level)
+        return StoredTile(tensor, depth, words, last, level)
 
     def _mapped(self, label: Label, stores: tuple[StoredTile, ...]) -> Iterator[Label]:
-        at_home = {tile.tensor for tile in (*label.stored, *stores)}
-        here = [tile for tile in self.space.tiles[label.at] if tile.tensor in at_home]
-        # What counts as stored before a path begins need not be: it may come from outside, and pass by.
-        passing = {tile.tensor for tile in label.stored if not tile.words}
-        free = [tile for tile in here if tile.tensor in passing and tile.bypassable]
-        for left_out in product((False, True), repeat=len(free)):
-            out = {tile.space.name for tile, outside in zip(free, left_out, strict=True) if outside}
-            yield from self._held(label, stores, {tile.space.name for tile in here} - out)
+        homes = {tile.tensor: tile.level for tile in (*label.stored, *stores)}
+        here = [tile for tile in self.space.tiles[label.at] if tile.tensor in homes]
+        # What counts as stored before a path begins need not be: it may be anywhere, or come from outside.
+        choices = [(homes[tile.tensor],) if homes[tile.tensor] else self._anywhere(tile) for tile in here]
+        for chosen in product(*choices):
+            levels = {tile.space.name: own for tile, own in zip(here, chosen, strict=True) if own}
+            yield from self._held(label, stores, levels)
 
-    def _held(self, label: Label, stores: tuple[StoredTile, ...], above: set[str]) -> Iterator[Label]:
-        """Yield the label with each choice of held tiles beside what is stored, `above`."""
+    def _anywhere(self, tile: Tile) -> tuple[int, ...]:
+        """Levels that a tile may come from; 0 for outside, where that may be cheaper."""
+        levels = self.space.homes[tile.tensor]
+        return (0, *levels) if tile.bypassable or 1 not in levels else levels
+
+    def _held(self, label: Label, stores: tuple[StoredTile, ...], levels: dict[str, int]) -> Iterator[Label]:
+        """Yield the label with each choice of held tiles beside what is stored, by `levels`."""
         place, frames = label.at, label.frames
         cuts = self.space.cuts(frames, place)
-        tiles = [tile for tile in self.space.tiles[place] if tile.space.name not in above]
+        tiles = [tile for tile in self.space.tiles[place] if tile.space.name not in levels]
+        above = {name for name, level in levels.items() if level == 1}
+        deeper = tuple(sorted((name, level) for name, level in levels.items() if level > 1))
+        spreads = {
+            tile.tensor: (tile.level, tile.spread) for tile in (*label.stored, *stores) if tile.level > 1
+        }
+        shares = self.space.stores.shares(place, self.space.extents(frames, place), spreads)
+        if shares is None:
+            return
         for depths in product(*(self._depths(frames, tile) for tile in tiles)):
             held = [(tile, depth) for tile, depth in zip(tiles, depths, strict=True) if depth is not None]
             room = self._room(label, stores, held, cuts)
@@ -627,10 +691,12 @@ class PathSearch:
                 everything_above,
                 tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
                 tuple(sorted(cuts[-1].parts.items())),
-                remainders=self.pricer.may_leave(frames, everything_above),
+                deeper=deeper,
+                shares=shares,
+                remainders=not deeper and self.pricer.may_leave(frames, everything_above),
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
-            yield from self._chosen(label, room, step)
+            yield from self._roomed(label, room, step)
 
     def _depths(self, frames: Frames, tile: Tile) -> Iterator[int | None]:
         """Yield the places above shared loops at which a tile is held with profit; None is below all."""
@@ -654,34 +720,103 @@ class PathSearch:
         cuts: Sequence[Cut],
     ) -> Room | None:
         """Room after an Einsum's stored and held tiles have got theirs; None if there is too little."""
-        amounts, peaks = list(label.room.held), list(label.room.peaks)
-        added = [(tile.depth, tile.words) for tile in stores]
+        amounts = list(label.room.held)
+        added = [(tile.depth, tile.words) for tile in stores if tile.level == 1]
         for tile, depth in held:
             words = self.space.tile_words(tile, cuts[depth]) * tile.size_per_value
             amounts[depth] += words
             added.append((depth, words))
+        peaks = self._peaks(label.room.peaks, added, _taken(label, stores, 1) + sum(amounts), 1)
+        inner = [
+            self._peaks(
+                own,
+                [(t.depth, t.words) for t in stores if t.level == level],
+                _taken(label, stores, level),
+                level,
+            )
+            for level, own in zip(self.space.rooms, label.room.inner, strict=True)
+        ]
+        fitting = [own for own in inner if own is not None]
+        if peaks is None or len(fitting) < len(inner):
+            return None
+        return Room(tuple(amounts), peaks, tuple(fitting))
+
+    def _peaks(
+        self, before: Sequence[int], added: Sequence[tuple[int, int]], taken_words: int, level: int
+    ) -> tuple[int, ...] | None:
+        """Most that Einsums so far took of a memory, with tiles that are `added`: depths and words."""
+        peaks = list(before)
         for depth, words in added:
             for shared in range(depth + 1, len(peaks)):
                 peaks[shared] += words if peaks[shared] else 0
-        taken = sum(tile.words for tile in (*label.stored, *stores)) + sum(amounts)
-        if max(taken, *peaks) > self.usable:
+        if max(taken_words, *peaks) > self.room_of(level):
             return None
-        peaks[-1] = max(peaks[-1], taken)
-        return Room(tuple(amounts), tuple(peaks))
+        return (*peaks[:-1], max(peaks[-1], taken_words))
+
+    def _roomed(self, label: Label, room: Room, step: Step) -> Iterator[Label]:
+        """Yield the label with each room that later tensors may leave of memories farther in."""
+        assert step.kind is not None
+        left = [
+            [
+                (level, words - _taken(label, step.stores, level) - later)
+                for later in self._later(label, level)
+            ]
+            for level, words in self.space.rooms.items()
+        ]
+        for chosen in product(*left):
+            limited = ((level, words) for level, words in chosen if words < self.space.rooms[level])
+            if all(words >= 0 for _, words in chosen):
+                kind = replace(step.kind, rooms=tuple(limited))
+                yield from self._chosen(label, room, step._replace(kind=kind))
+
+    def _later(self, label: Label, level: int) -> tuple[int, ...]:
+        """Room of tensors that later Einsums may store above loops which they share with the next one."""
+        key = label.frames, label.at, level
+        if key not in self._laters:
+            self._laters[key] = tuple(sorted(self._sums_later(*key)))
+        return self._laters[key]
+
+    @cached_property
+    def _laters(self) -> dict[tuple[Frames, int, int], tuple[int, ...]]:
+        return {}
+
+    def _sums_later(self, frames: Frames, place: int, level: int) -> set[int]:
+        sums = {0}
+        for writer in range(place + 1, frames[0].end if frames else 0):
+            shared = sum(len(frame.segments) for frame in frames if frame.end > writer)
+            written = (t.tensor for t in self.space.tiles[writer] if t.space.read_write)
+            for tensor in (t for t in written if level in self.space.homes.get(t, ())):
+                tile = self._stored(frames, tensor, level)
+                sizes = {own.words for own in self._spread(frames, writer, tile)} | {tile.words}
+                sums |= {a + b for a in sums for b in sizes} if tile.depth < shared else set()
+        return sums
 
     def _chosen(self, label: Label, room: Room, step: Step) -> Iterator[Label]:
         """Yield the label with each choice for the next edge that has room."""
         assert step.kind is not None
-        taken = sum(tile.words for tile in (*label.stored, *step.stores)) + sum(room.held)
+        taken = _taken(label, step.stores, 1) + sum(room.held)
         n_instances = self.space.einsums[step.place].n_instances
         for choice in self.pricer.edge(step.kind).choices(self.as_paid):
             if choice.need_words > self.usable - taken:
                 continue
             peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + choice.need_words))
+            inner = self._inner_peaks(label, room, step, choice)
             energy = label.energy + choice.energy * n_instances
             cycles = label.cycles + choice.cycles * n_instances
             grown = replace(label, energy=energy, cycles=cycles)
-            yield from self._closed(grown, Room(room.held, peaks), step._replace(choice=choice), label)
+            yield from self._closed(grown, Room(room.held, peaks, inner), step._replace(choice=choice), label)
+
+    def _inner_peaks(
+        self, label: Label, room: Room, step: Step, choice: Choice
+    ) -> tuple[tuple[int, ...], ...]:
+        """Most that is taken of memories farther in, with the own tiles of an edge."""
+        if choice.point is None:
+            return room.inner
+        needs = dict(zip(self.space.inner, choice.point.inner_words, strict=True))
+        return tuple(
+            (*own[:-1], max(own[-1], _taken(label, step.stores, level) + needs[level]))
+            for level, own in zip(self.space.rooms, room.inner, strict=True)
+        )
 
     def _falls_apart(self, label: Label, step: Step) -> bool:
         """Whether a body might as well be two, at the cut before or after an Einsum.
@@ -727,10 +862,10 @@ class PathSearch:
         ended = zip(label.frames[len(frames) :], label.parted[len(frames) :], strict=True)
         if any(not frame.flat and not parted for frame, parted in ended):
             return
-        if self._falls_apart(label, step):
+        if not self.space.is_deep and self._falls_apart(label, step):
             return
         depth = sum(len(frame.segments) for frame in frames)
-        peaks = (*room.peaks[:depth], max(room.peaks[depth:]))
+        peaks, *inner = ((*own[:depth], max(own[depth:])) for own in (room.peaks, *room.inner))
         starts = [frame.start for frame in frames for _ in frame.segments]
         stored = tuple(
             tile
@@ -744,10 +879,15 @@ class PathSearch:
             frames=frames,
             parted=label.parted[: len(frames)],
             stored=stored,
-            room=Room(room.held[:depth], peaks),
+            room=Room(room.held[:depth], peaks, tuple(inner)),
             parent=parent or label,
             step=step,
         )
+
+
+def _taken(label: Label, stores: Sequence[StoredTile], level: int) -> int:
+    """Words that stored tensors take of a memory while the next Einsum runs."""
+    return sum(tile.words for tile in (*label.stored, *stores) if tile.level == level)
 
 
 def _counts(frame: Frame, classes: int) -> tuple[int, ...]:

@@ -32,10 +32,16 @@ from solver.search.space.search_space import GRAINS, SearchSpace
 from solver.search.stopping import Stopped
 from solver.search.survey.survey import Survey
 
+Deeper = tuple[tuple[str, int], ...]
+"""Dataspaces that are stored in memories farther in, with levels, as `EdgeKind` has them."""
+
+Numbered = tuple[tuple[int, int], ...]
+"""Pairs of the number of a dimension or dataspace and a count or level, sorted."""
+
 IMPOSSIBLE = 1 << 200
 """Energy and cycles of what does not fit."""
 
-MOST_TILES = 1 << 19
+MOST_TILES = 1 << 17
 """Tiles with remainders that a survey tells apart."""
 
 SHARE_KEPT = 1 - 1e-9
@@ -56,6 +62,7 @@ class Point(NamedTuple):
 
     There is a nest for each kind of visits. Where energy and cycles are bounds, `paid` has those of the
     nests: kinds of visits cost no more together than one by one, or there was no time for a closer bound.
+    `inner_words` are needed of memories farther in that may store tensors.
     """
 
     energy: int
@@ -63,6 +70,7 @@ class Point(NamedTuple):
     need_words: int
     nests: tuple[LoopNest, ...]
     paid: tuple[int, int] | None = None
+    inner_words: tuple[int, ...] = ()
 
     def as_paid(self) -> Point:
         """With the costs of the nests."""
@@ -105,6 +113,7 @@ class _Mixed(NamedTuple):
     paid: tuple[int, int]
     need_words: int
     nests: tuple[LoopNest, ...]
+    inner_words: tuple[int, ...]
 
 
 class _Settled(NamedTuple):
@@ -127,12 +136,16 @@ class Coarser:
     settled: dict[tuple[int, frozenset[str]], list[_Settled]] = field(default_factory=dict)
 
     def add(self, kind: EdgeKind, energy: int, cycles: int) -> None:
-        """Remember what an edge costs."""
+        """Remember what an edge costs, unless something is stored where no outer loop may move it."""
+        if kind.deeper:
+            return
         own = _Settled(dict(kind.trips), kind.shifts, energy, cycles)
         self.settled.setdefault((kind.place, kind.above), []).append(own)
 
     def bound(self, kind: EdgeKind) -> tuple[int, int]:
         """Least energy and cycles of another edge, without the energy of held tiles."""
+        if kind.deeper:
+            return 0, 0
         trips, energy, cycles = dict(kind.trips), 0, 0
         for known in self.settled.get((kind.place, kind.above), ()):
             if len(known.shifts) != len(kind.shifts):
@@ -153,6 +166,8 @@ class Edge:
     core: _Core
     known: Coarser
     positional: EdgeKind
+    wider: Edge | None = None
+    """The same with all of the room in memories farther in."""
     is_surveyed: bool = False
 
     @cached_property
@@ -175,7 +190,8 @@ class Edge:
             kind = self.space.kind
             energy, cycles = (0, 0) if kind.parts or kind.remainders else self.known.bound(self.positional)
             energy += self.space.shift_energy
-            yield Choice(max(self.least[0], energy), max(self.least[1], cycles), 0, None)
+            wide = (0, 0) if self.wider is None else self.wider.settled_least()
+            yield Choice(max(self.least[0], energy, wide[0]), max(self.least[1], cycles, wide[1]), 0, None)
         elif most is not None:
             yield Choice(*self.least, most + 1, None)
         if not solved:
@@ -184,6 +200,13 @@ class Edge:
         for known, below in zip(solved, lower, strict=True):
             assert below is not None
             yield from self._known(known, below + 1, as_paid)
+
+    def settled_least(self) -> tuple[int, int]:
+        """Least energy and cycles of all that is known, or may be."""
+        found = list(self.choices())
+        if not found:
+            return IMPOSSIBLE, IMPOSSIBLE
+        return min(own.energy for own in found), min(own.cycles for own in found)
 
     def _known(self, known: _Solved, floor: int, as_paid: bool) -> Iterator[Choice]:
         shift = self.space.shift_energy
@@ -274,7 +297,9 @@ class EdgePricer:
         if kind not in self.edges:
             own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
             core = self.cores.setdefault(self._core_key(kind), _Core())
-            self.edges[kind] = Edge(own, self.least(kind), core, self.coarser, self._positional(kind))
+            wider = self.edge(replace(kind, rooms=())) if kind.rooms else None
+            least = self.least(replace(kind, rooms=()))
+            self.edges[kind] = Edge(own, least, core, self.coarser, self._positional(kind), wider)
         return self.edges[kind]
 
     def _positional(self, kind: EdgeKind) -> EdgeKind:
@@ -287,6 +312,8 @@ class EdgePricer:
             trips=tuple(sorted((renaming.dims[dim], count) for dim, count in kind.trips)),
             above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
             shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
+            deeper=tuple(sorted((renaming.dataspaces[name], level) for name, level in kind.deeper)),
+            shares=(),
         )
 
     def _core_key(self, kind: EdgeKind) -> tuple[object, ...]:
@@ -305,6 +332,9 @@ class EdgePricer:
             parts,
             kind.homes,
             kind.remainders,
+            tuple(sorted((names.index(name), level) for name, level in kind.deeper)),
+            kind.rooms,
+            tuple((n, tuple((problem.dims.index(d), count) for d, count in own)) for n, own in kind.shares),
         )
 
     @cached_property
@@ -329,33 +359,50 @@ class EdgePricer:
             moves = [
                 self.exchange(tile, cut, shifts.get(tile.space.name))
                 for tile in self.space.tiles[kind.place]
-                if tile.space.name not in kind.above or tile.space.name in shifts
+                if tile.space.name not in kind.at_home or tile.space.name in shifts
             ]
             held = sum(move.energy for move in moves if move.dataspace in shifts)
             is_loose = kind.remainders and self.remainders is not Remainders.EVERYWHERE
             looped = () if kind.parts or is_loose else ((),) if kind.remainders else ((), kind.trips)
-            cores = [self.core(kind.place, kind.above, trips) for trips in looped]
-            energy, cycles = self.together(kind.place, cut, moves, is_open=is_loose)
+            cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
+            cores += [self._shared(kind)] if kind.shares and not kind.parts else []
+            energy, cycles = self.together(kind.place, cut, moves, kind.deeper, is_open=is_loose)
             self._least[kind] = (
                 max(energy, *(core[0] + held for core in cores), 0),
                 max(cycles, *(core[1] for core in cores), 0),
             )
         return self._least[kind]
 
+    def _shared(self, kind: EdgeKind) -> tuple[int, int]:
+        """The same by a survey where it is known how stored tensors are spread, but for held tiles."""
+        own = EdgeSpace(self.space.einsums[kind.place], replace(kind, shifts=()), self.timed)
+        mapspace = own.mapspace(self.space.memory.usable_words)
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.part_bounds:
+            self.part_bounds[renamed] = self._survey(renamed)
+        return self.part_bounds[renamed]
+
     def together(
         self,
         place: int,
         cut: Cut,
         moves: list[Exchange],
+        deeper: Deeper = (),
         is_open: bool = False,
         is_estimate: bool = False,
     ) -> tuple[int, int]:
         """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory.
 
-        Where it `is_open`, further loops may cut dimensions into unequal parts. What `is_estimate` is no
-        bound there, and takes less work.
+        Parameters
+        ----------
+        deeper
+            What is stored in memories farther in, as of `EdgeKind`.
+        is_open
+            Whether further loops may cut dimensions into unequal parts.
+        is_estimate
+            Whether it need be no bound there, and is to take less work.
         """
-        inner = self._inner_under(place, cut, moves, is_open, is_estimate)
+        inner = self._inner_under(place, cut, moves, deeper, is_open, is_estimate)
         level = self.space.einsums[place].mapspace.architecture.levels[0]
         visits = cut.visits
         ported = [
@@ -374,25 +421,25 @@ class EdgePricer:
         return max(inner.free + every, inner.paid + passing), busy + visits * latency
 
     def _inner_under(
-        self, place: int, cut: Cut, moves: list[Exchange], is_open: bool, is_estimate: bool
+        self, place: int, cut: Cut, moves: list[Exchange], deeper: Deeper, is_open: bool, is_estimate: bool
     ) -> Inner:
         """Least costs below shared loops of all but the exchange with the outermost memory."""
         exchanging = frozenset[str]()
         if self.objective != "energy":
             exchanging = frozenset(move.dataspace for move in moves if not move.bypassed)
-        key = place, id(cut), exchanging, is_open, is_estimate
+        key = place, id(cut), exchanging, deeper, is_open, is_estimate
         if key in self._under:
             return self._under[key][1]
         if is_estimate and (is_open or cut.parts):
-            inner = self.inner(place, exchanging)
-        elif is_open or self._is_unknown(place):
+            inner = self.inner(place, exchanging, deeper)
+        elif is_open or self._is_unknown(place) or (cut.parts and deeper):
             inner = self.arithmetic(place)
         elif cut.parts:
             inner = self.in_parts(place, cut.parts)
         else:
-            inner = self.inner(place, exchanging)
+            inner = self.inner(place, exchanging, deeper)
             for dim, count in cut.trips.items():
-                energy, cycles = self.in_visits(place, ((dim, count),))
+                energy, cycles = self.in_visits(place, ((dim, count),), deeper)
                 inner = inner.raised(energy, cycles - (count - 1) * self.latency(place))
         self._under[key] = cut, inner  # which keeps the cut, and so its identity
         return inner
@@ -465,7 +512,7 @@ class EdgePricer:
             found.append((price(read, outside) + down, price(update, outside) + up))
         return found
 
-    def inner(self, place: int, exchanging: frozenset[str]) -> Inner:
+    def inner(self, place: int, exchanging: frozenset[str], deeper: Deeper = ()) -> Inner:
         """Least costs of all but what the outermost memory exchanges with the on-chip one.
 
         Parameters
@@ -473,15 +520,24 @@ class EdgePricer:
         exchanging
             Dataspaces of which all words cross between the two at least once, and load their bandwidths. For
             energy they are left out: leakage alone depends on cycles.
+        deeper
+            What is stored in memories farther in, as of `EdgeKind`.
         """
         if self._is_unknown(place):
             return self.arithmetic(place)
-        key = place, exchanging - {""} if self.objective != "energy" else frozenset()
+        key = place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper
         if key not in self._inner:
             found, least = self._inner_of(self._inner_mapspace(*key)), self.arithmetic(place)
             # A survey that is stopped says nothing.
             self._inner[key] = Inner(*map(max, found, least))
         return self._inner[key]
+
+    def anywhere(self, place: int, exchanging: frozenset[str], outside: frozenset[str]) -> Inner:
+        """The least of these over all memories that may store tensors, but those that come from `outside`."""
+        found = [
+            self.inner(place, exchanging, deeper) for deeper in self.space.deeper_choices(place, outside)
+        ]
+        return Inner(*(min(column) for column in zip(*found, strict=True)))
 
     def _inner_of(self, mapspace: Mapspace) -> Inner:
         renamed = by_position(mapspace.problem).mapspace(mapspace)
@@ -490,7 +546,7 @@ class EdgePricer:
         return self.inner_bounds[renamed]
 
     @cached_property
-    def _inner(self) -> dict[tuple[int, frozenset[str]], Inner]:
+    def _inner(self) -> dict[tuple[int, frozenset[str], Deeper], Inner]:
         return {}
 
     def in_parts(self, place: int, parts: Mapping[str, Parts]) -> Inner:
@@ -516,7 +572,7 @@ class EdgePricer:
 
     def _in_part(self, place: int, part: tuple[tuple[str, Parts], ...]) -> tuple[int, int]:
         """The same for one visit, by a survey alone: there are many parts."""
-        mapspace = self._inner_mapspace(place, frozenset(), part)
+        mapspace = self._inner_mapspace(place, frozenset(), (), part)
         renamed = by_position(mapspace.problem).mapspace(mapspace)
         if renamed not in self.part_bounds:
             self.part_bounds[renamed] = self._survey(renamed)
@@ -526,40 +582,45 @@ class EdgePricer:
     def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...]], Inner]:
         return {}
 
-    def core(self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+    def core(
+        self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
+    ) -> tuple[int, int]:
         """Least energy and cycles of an edge with all of the room, but for what held tiles exchange.
 
         It holds with further loops, too: they may be the outermost private loops, which keep what a visit
         would bring again.
         """
-        if (place, above, trips) not in self._named_cores:
-            self._named_cores[place, above, trips] = self._named_core(place, above, trips)
-        return self._named_cores[place, above, trips]
+        if (place, above, trips, deeper) not in self._named_cores:
+            self._named_cores[place, above, trips, deeper] = self._named_core(place, above, trips, deeper)
+        return self._named_cores[place, above, trips, deeper]
 
     @cached_property
-    def _named_cores(self) -> dict[tuple[int, frozenset[str], tuple[tuple[str, int], ...]], tuple[int, int]]:
+    def _named_cores(self) -> dict[tuple[object, ...], tuple[int, int]]:
         return {}
 
     def _named_core(
-        self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...]
+        self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper
     ) -> tuple[int, int]:
         if self._is_unknown(place) and not trips:
             return 0, 0
         problem = self.space.einsums[place].problem
         names = [space.name for space in problem.dataspaces]
         loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
-        key = self.alike[place], frozenset(map(names.index, above)), loops
+        inside = tuple(sorted((names.index(name), level) for name, level in deeper))
+        key = self.alike[place], frozenset(map(names.index, above)), loops, inside
         if key not in self._cores:
-            self._cores[key] = self._core_of(EdgeKind(place, trips, above), is_whole=not loops)
+            kind = EdgeKind(place, trips, above, deeper=deeper)
+            self._cores[key] = self._core_of(kind, is_whole=not loops)
         return self._cores[key]
 
     def _core_of(self, kind: EdgeKind, is_whole: bool) -> tuple[int, int]:
         """Least energy and cycles by a survey; of edges without shared loops, which are few, by a search."""
         if self.remainders is Remainders.EVERYWHERE:
             kind = replace(kind, remainders=True)
-        own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
+        own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed, is_relaxed=True)
         rules = own.einsum.mapspace.temporal[0]
-        if is_whole and not kind.remainders and not (rules.factors or rules.inner or rules.outer):
+        is_plain = not kind.remainders and not kind.deeper
+        if is_whole and is_plain and not (rules.factors or rules.inner or rules.outer):
             core = self.cores.setdefault(self._core_key(kind), _Core())
             edge = Edge(own, (0, 0), core, self.coarser, self._positional(kind))
             if not edge.core.solved:
@@ -571,25 +632,29 @@ class EdgePricer:
         return self._survey(by_position(mapspace.problem).mapspace(mapspace))
 
     @cached_property
-    def _cores(self) -> dict[tuple[int, frozenset[int], tuple[tuple[int, int], ...]], tuple[int, int]]:
+    def _cores(self) -> dict[tuple[int, frozenset[int], Numbered, Numbered], tuple[int, int]]:
         return {}
 
-    def in_visits(self, place: int, trips: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+    def in_visits(
+        self, place: int, trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
+    ) -> tuple[int, int]:
         """Least energy and cycles where all is on chip that may be, and shared loops bring the rest anew.
 
         It holds with further loops, too.
         """
-        dims = self.space.einsums[place].problem.dims
-        key = self.alike[place], tuple(sorted((dims.index(dim), count) for dim, count in trips if count > 1))
-        if not key[1] or self._is_unknown(place):
+        problem = self.space.einsums[place].problem
+        names = [space.name for space in problem.dataspaces]
+        loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
+        key = self.alike[place], loops, tuple(sorted((names.index(name), level) for name, level in deeper))
+        if not loops or self._is_unknown(place):
             return 0, 0
         if key not in self._in_visits:
-            mapspace = self._inner_mapspace(place, frozenset(), (), trips)
+            mapspace = self._inner_mapspace(place, frozenset(), deeper, (), trips)
             self._in_visits[key] = self._survey(by_position(mapspace.problem).mapspace(mapspace))
         return self._in_visits[key]
 
     @cached_property
-    def _in_visits(self) -> dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, int]]:
+    def _in_visits(self) -> dict[tuple[int, Numbered, Numbered], tuple[int, int]]:
         return {}
 
     def _is_unknown(self, place: int) -> bool:
@@ -648,21 +713,26 @@ class EdgePricer:
         self,
         place: int,
         exchanging: frozenset[str],
+        deeper: Deeper = (),
         parts: tuple[tuple[str, Parts], ...] = (),
         trips: tuple[tuple[str, int], ...] = (),
     ) -> Mapspace:
         """All is stored or held on chip that may be; `parts` has extents of visits, `trips` their number."""
         tiles = self.space.tiles[place]
-        above = frozenset(tile.space.name for tile in tiles if not tile.bypassed)
+        farther_in = {name for name, _ in deeper}
+        above = frozenset(
+            tile.space.name for tile in tiles if not tile.bypassed and tile.space.name not in farther_in
+        )
         moving = (self.space.dense[tile] for tile in tiles if tile.space.name in exchanging)
         shifts = tuple(self.shift(tile, WHOLE) for tile in moving)
         remainders = self.remainders is Remainders.EVERYWHERE
-        kind = EdgeKind(place, trips, above, shifts, parts, remainders=remainders)
-        own = EdgeSpace(self.space.einsums[place], kind, self.timed, unlimited=bool(parts))
+        kind = EdgeKind(place, trips, above, shifts, parts, deeper=deeper, remainders=remainders)
+        einsum = self.space.einsums[place]
+        own = EdgeSpace(einsum, kind, self.timed, unlimited=bool(parts), is_relaxed=True)
         mapspace = own.even_mapspace(None)
         nodes, inside = list(mapspace.architecture.nodes), mapspace.architecture.on_chip[0]
         outside, position = mapspace.architecture.levels[0], nodes.index(inside)
-        if any(tile.bypassable and not tile.bypassed for tile in tiles):
+        if any(t.bypassable and not t.bypassed and t.space.name not in farther_in for t in tiles):
             nodes[position] = replace(unlimited(inside), energy=_cheaper(outside, inside))
         # Shared loops count as loops of the outermost memory here, which its rules do not bind.
         temporal = (own.visit_rules, *mapspace.temporal[1:])
@@ -710,6 +780,8 @@ class EdgePricer:
         if self._is_surveyed(edge):
             return True
         solved = edge.core.solved
+        if edge.wider is not None and self._is_taken_over(edge, edge.wider, room_words):
+            return True
         most = self.space.memory.usable_words
         room = room_words if solved else most
         at = next((known for known in solved if known.room_words == room), None)
@@ -746,6 +818,30 @@ class EdgePricer:
         energy, cycles = self.core(kind.place, kind.above, kind.trips)
         edge.least = max(edge.least[0], energy + edge.space.shift_energy), max(edge.least[1], cycles)
         return True
+
+    def _is_taken_over(self, edge: Edge, wider: Edge, room_words: int | None) -> bool:
+        """Whether the best mappings with all of the room farther in, at this room, have enough of it here."""
+        if edge.core.solved or self.objective == "edp":
+            return False
+        if not any(known.room_words == room_words for known in wider.core.solved):
+            self.refine(wider, room_words)
+        rooms = dict(edge.space.kind.rooms)
+        left = [rooms.get(level) for level in self.space.inner]
+        for known in wider.core.solved:
+            within = known.room_words is None or (room_words is not None and known.room_words >= room_words)
+            if (
+                not within
+                or known.beyond is not None
+                or not all(
+                    (room_words is None or point.need_words <= room_words)
+                    and all(own is None or w <= own for own, w in zip(left, point.inner_words, strict=True))
+                    for point in known.points
+                )
+            ):
+                continue
+            edge.core.solved[:] = [known]
+            return True
+        return False
 
     def _least_at(self, at: _Solved) -> tuple[int, int]:
         """Least energy and cycles of a front; 0 for what is not known."""
@@ -796,7 +892,14 @@ class EdgePricer:
         assert result.evaluation is not None
         own = edge.renaming.inverse.mapping(result.mapping)
         cost = result.evaluation
-        return Point(cost.energy, cost.cycles, edge.space.own_words(own), (result.mapping,))
+        inner = self._inner_words(edge.space, own)
+        return Point(
+            cost.energy, cost.cycles, edge.space.own_words(own), (result.mapping,), inner_words=inner
+        )
+
+    def _inner_words(self, space: EdgeSpace, nest: LoopNest) -> tuple[int, ...]:
+        """Words that own tiles take of the memories farther in that may store tensors."""
+        return tuple(space.own_words(nest, level) for level in self.space.inner)
 
     def _first_points(self, edge: Edge, at: _Solved) -> None:
         objectives = {"energy": ("energy",), "latency": ("latency",), "edp": ("energy", "latency")}
@@ -852,11 +955,12 @@ class EdgePricer:
         at.beyond = None if mapped else (energy, cycles)
         if mapped:
             best = min(mapped, key=lambda own: objective_value(self.objective, *own.paid))
-            at.points.append(Point(energy, cycles, best.need_words, best.nests, best.paid))
+            at.points.append(Point(energy, cycles, best.need_words, best.nests, best.paid, best.inner_words))
 
     def _mixed_at(self, space: EdgeSpace, homes: frozenset[int], room: int | None) -> _Mixed | None:
         """What the kinds of visits cost with outputs at these levels; None if one does not fit."""
         nests, paid, needs, energy, cycles = list[LoopNest](), [0, 0], [0], 0, 0
+        inner = [(0,) * len(self.space.inner)]
         goal = {"energy": ("energy",), "latency": ("latency", "energy"), "edp": ("edp",)}[self.objective]
         for kind in space.kind.alike():
             own = replace(space, kind=replace(kind, homes=homes))
@@ -868,12 +972,15 @@ class EdgePricer:
             cycles += self._alone(loose, room, ("latency",)).bound or 0 if self.objective != "energy" else 0
             if result.mapping is not None and result.evaluation is not None:
                 nests.append(result.mapping)
-                needs.append(own.own_words(_as_named(own, result.mapping)))
+                named = _as_named(own, result.mapping)
+                needs.append(own.own_words(named))
+                inner.append(self._inner_words(own, named))
                 paid = [paid[0] + result.evaluation.energy, paid[1] + result.evaluation.cycles]
         kinds = len(list(space.kind.alike()))
         least = max(0, energy - space.rounding_energy() * (kinds - 1)), cycles
         complete = tuple(nests) if len(nests) == kinds else ()
-        return _Mixed(least, (paid[0], paid[1]), max(needs), complete)
+        most = tuple(max(column) for column in zip(*inner, strict=True))
+        return _Mixed(least, (paid[0], paid[1]), max(needs), complete, most)
 
     def _alone(self, space: EdgeSpace, room: int | None, objectives: tuple[str, ...]) -> Result:
         """The best mapping of visits of one kind."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -20,6 +20,7 @@ from model.numbers import divisors
 from model.problem import Dataspace
 from model.wording import listing
 from solver.fusion.edges import box_words
+from solver.fusion.stores import Spread, Stores
 
 Trips = dict[str, int]
 """By dimension of an Einsum, the product of the shared loops over it."""
@@ -89,11 +90,12 @@ class FusionLimits:
             raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
         architecture = cascade.einsums[0].mapspace.architecture
         outermost, on_chip = architecture.levels[0].name, [level.name for level in architecture.on_chip]
-        for memory in sorted((self.memories or frozenset()) - set(on_chip[:1])):
+        searched = {level.name for level in Stores(cascade).levels.values()}
+        for memory in sorted((self.memories or frozenset()) - searched):
             if memory == outermost:
                 text = f"{memory!r} is the outermost memory; tensors that are not fused go through it anyway"
             elif memory in on_chip:
-                text = f"tensors are stored in {on_chip[0]!r} only: {memory!r} is not searched"
+                text = f"tensors are stored in {listing(sorted(searched))}: {memory!r} is not searched"
             else:
                 text = f"there is no memory {memory!r}; on chip there are {listing(on_chip)}"
             raise LimitError("memories", text)
@@ -230,19 +232,75 @@ class FusionSpace:
         return next(own.space.name for own in others if own.tensor == tile.tensor) != tile.space.name
 
     @cached_property
-    def storable(self) -> frozenset[str]:
-        """Tensors between Einsums that may be stored in the outermost on-chip memory."""
-        return frozenset(t for t in self.cascade.intermediates if self._may_store(t))
+    def homes(self) -> dict[str, tuple[int, ...]]:
+        """Per tensor that may be stored, the levels of the memories that may do so, outermost first."""
+        limits, found = self.limits, dict[str, tuple[int, ...]]()
+        for tensor in self.cascade.intermediates:
+            copied = any(einsum.is_copy for einsum, _ in accesses_of(self.cascade, tensor))
+            if tensor in limits.no_fuse | self.cascade.persistent or copied:
+                continue
+            levels = (n for n in self.stores.homes(tensor) if self._is_allowed(n))
+            found |= {tensor: own} if (own := tuple(levels)) else {}
+        return found
 
-    def _may_store(self, tensor: str) -> bool:
-        accesses = list(accesses_of(self.cascade, tensor))
-        same_ranks = len({frozenset(access.ranks) for _, access in accesses}) == 1
-        kept = all(a.dataspace not in _home_rules(einsum).bypass for einsum, a in accesses)
-        copied = any(einsum.is_copy for einsum, _ in accesses)
-        limits = self.limits
-        free = tensor not in limits.no_fuse | self.cascade.persistent
-        home = limits.memories is None or self.memory.name in limits.memories
-        return same_ranks and kept and free and home and not copied
+    def _is_allowed(self, level: int) -> bool:
+        named = self.limits.memories
+        return named is None or self.stores.levels[level].name in named
+
+    @cached_property
+    def stores(self) -> Stores:
+        """The memories that may store tensors."""
+        return Stores(self.cascade)
+
+    @cached_property
+    def storable(self) -> frozenset[str]:
+        """Tensors between Einsums that may be stored on chip."""
+        return frozenset(self.homes)
+
+    @cached_property
+    def is_deep(self) -> bool:
+        """Whether memories farther in than the outermost on-chip one may store tensors."""
+        return any(level > 1 for levels in self.homes.values() for level in levels)
+
+    @cached_property
+    def inner(self) -> tuple[int, ...]:
+        """Levels of the memories inside of the outermost on-chip one that may store tensors at all."""
+        return tuple(number for number in self.stores.levels if number > 1)
+
+    @cached_property
+    def rooms(self) -> dict[int, int]:
+        """Words of those of them that may store some tensor, and have a limit."""
+        used = {level for levels in self.homes.values() for level in levels}
+        pairs = ((number, self.stores.levels[number].usable_words) for number in self.inner)
+        return {number: words for number, words in pairs if words is not None and number in used}
+
+    def deeper_choices(
+        self, place: int, outside: frozenset[str] = frozenset()
+    ) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """Ways to store the tensors of an Einsum in memories farther in, as `EdgeKind.deeper` has them.
+
+        Parameters
+        ----------
+        outside
+            Tensors that go through the outermost memory.
+        """
+        key = place, outside
+        if key not in self._deeper_choices:
+            tensors = sorted({t.tensor for t in self.tiles[place]} - outside)
+            levels = [(0, *(n for n in self.homes.get(tensor, ()) if n > 1)) for tensor in tensors]
+            self._deeper_choices[key] = tuple(
+                self.deeper(place, dict(zip(tensors, chosen, strict=True))) for chosen in product(*levels)
+            )
+        return self._deeper_choices[key]
+
+    @cached_property
+    def _deeper_choices(self) -> dict[tuple[int, frozenset[str]], tuple[tuple[tuple[str, int], ...], ...]]:
+        return {}
+
+    def deeper(self, place: int, levels: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+        """The dataspaces of an Einsum that are stored farther in, given the levels of tensors."""
+        pairs = ((tile.space.name, levels.get(tile.tensor, 0)) for tile in self.tiles[place])
+        return tuple(sorted((name, level) for name, level in pairs if level > 1))
 
     @cached_property
     def _classes(self) -> dict[tuple[int, int], tuple[tuple[str, ...], ...]]:
@@ -653,18 +711,20 @@ class FusionSpace:
         bounds = self.einsums[tile.place].problem.bound
         return box_words(tile.space, {dim: cut.largest(dim, bounds[dim]) for dim in tile.dims})
 
-    def stored(self, frames: Frames, tensor: str) -> tuple[int, int]:
+    def stored(self, frames: Frames, tensor: str, level: int = 1) -> tuple[int, int]:
         """How many segments lie above a stored tensor, as many as may be, and its room.
 
         Parameters
         ----------
         frames
             Those in which all Einsums that access it are.
+        level
+            Of the memory that stores it.
         """
         most = sum(len(frame.segments) for frame in frames)
         writer = self.cascade.writers[tensor]
         if not self.slides(frames):
-            return most, self.stored_words(tensor, self.raw_trips(frames, writer))
+            return most, self.stored_words(tensor, self.raw_trips(frames, writer), level)
         visits, memory = self.visits(frames), self.memory.name
         above = [0]
         for segment in (segment for frame in frames for segment in frame.segments):
@@ -672,18 +732,51 @@ class FusionSpace:
         depth = max(d for d in range(most + 1) if _keeps_halo(visits, Stored(tensor, memory, above[d])))
         tile = visits.tile(tensor, above[depth])
         words = math.prod(max(high - low for low, high in spans) for _, spans in tile)
-        return depth, self._sized(tensor, words)
+        return depth, self._sized(tensor, words, level)
 
-    def _sized(self, tensor: str, words: int) -> int:
+    def spread_words(self, frames: Frames, tensor: str, level: int, spread: Spread) -> int:
+        """Room of a stored tensor in one instance of a memory; frames as of `stored`."""
+        counts: dict[str, int] = {}
+        for share in spread:
+            counts[share.rank] = counts.get(share.rank, 1) * share.parts
+        above = [segment for frame in frames for segment in frame.segments]
+        loops = sum(len(segment) for segment in above[: self.stored(frames, tensor, level)[0]])
+        parts = (self.visits(frames) if frames else self._unshared).tile(tensor, loops)
+        return self._in_words(
+            tensor,
+            math.prod(
+                max(-(-(high - low) // counts.get(rank, 1)) for low, high in spans) for rank, spans in parts
+            ),
+            level,
+        )
+
+    @cached_property
+    def _unshared(self) -> Visits:
+        """What the visits of Einsums cover where there are no bodies."""
+        leaves = tuple(Leaf(einsum.name, ()) for einsum in self.einsums)
+        return Visits(self.cascade, FusedMapping(leaves))
+
+    def extents(self, frames: Frames, place: int) -> dict[str, int]:
+        """Extents of an Einsum's dimensions in a visit, but of those whose visits differ."""
+        cut = self.cuts(frames, place)[-1]
+        bounds = self.einsums[place].problem.bound
+        return {dim: size // cut.trips.get(dim, 1) for dim, size in bounds.items() if dim not in cut.parts}
+
+    def _sized(self, tensor: str, words: int, level: int) -> int:
+        """Room of a tensor; at the least where its memory exists several times."""
+        return self._in_words(tensor, -(-words // self.stores.instances(level)), level)
+
+    def _in_words(self, tensor: str, words: int, level: int) -> int:
         writer = self.einsums[self.cascade.writers[tensor]]
         (written,) = writer.accesses_of(tensor)
-        size = words * self.memory.packing_of(written.dataspace).size_per_value
+        memory = writer.mapspace.architecture.on_chip[level - 1]
+        size = words * memory.packing_of(written.dataspace).size_per_value
         return math.ceil(size * dict(self.cascade.room_scale).get(tensor, 1))
 
-    def stored_words(self, tensor: str, trips: Trips) -> int:
+    def stored_words(self, tensor: str, trips: Trips, level: int = 1) -> int:
         """Room of a stored tensor below shared loops with these trips over its writer's dimensions.
 
-        At the least, where the loops move a window.
+        At the least, where the loops move a window, or where the memory exists several times.
         """
         writer = self.einsums[self.cascade.writers[tensor]]
         (written,) = writer.accesses_of(tensor)
@@ -697,7 +790,7 @@ class FusionSpace:
                 before = spans.get(rank, (low, high))
                 spans[rank] = min(low, before[0]), max(high, before[1])
         words = math.prod(-(-(high - low) // divided.get(rank, 1)) for rank, (low, high) in spans.items())
-        return self._sized(tensor, words)
+        return self._sized(tensor, words, level)
 
 
 def _keeps_halo(visits: Visits, stored: Stored) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from model.cost.batch.mappings import Booleans, Doubles
 from model.cost.nest import build_nest
 from model.extents import PERFECT
 from model.mapping import Mapping
-from model.mapspace import Mapspace
+from model.mapspace import EXACT, Mapspace
 from model.objective import objective_value
 from model.places import gathered
 from model.sparse import evaluate_totals
@@ -32,6 +33,9 @@ SOME = 256
 
 ROUNDING = 1 + 1e-12
 """Values of doubles this close to each other are compared exactly."""
+
+MOST_ALIKE = 16
+"""Of mappings that rounded counts do not tell apart, those that are compared exactly."""
 
 
 @dataclass(frozen=True)
@@ -298,8 +302,13 @@ class Pricing:
             tuple(objective_value(name, int(pair[0]), int(pair[1])) for name in self.objectives)
             for pair in pairs.T
         ]
-        row = int(near[first[ranked.index(min(ranked))]])
-        mapping = self.rules.mapping(batch, row)
+        best_first = sorted(range(len(ranked)), key=ranked.__getitem__)
+        rounded = self._evaluator is not None and self._evaluator.rounded
+        for place in best_first[: MOST_ALIKE if rounded else 1]:
+            self._compare(self.rules.mapping(batch, int(near[first[place]])))
+
+    def _compare(self, mapping: Mapping) -> None:
+        """Make a valid mapping the incumbent if it is better."""
         evaluation = self._exact(mapping)
         if evaluation is None or not evaluation.valid:
             raise ContradictionError("the batched and the plain cost model disagree on what is valid")
@@ -312,10 +321,10 @@ class Pricing:
 
 
 def _evaluator(mapspace: Mapspace) -> BatchEvaluator | None:
-    """The batched cost model, None if it does not know the data or its 64-bit counts are too small."""
+    """The batched cost model, None if it does not know the data or such large counts."""
     if mapspace.sparsity is not None:
         return None
-    try:
-        return BatchEvaluator(mapspace.problem, mapspace.architecture, mapspace.counting)
-    except OverflowError:
-        return None
+    for rounded in (False, True) if mapspace.counting == EXACT else (False,):
+        with suppress(OverflowError):
+            return BatchEvaluator(mapspace.problem, mapspace.architecture, mapspace.counting, rounded=rounded)
+    return None

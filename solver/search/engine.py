@@ -269,6 +269,8 @@ class Search:
         """Let a heuristic look for a better incumbent; it does not know of limits of earlier objectives."""
         seed, objective = self._hints, self.goal.objective
         self._hints += 1
+        if seed == 0 and self.partner.descends and self.goal.incumbent is not None and not self.space.uneven:
+            return  # the partner begins with the same descents
         if not self.goal.limits and self._hints_help:
             for priced in hint(self.space.mapspace, objective, FIRST_HINTED << seed, seed, self.stop):
                 self._consider(priced)

@@ -55,16 +55,17 @@ class SpaceIndex:
         return bool((np.count_nonzero(self.coefficients, axis=1) > 1).any())
 
 
-def index_space(problem: Problem, space: Dataspace) -> SpaceIndex:
+def index_space(problem: Problem, space: Dataspace, rounded: bool = False) -> SpaceIndex:
     """Index `space` by the problem's dimensions.
 
     Raises
     ------
     OverflowError
         If its words, or their displacements, are so many that a count might not be exact in 64 bits or
-        as a double.
+        as a double. Counts that are `rounded` may be larger; there are no keys then, which only Timeloop's
+        rule needs.
     """
-    _check_size(problem, space)
+    _check_size(problem, space, rounded)
     coefficients = np.zeros((len(space.ranks), len(problem.dims)), dtype=np.int64)
     keys = [0] * len(problem.dims)
     digit = 1
@@ -74,7 +75,9 @@ def index_space(problem: Problem, space: Dataspace) -> SpaceIndex:
             coefficients[rank, dim] = term.coefficient
             keys[dim] += digit * term.coefficient
         digit *= 4 * sum(abs(term.coefficient) * problem.bound[term.dim] for term in terms) + 1
-    if digit * max(problem.bounds) >= 2**62:
+    if rounded:
+        keys = [0] * len(keys)
+    elif digit * max(problem.bounds) >= 2**62:
         raise OverflowError(f"dataspace {space.name!r} is too large for the batched cost model")
     return SpaceIndex(coefficients, np.array(keys, dtype=np.int64), _groups(coefficients))
 
@@ -189,11 +192,14 @@ def most_words(problem: Problem, space: Dataspace) -> int:
     return problem.computes * stretch * diagonals
 
 
-def _check_size(problem: Problem, space: Dataspace) -> None:
-    """Check that all counts are exact as doubles, and shares of partitions fit 64 bits."""
-    shared = space.read_write and not _divides(space)
+def _check_size(problem: Problem, space: Dataspace, rounded: bool) -> None:
+    """Check that all counts are exact as doubles, and shares of partitions fit 64 bits.
+
+    Of counts that are rounded, only tiles and steps without remainders have to fit 64 bits.
+    """
+    shared = space.read_write and not rounded and not _divides(space)
     squared = tile_words(space, problem.bound) ** 2 if shared else 0
-    if most_words(problem, space) >= 2**53 or squared >= 2**63:
+    if most_words(problem, space) >= (2**62 if rounded else 2**53) or squared >= 2**63:
         raise OverflowError(f"dataspace {space.name!r} is too large for the batched cost model")
 
 
@@ -286,7 +292,7 @@ def _delivered_whole(nest: BatchNest, index: SpaceIndex, extents: Integers, leve
     relevant = np.zeros(index.coefficients.shape[1], dtype=np.bool_)
     relevant[list(index.relevant)] = True
     moved = np.zeros(extents.shape[1], dtype=np.bool_)
-    times: Integers = np.ones(extents.shape[1], dtype=np.int64)
+    times: Integers = np.ones(extents.shape[1], dtype=nest.repeats.dtype)
     for outer in reversed(range(level)):
         moves = relevant[nest.order[outer]] & (nest.repeats[outer] > 0)
         for moving, repeats in zip(moves, nest.repeats[outer], strict=True):
@@ -299,7 +305,7 @@ def _delivered_whole(nest: BatchNest, index: SpaceIndex, extents: Integers, leve
 def _delivered_exactly(nest: BatchNest, index: SpaceIndex, extents: Integers, level: int) -> Integers:
     """As `model.cost.counting.exact_changes` counts."""
     tile: Integers = np.prod(extents, axis=0)
-    total, position = tile.copy(), np.zeros_like(extents)
+    total, position = tile.astype(nest.repeats.dtype), np.zeros_like(extents)
     for outer in reversed(range(level)):
         node = nest.architecture.storage_indices[outer]
         order = nest.order[outer]

@@ -51,6 +51,8 @@ class BatchEvaluation:
         Shape ``(mappings, storage levels)``.
     tile_words, reads, fills, updates
         Shape ``(mappings, storage levels, dataspaces)``, words per instance; 0 where bypassed.
+
+    Where counts are rounded (see `BatchEvaluator`), all but ``valid`` and ``tile_words`` are doubles.
     """
 
     valid: Booleans
@@ -76,6 +78,14 @@ class BatchEvaluator:
     Link transfers are not modelled here. Some mappings with remainders are priced one by
     one: see `model.cost.batch.uneven.needs_one_by_one`.
 
+    Parameters
+    ----------
+    problem, architecture, counting
+        As of `model.cost.evaluate`.
+    rounded
+        Whether counts of more than 2^53 may be off by rounding: they are doubles then, and problems may have
+        nearly 2^62 words, but only by the exact rule. All mappings with remainders are priced one by one.
+
     Raises
     ------
     ValueError
@@ -85,19 +95,30 @@ class BatchEvaluator:
         use `model.cost.evaluate` then.
     """
 
-    def __init__(self, problem: Problem, architecture: Architecture, counting: Counting = EXACT) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        architecture: Architecture,
+        counting: Counting = EXACT,
+        *,
+        rounded: bool = False,
+    ) -> None:
         if counting not in COUNTINGS:
             raise ValueError(f"batches are not counted by the rule {counting!r}")
         if any(level.ports for level in architecture.levels):
             raise ValueError("batches know no ports at which reads and writes take different times")
+        if rounded and counting != EXACT:
+            raise ValueError("counts by other rules than the exact one are not rounded")
         self.counting = counting
+        self.rounded = rounded
         self.problem = problem
         self.architecture = architecture
-        self._spaces = [(space, index_space(problem, space)) for space in problem.dataspaces]
+        self._spaces = [(space, index_space(problem, space, rounded)) for space in problem.dataspaces]
         self._names = [space.name for space in problem.dataspaces]
         self._sizes = _sizes(problem, architecture)
         _check_instances(architecture)
-        _check_cycles(problem, architecture)
+        if not rounded:
+            _check_cycles(problem, architecture)
 
     def evaluate(self, batch: MappingBatch) -> BatchEvaluation:
         """Price all mappings of `batch`.
@@ -128,9 +149,8 @@ class BatchEvaluator:
             return _joined([self._chunk(batch.part(slice(start, start + CHUNK))) for start in starts])
         if self.counting != EXACT:
             raise ValueError(f"remainders are not counted by the rule {self.counting!r}")
-        singly = uneven & needs_one_by_one(
-            UnevenNest.of(self.problem, self.architecture, batch), self._spaces
-        )
+        nest = UnevenNest.of(self.problem, self.architecture, batch)
+        singly = uneven if self.rounded else uneven & needs_one_by_one(nest, self._spaces)
         whole, short, alone = map(np.flatnonzero, (~uneven, uneven & ~singly, singly))
         parts = [self.evaluate(batch.part(whole))] if len(whole) else []
         starts = range(0, len(short), CHUNK)
@@ -154,12 +174,12 @@ class BatchEvaluator:
     def _estimated(self, batch: MappingBatch) -> BatchEvaluation:
         if not uneven_rows(self.problem, batch).any():
             return self._chunk(batch)
-        nest = unroll(self.problem, self.architecture, batch)
+        nest = unroll(self.problem, self.architecture, batch, self.rounded)
         iterations = nest.factors.astype(np.float64).prod(axis=(0, 1))
         share = self.problem.computes / iterations
         steps = UnevenNest.of(self.problem, self.architecture, batch).steps(len(self.architecture.nodes))
         traffic = [
-            BatchTraffic(own.tile_words, *(np.ceil(words * share).astype(np.int64) for words in own[1:]))
+            BatchTraffic(own.tile_words, *(np.ceil(words * share).astype(words.dtype) for words in own[1:]))
             for own in self._traffic(batch, nest)
         ]
         return self._priced(batch, nest, steps, traffic)
@@ -177,7 +197,8 @@ class BatchEvaluator:
         found = evaluate(problem, self.architecture, once, self.counting)
         limits = {violation.kind for violation in found.violations} - {"mesh_x", "mesh_y"}
         kept = len(spaces) == len(self.problem.dataspaces) and once == _without(mapping, problem)
-        words = np.zeros((4, 1, len(found.levels), len(self._names)), dtype=np.int64)
+        kind = np.float64 if self.rounded else np.int64
+        words: Integers = np.zeros((4, 1, len(found.levels), len(self._names)), dtype=kind)
         for number, level in enumerate(found.levels):
             for own in level.dataspaces:
                 column = self._names.index(own.dataspace)
@@ -187,10 +208,10 @@ class BatchEvaluator:
         return BatchEvaluation(
             valid=np.array([kept and not limits]) & meets,
             energy=np.array([float(found.energy)]),
-            cycles=np.array([found.cycles]),
-            compute_cycles=np.array([found.compute_cycles]),
-            instances=np.array([[level.instances for level in found.levels]]),
-            level_cycles=np.array([[level.cycles for level in found.levels]]),
+            cycles=np.array([found.cycles], dtype=kind),
+            compute_cycles=np.array([found.compute_cycles], dtype=kind),
+            instances=np.array([[level.instances for level in found.levels]], dtype=kind),
+            level_cycles=np.array([[level.cycles for level in found.levels]], dtype=kind),
             tile_words=words[0],
             reads=words[1],
             fills=words[2],
@@ -198,7 +219,7 @@ class BatchEvaluator:
         )
 
     def _chunk(self, batch: MappingBatch) -> BatchEvaluation:
-        nest = unroll(self.problem, self.architecture, batch)
+        nest = unroll(self.problem, self.architecture, batch, self.rounded)
         return self._priced(batch, nest, nest.steps, self._traffic(batch, nest))
 
     def _traffic(self, batch: MappingBatch, nest: BatchNest) -> list[BatchTraffic]:
@@ -233,7 +254,7 @@ class BatchEvaluator:
         tiles, reads, fills, updates = (np.stack(words, axis=2) for words in zip(*traffic, strict=True))
         level_cycles = exact_cycles if self.counting == EXACT else timeloop_cycles
         sizes = tiles if (self._sizes == 1).all() else tiles * self._sizes[:, None, :]
-        needed, taken = np.empty_like(tiles[:, :, 0]), sizes.sum(axis=2)
+        needed, taken = np.empty_like(reads[:, :, 0]), sizes.sum(axis=2)
         for places in self.architecture.memories:
             level, of_memory = self.architecture.levels[places[0]], slice(places[0], places[-1] + 1)
             read, written = reads[of_memory].sum(axis=0), (fills + updates)[of_memory].sum(axis=0)
@@ -414,7 +435,8 @@ def exact_cycles(
     ):
         if rate is not None:
             shares, scale = _shares(level, names, rate)
-            cycles = np.maximum(cycles, -(-(words @ np.array(shares, dtype=np.int64)) // scale))
+            needed = words @ np.array(shares, dtype=words.dtype)
+            cycles = np.maximum(cycles, -(-needed // np.array(scale, dtype=words.dtype)))
     return cycles
 
 

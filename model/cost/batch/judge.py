@@ -58,13 +58,16 @@ class _Figures:
         self._fanouts = [fanout.name for fanout in architecture.fanouts]
 
     def has(self, rule: Rule) -> bool:
-        """Whether each quantity of a rule is known exactly: energies in doubles are not.
+        """Whether each quantity of a rule is known exactly: energies in doubles are not, nor rounded cycles.
 
         Nor is what rules say of memories with several places.
         """
         nodes = {"", *self._levels, *self._fanouts}
+        doubles = {"energy", "cycles"} if self._costs.cycles.dtype == np.float64 else {"energy"}
         return all(
-            asked.kind != "energy" and asked.node in nodes and (asked.kind != "keeps" or not self._passes_on)
+            asked.kind not in doubles
+            and asked.node in nodes
+            and (asked.kind != "keeps" or not self._passes_on)
             for asked in rule.quantities
         )
 

@@ -126,7 +126,8 @@ class BatchNest:
     order
         Shape ``(storage levels, dims, mappings)``: dimensions, innermost first.
     repeats
-        Shape ``(storage levels, dims, mappings)``: how often each temporal loop advances.
+        Shape ``(storage levels, dims, mappings)``: how often each temporal loop advances. All counts have
+        its type: doubles where they are rounded.
     """
 
     architecture: Architecture
@@ -143,32 +144,37 @@ class BatchNest:
     def steps_above(self, position: int) -> Integers:
         """Product of the temporal bounds above a node."""
         nodes = [index for index in self.architecture.storage_indices if index < position]
-        return _product(self.factors[nodes])
+        return self._product(nodes)
 
     def children(self, position: int) -> Integers:
         """Children in use per instance of the fanout at `position` of the nodes, shape ``(mappings,)``."""
-        return _product(self.factors[[position]])
+        return self._product([position])
 
     def instances(self, position: int) -> Integers:
         """Used instances of the node at `position` (their number for the compute), shape ``(mappings,)``."""
         nodes = [index for index in self.architecture.fanout_indices if index < position]
-        return _product(self.factors[nodes])
+        return self._product(nodes)
+
+    def _product(self, nodes: list[int]) -> Integers:
+        product: Integers = np.prod(self.factors[nodes], axis=(0, 1), dtype=self.repeats.dtype)
+        return product
 
 
-def _product(factors: Integers) -> Integers:
-    product: Integers = np.prod(factors, axis=(0, 1))
-    return product
+def unroll(
+    problem: Problem, architecture: Architecture, batch: MappingBatch, rounded: bool = False
+) -> BatchNest:
+    """Lay out the loops of all mappings, the last pass of each being taken for a whole one.
 
-
-def unroll(problem: Problem, architecture: Architecture, batch: MappingBatch) -> BatchNest:
-    """Lay out the loops of all mappings, the last pass of each being taken for a whole one."""
+    Counts are doubles if they are `rounded`.
+    """
     size, dims = len(batch), len(problem.dims)
     factors = np.ascontiguousarray(batch.factors.transpose(1, 2, 0))
     order = np.ascontiguousarray(batch.order.transpose(1, 2, 0))
     bounds = np.ones((len(factors) + 1, dims, size), dtype=np.int64)
     np.cumprod(factors[::-1], axis=0, out=bounds[-2::-1])
     np.minimum(bounds, np.array(problem.bounds)[:, None], out=bounds)
-    return BatchNest(architecture, factors, bounds, order, _repeats(architecture, factors, order))
+    repeats = _repeats(architecture, factors, order, np.float64 if rounded else np.int64)
+    return BatchNest(architecture, factors, bounds, order, repeats)
 
 
 def check_batch(problem: Problem, architecture: Architecture, batch: MappingBatch) -> None:
@@ -231,10 +237,12 @@ def decode(problem: Problem, architecture: Architecture, batch: MappingBatch, ro
     return Mapping(tuple(entries))
 
 
-def _repeats(architecture: Architecture, factors: Integers, order: Integers) -> Integers:
+def _repeats(
+    architecture: Architecture, factors: Integers, order: Integers, kind: type[np.int64 | np.float64]
+) -> Integers:
     """How often each temporal loop advances: all its steps but one, per iteration of the outer loops."""
-    repeats = np.empty_like(order)
-    outside = np.ones(order.shape[2], dtype=np.int64)
+    repeats: Integers = np.empty(order.shape, dtype=kind)
+    outside = np.ones(order.shape[2], dtype=kind)
     for level, node in enumerate(architecture.storage_indices):
         bounds = np.take_along_axis(factors[node], order[level], axis=0)
         for loop in reversed(range(len(bounds))):

@@ -588,9 +588,7 @@ class SearchSpace:
 
     def chain(self, mask: KeepMask, place: int) -> Chain:
         """Levels that keep a dataspace, outermost first; `chain_of` tells which count."""
-        if mask not in self._known_chains:
-            self._known_chains[mask] = self.chains(mask)
-        return self._known_chains[mask][place]
+        return self.chains(mask)[place]
 
     @cached_property
     def _known_chains(self) -> dict[KeepMask, tuple[Chain, ...]]:
@@ -613,7 +611,9 @@ class SearchSpace:
 
     def chains(self, mask: KeepMask) -> tuple[Chain, ...]:
         """The chain of each dataspace."""
-        return tuple(chain_of(self.mapspace, mask, view) for view in self.views)
+        if mask not in self._known_chains:
+            self._known_chains[mask] = tuple(chain_of(self.mapspace, mask, view) for view in self.views)
+        return self._known_chains[mask]
 
 
 def _is_fixed(rules: Sequence[FactorRule], dim: str) -> bool:

@@ -124,6 +124,8 @@ class Neighbours:
 
     def _groups(self, subjects: Subjects, level: int) -> Iterator[IntArray]:
         """Places of the subjects that have the same tiles at `level` and inside, and loops between."""
+        if self._survey.stop():
+            raise Stopped
         keys = [self._survey.kept.tenants[own - 1][subjects.masks] for own in (level, level + 1)]
         unrolled = (level, level + 1) if self._innermost(level + 1) else (level,)
         keys += [self._survey.grid.choices[own][subjects.numbers] for own in unrolled]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
+from solver.search.stopping import heeding
 from solver.search.survey.neighbours import Neighbours, Subjects
 from solver.search.survey.survey import Survey
 
@@ -22,12 +25,15 @@ GROWTH = 4
 FEWEST_JOINED, FIRST_JOINED = 1 << 8, 1 << 11
 """Subproblems whose neighbouring levels are bounded together: at the least, and at most at first."""
 
+MOST_APART = 1 << 20
+"""Subproblems that these are chosen from, at most, about: the most promising ones."""
+
 FEWEST_LEVELS = 3
 """Levels from which on there are neighbours; nothing is delivered to the outermost one."""
 
 
 class Opened(NamedTuple):
-    """The hopeful combinations of opened cells with one mask, their bounds, and the least of the others.
+    """The hopeful combinations of opened cells with one mask, and their bounds.
 
     Parameters
     ----------
@@ -35,38 +41,29 @@ class Opened(NamedTuple):
         Places in the grid, shape (combinations,), as are the bounds.
     values, energies, cycles
         Lower bounds on the objective, in energy units, and in cycles.
-    least_settled
-        Least value of the combinations that are not hopeful; infinite if there are none.
     """
 
     numbers: IntArray
     values: FloatArray
     energies: FloatArray
     cycles: FloatArray
-    least_settled: float
 
 
 NO_NUMBERS, NO_VALUES, NO_FLAGS = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0, dtype=np.bool_)
-"""There may be 2^18 keep masks, most of which never have combinations of their own."""
 
 
 class Prospects:
-    """Bounds on combinations of spatial classes with one keep mask: those of opened cells.
+    """Bounds on the combinations of spatial classes with one keep mask that were hopeful when opened."""
 
-    Only those that are hopeful then are remembered; of all others it is known what they cost at least.
-    """
-
-    __slots__ = ("_apart", "_cycles", "_energies", "_least_settled", "_numbers", "_values")
+    __slots__ = ("_apart", "_cycles", "_energies", "_numbers", "_values")
 
     def __init__(self) -> None:
         self._numbers = NO_NUMBERS
         self._values, self._energies, self._cycles = NO_VALUES, NO_VALUES, NO_VALUES
         self._apart = NO_FLAGS
-        self._least_settled = math.inf
 
     def add(self, opened: Opened) -> None:
-        """Take note of bounds on hopeful combinations, and of the least value of those that are settled."""
-        self._least_settled = min(self._least_settled, opened.least_settled)
+        """Take note of bounds on hopeful combinations."""
         joined = np.concatenate([self._numbers, opened.numbers])
         order = np.argsort(joined, kind="stable")
         self._numbers = joined[order]
@@ -91,6 +88,10 @@ class Prospects:
         """Combinations with values below `limit` whose levels were not bounded together so far."""
         return self._numbers[self._apart & (self._values < limit)]
 
+    def values_apart(self, limit: float) -> FloatArray:
+        """The values of `apart`."""
+        return self._values[self._apart & (self._values < limit)]
+
     def subjects(self, mask: int, numbers: IntArray) -> Subjects:
         """Combinations with what the survey has of them; `mask` is the place of their keep mask."""
         places = np.searchsorted(self._numbers, numbers)
@@ -107,9 +108,9 @@ class Prospects:
         self._values[places] = np.maximum(self._values[places], values)
 
     def least_but(self, numbers: IntArray) -> float:
-        """Bound on the objective with all combinations but some; infinite if no tile fits."""
+        """Bound on the objective with all of these combinations but some; infinite if there are no others."""
         others = self._values[~np.isin(self._numbers, numbers)] if len(numbers) else self._values
-        return min(float(others.min(initial=np.inf)), self._least_settled)
+        return float(others.min(initial=np.inf))
 
 
 class SurveyBounds:
@@ -126,6 +127,8 @@ class SurveyBounds:
         Changes when levels were bounded together: then so may the order of subproblems.
     most_joined
         Of how many subproblems they are bounded together the next time, at most.
+    prospects
+        Hopeful combinations, by mask; of 2^18 masks, most never have any.
     """
 
     def __init__(self, survey: Survey, goal: Goal) -> None:
@@ -135,7 +138,8 @@ class SurveyBounds:
         self.closed = float(self._closed.min(initial=np.inf))
         self._most, self.most_joined = FIRST_OPENED, FIRST_JOINED
         self.version = 0
-        self.prospects = tuple(Prospects() for _ in survey.space.keep_masks)
+        self.prospects: defaultdict[int, Prospects] = defaultdict(Prospects)
+        self._settled = np.full(len(survey.space.keep_masks), np.inf)  # of opened cells, all others
 
     @property
     def limit(self) -> float:
@@ -145,13 +149,14 @@ class SurveyBounds:
     @property
     def least(self) -> float:
         """Bound on the objective of any mapping; infinite if no tile fits."""
-        opened = (prospects.least_but(NO_NUMBERS) for prospects in self.prospects)
-        return min(self.closed, min(opened, default=math.inf))
+        opened = (prospects.least_but(NO_NUMBERS) for prospects in self.prospects.values())
+        settled = float(self._settled.min(initial=np.inf))
+        return min(self.closed, settled, min(opened, default=math.inf))
 
     def least_but(self, mask: int, numbers: IntArray) -> float:
         """Bound on the objective with a mask and any combination but some; infinite if no tile fits."""
         closed = float(self._closed[mask].min(initial=np.inf))
-        return min(closed, self.prospects[mask].least_but(numbers))
+        return min(closed, float(self._settled[mask]), self.prospects[mask].least_but(numbers))
 
     def hopeful(self, mask: int, numbers: IntArray) -> IntArray:
         """Of combinations that were hopeful those that are not settled by now, by rising bounds."""
@@ -174,11 +179,11 @@ class SurveyBounds:
     def join(self) -> float:
         """Bound neighbouring levels of the most promising subproblems together, where there are many."""
         goal, levels = self._goal, len(self._survey.space.levels)
-        if goal.incumbent is None or not goal.counts_energy or levels < FEWEST_LEVELS:
+        if goal.incumbent is None or not goal.counts_energy or levels < FEWEST_LEVELS or not self.prospects:
             return 0.0
-        masks = enumerate(self.prospects)
+        masks, limit = sorted(self.prospects.items(), key=itemgetter(0)), self._limit_of(MOST_APART)
         subjects = Subjects.all_of(
-            [prospects.subjects(mask, prospects.apart(self.limit)) for mask, prospects in masks]
+            [prospects.subjects(mask, prospects.apart(limit)) for mask, prospects in masks]
         )
         neighbours = Neighbours(self._survey, goal)
         subjects = subjects.chosen(neighbours.alike(subjects, self.most_joined))
@@ -193,21 +198,26 @@ class SurveyBounds:
         self.most_joined *= GROWTH if 2 * settled > 1 else 1
         return settled
 
+    def _limit_of(self, most: int) -> float:
+        """A value below which there are about `most` combinations that were not bounded so, or the limit."""
+        values = np.concatenate([own.values_apart(self.limit) for own in self.prospects.values()])
+        if len(values) <= most:
+            return self.limit
+        return math.nextafter(float(np.partition(values, most)[most]), math.inf)
+
     def open(self) -> list[tuple[float, tuple[int, IntArray]]]:
         """Open the most promising cells; return a bound and hopeful combinations of each mask."""
         cells = self._survey.cells
         chosen = np.ones(self._closed.shape, dtype=np.bool_) if cells.single else self._most_promising()
-        opened = self._alone() if cells.single else self._opened(chosen)
+        opened, settled = self._alone() if cells.single else self._opened(chosen)
+        for mask, hopeful in heeding(self._survey.stop, opened):
+            self.prospects[mask].add(hopeful)
+        # Not before: bounds have to hold where that is stopped.
+        np.minimum(self._settled, settled, out=self._settled)
         self._closed[chosen] = np.inf
         self.closed = float(self._closed.min(initial=np.inf))
-        for mask, hopeful in opened:
-            self.prospects[mask].add(hopeful)
         self._most = min(GROWTH * self._most, MOST_OPENED)
-        return [
-            (float(hopeful.values.min()), (mask, hopeful.numbers))
-            for mask, hopeful in opened
-            if len(hopeful.numbers)
-        ]
+        return [(float(hopeful.values.min()), (mask, hopeful.numbers)) for mask, hopeful in opened]
 
     def _most_promising(self) -> BoolArray:
         """Cells with the least bounds, shape (masks, cells)."""
@@ -220,17 +230,23 @@ class SurveyBounds:
         chosen[hopeful] = True
         return chosen.reshape(self._closed.shape)
 
-    def _alone(self) -> list[tuple[int, Opened]]:
-        """What is in the cells if each has one combination: all of them are opened."""
-        numbers, hopeful = np.arange(len(self._survey.grid)), self._closed < self.limit
-        rows = zip(self._closed, *self._survey.overview, hopeful, strict=True)
-        opened = (
-            Opened(numbers[left], v[left], e[left], c[left], v[~left].min(initial=np.inf))
-            for v, e, c, left in rows
-        )
-        return list(enumerate(opened))
+    def _alone(self) -> tuple[list[tuple[int, Opened]], FloatArray]:
+        """What is in the cells if each has one combination: all of them are opened.
 
-    def _opened(self, chosen: BoolArray) -> list[tuple[int, Opened]]:
+        Masks with hopeful combinations, and the least value of the others by mask.
+        """
+        numbers, hopeful = np.arange(len(self._survey.grid)), self._closed < self.limit
+        settled = np.where(hopeful, np.inf, self._closed).min(axis=1, initial=np.inf)
+        energies, cycles = self._survey.overview
+        opened = [
+            (mask, Opened(numbers[left], self._closed[mask, left], energies[mask, left], cycles[mask, left]))
+            for mask in np.flatnonzero(hopeful.any(axis=1)).tolist()
+            for left in [hopeful[mask]]
+        ]
+        return opened, settled
+
+    def _opened(self, chosen: BoolArray) -> tuple[list[tuple[int, Opened]], FloatArray]:
+        """What is in some cells, as `_alone` has it."""
         bounded: list[tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray]] = []
         settled = np.full(len(chosen), np.inf)
         for masks, members, (energies, cycles) in self._survey.opened(chosen):
@@ -241,9 +257,9 @@ class SurveyBounds:
             np.minimum.at(settled, masks[~hopeful], values[~hopeful])
         masks, *known = (np.concatenate(column) for column in zip(*bounded, strict=True))
         order = np.argsort(masks, kind="stable")
-        parts = np.split(order, np.searchsorted(masks[order], np.arange(1, len(chosen))))
-        numbers, values, energies, cycles = known
+        there, starts = np.unique(masks[order], return_index=True)
+        parts = np.split(order, starts[1:])
         return [
-            (mask, Opened(numbers[part], values[part], energies[part], cycles[part], float(settled[mask])))
-            for mask, part in enumerate(parts)
-        ]
+            (mask, Opened(*(column[part] for column in known)))
+            for mask, part in zip(there.tolist(), parts, strict=False)  # one part if there are none
+        ], settled

@@ -15,7 +15,7 @@ from solver.search.space.grid import ROUNDED_DOWN, ROUNDED_UP, SpatialGrid
 from solver.search.space.keep_masks import Chain
 from solver.search.space.prices import Access, Action, cycles_per_word
 from solver.search.space.search_space import SearchSpace
-from solver.search.stopping import Stop, Stopped, never
+from solver.search.stopping import Stop, heeding, never
 
 MANY_BLOCKS = 1 << 10
 """Blocks from which on it does not matter whether the last one is full."""
@@ -165,7 +165,8 @@ class RateTable:
         return values if self._starts is None else np.maximum.reduceat(values, self._starts)
 
 
-class Kept(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Kept:
     """What a level keeps, and what is delivered to it; the level after the last one is the compute.
 
     Parameters
@@ -194,27 +195,33 @@ class KeptLevels:
 
     def __init__(self, space: SearchSpace, stop: Stop = never) -> None:
         self._space = space
-        facts: dict[tuple[int, Chain], tuple[_Fact, ...]] = {}
-        numbers: list[dict[tuple[_Fact, ...], int]] = [{} for _ in space.levels]
-        kinds = np.empty((len(space.levels), len(space.keep_masks)), dtype=np.int64)
-        for place, mask in enumerate(space.keep_masks):
-            if stop():
-                raise Stopped
-            pairs = list(enumerate(space.chains(mask)))
-            facts |= {pair: self._facts(*pair) for pair in pairs if pair not in facts}
-            levels = zip(*(facts[pair] for pair in pairs), strict=True)
-            kinds[:, place] = [
-                numbered.setdefault(key, len(numbered)) for numbered, key in zip(numbers, levels, strict=True)
-            ]
-        self.variant_of_mask = tuple(kinds)
-        self.variants = tuple(
-            tuple(_kept(level, key) for key in numbered) for level, numbered in enumerate(numbers, start=1)
+        chains: list[dict[Chain, int]] = [{} for _ in space.views]
+        rows = (
+            [known.setdefault(chain, len(known)) for known, chain in zip(chains, own, strict=True)]
+            for own in map(space.chains, heeding(stop, space.keep_masks))
         )
+        chain_of_mask = np.array(list(rows), dtype=np.int64).reshape(-1, len(chains)).T
+        facts = [[self._facts(place, chain) for chain in own] for place, own in enumerate(chains)]
+        numbered = [self._numbered(level, facts, chain_of_mask) for level in range(len(space.levels))]
+        self.variants, self.variant_of_mask = zip(*numbered, strict=True)
 
     @cached_property
     def tenants(self) -> tuple[IntArray, ...]:
         """Numbers that tell apart which dataspaces each level keeps, shaped as `variant_of_mask`."""
         return tuple(map(_alike, self.variants, self.variant_of_mask))
+
+    def _numbered(
+        self, level: int, facts: Sequence[Sequence[Sequence[_Fact]]], chain_of_mask: IntArray
+    ) -> tuple[tuple[Kept, ...], IntArray]:
+        """What a level may keep, by `facts` of dataspaces and their chains, and which of that by mask."""
+        codes, known = np.zeros(chain_of_mask.shape[1], dtype=np.int64), [_NO_FACTS]
+        for of_chains, chains in zip(facts, chain_of_mask, strict=True):
+            own: dict[_Fact, int] = {}
+            kinds = np.array([own.setdefault(fact[level], len(own)) for fact in of_chains], dtype=np.int64)
+            there, codes = np.unique(codes * len(own) + kinds[chains], return_inverse=True)
+            kept = list(own)
+            known = [(*known[code // len(own)], kept[code % len(own)]) for code in there.tolist()]
+        return tuple(_kept(level + 1, key) for key in known), codes
 
     def _facts(self, place: int, chain: Chain) -> tuple[_Fact, ...]:
         """What a chain has to do with each level but the outermost one, and with the compute."""
@@ -240,6 +247,8 @@ def _alike(variants: Sequence[Kept], kinds: IntArray) -> IntArray:
 
 _Fact = tuple[int | None, Portion | None]
 """The place of a dataspace, if a level keeps it, and what is delivered to that level."""
+
+_NO_FACTS: tuple[_Fact, ...] = ()
 
 
 def _kept(level: int, facts: Sequence[_Fact]) -> Kept:

@@ -62,10 +62,14 @@ def test_equals_plain(random: Random) -> None:
     if random.random() < 0.5:
         architecture = packed(random, problem, architecture)
     mappings = [first, *(random_mapping(random, problem, architecture) for _ in range(4))]
-    counting = random.choice(COUNTINGS)
-    batch = BatchEvaluator(problem, architecture, counting).evaluate(encode(problem, architecture, mappings))
+    counting, encoded = random.choice(COUNTINGS), encode(problem, architecture, mappings)
+    batch = BatchEvaluator(problem, architecture, counting).evaluate(encoded)
+    batches = [batch]
+    if counting == EXACT:  # small counts are exact as doubles, too
+        batches.append(BatchEvaluator(problem, architecture, rounded=True).evaluate(encoded))
     for row, mapping in enumerate(mappings):
-        _assert_row(problem, architecture, mapping, batch, row, counting)
+        for own in batches:
+            _assert_row(problem, architecture, mapping, own, row, counting)
 
 
 @settings(max_examples=40)
@@ -81,7 +85,11 @@ def test_equals_plain_with_remainders_among_others(seed: int) -> None:
     kinds = (ANY, PERFECT, ANY)
     mappings = [first, *(random_mapping(random, problem, architecture, kind) for kind in kinds)]
     random.shuffle(mappings)
-    batch = BatchEvaluator(problem, architecture).evaluate(encode(problem, architecture, mappings))
+    exact, rounded = (BatchEvaluator(problem, architecture, rounded=own) for own in (False, True))
+    encoded = encode(problem, architecture, mappings)
+    batch, *estimates = exact.evaluate(encoded), exact.estimate(encoded), rounded.estimate(encoded)
+    for name in ("valid", "energy", "cycles", "reads"):
+        assert (getattr(estimates[0], name) == getattr(estimates[1], name)).all()
     for row, mapping in enumerate(mappings):
         _assert_row(problem, architecture, mapping, batch, row)
 
@@ -239,6 +247,29 @@ def test_too_large_problems_are_refused() -> None:
     problem, architecture = _small()
     with pytest.raises(OverflowError, match="'A' is too large"):
         BatchEvaluator(replace(problem, bounds=(2**20, 2**20, 2**20)), architecture)
+
+
+@pytest.mark.parametrize("einsum", [gemm, convolution_1d])
+def test_counts_beyond_doubles_are_rounded(einsum: Callable[[Random], tuple[Dataspace, ...]]) -> None:
+    random = Random(5)
+    spaces = einsum(random)
+    dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
+    problem = Problem("large", dims, (720720 if len(dims) < 4 else 2310,) * len(dims), spaces)
+    slow = replace(WIDE_LEVELS[0], read_bandwidth=Fraction(1, 10**9 + 7))
+    architecture = Architecture("wide", (slow, *WIDE_LEVELS[1:]), Compute("mac", 3))
+    with pytest.raises(OverflowError, match="batched cost model"):
+        BatchEvaluator(problem, architecture)
+    uneven = replace(problem, bounds=tuple(bound + 1 for bound in problem.bounds))
+    for own, kind in ((problem, PERFECT), (uneven, ANY)):
+        mappings = [random_mapping(random, own, architecture, kind) for _ in range(20)]
+        found = BatchEvaluator(own, architecture, rounded=True).evaluate(encode(own, architecture, mappings))
+        for row, mapping in enumerate(mappings):
+            plain = evaluate(own, architecture, mapping)
+            assert found.valid[row] == plain.valid
+            assert found.energy[row] == pytest.approx(plain.energy, rel=1e-12)
+            assert found.cycles[row] == pytest.approx(plain.cycles, rel=1e-12)
+    with pytest.raises(ValueError, match="not rounded"):
+        BatchEvaluator(problem, architecture, TIMELOOP, rounded=True)
 
 
 def test_tensors_of_many_words_are_priced_alike() -> None:

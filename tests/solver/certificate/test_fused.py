@@ -10,9 +10,10 @@ import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Port, StorageLevel
 from model.fused.cascade import Cascade
+from model.mapspace import KeepRules
 from solver.certificate import CertificateError, canonical_sha256
 from solver.fusion import FusionLimits, fuse_cascade
-from solver.fusion.certificate import fused_certificate
+from solver.fusion.certificate import certifiable, fused_certificate
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.random_cascades import SHAPES, cascade_of
@@ -94,8 +95,14 @@ def test_a_cascade_that_nothing_fits_is_proven_to_have_no_mapping(tmp_path):
         {"m": 2, "a": 2, "b": 2, "c": 2},
         Architecture("small", (main, buffer, StorageLevel("RF", size_words=0)), Compute("MAC")),
     )
-    result = fuse_cascade(cascade, "energy")
+    full = []
+    for einsum in cascade.einsums:
+        kept = KeepRules(frozenset(space.name for space in einsum.problem.dataspaces))
+        full.append(replace(einsum, mapspace=replace(einsum.mapspace, keep=(KeepRules(), KeepRules(), kept))))
+    cascade = replace(cascade, einsums=tuple(full))
+    result = fuse_cascade(cascade, "energy", limits=certifiable(cascade, FusionLimits()))
     document = json.loads(json.dumps(fused_certificate(result, ["python"])))
+    assert document["status"] == "INFEASIBLE"
     assert verdict(document, tmp_path)[0] == "VALID"
 
 

@@ -1,17 +1,21 @@
 """Bounds on the rests of paths against what paths drawn at random cost once they are settled."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from model.extents import ANY
 from model.fused.cascade import Cascade
 from solver.fusion import FusionLimits
 from solver.fusion.labels import Label, Queue, Step
-from solver.fusion.mapper import _rooms_left, _Search
+from solver.fusion.mapper import _Left, _rooms_left, _Search
 from solver.fusion.path import PathSearch
+from solver.fusion.pricing import Choice, Remainders
 from solver.result import Options
 from tests.solver.fusion.test_optimum import drawn, windowed
+from tests.solver.fusion.test_remainders import with_remainders
 
 
 def walk(search: PathSearch, random: Random) -> Label | None:
@@ -37,6 +41,8 @@ def on_path(label: Label | None) -> Iterator[Label]:
 def check_bounds(cascade: Cascade, objective: str, random: Random, walks: int) -> int:
     """Compare the bound at each label of some paths with what the rest costs; how many were compared."""
     run = _Search(cascade, objective, Options(), FusionLimits(), None, None)
+    if cascade.einsums[0].mapspace.factors == ANY:
+        run.pricer = replace(run.pricer, remainders=Remainders.EVERYWHERE)
     search = PathSearch(run.space, run.pricer, objective, run.counts)
     search.tighten()
     compared = 0
@@ -56,11 +62,18 @@ def check_bounds(cascade: Cascade, objective: str, random: Random, walks: int) -
     return compared
 
 
-def cheapest(run: _Search, step: Step, room: int | None) -> int | None:
+def _fits(choice: Choice, room: _Left) -> bool:
+    if choice.point is not None:
+        return room.has_room(choice.point)
+    return room.words is None or choice.need_words <= room.words
+
+
+def cheapest(run: _Search, step: Step, room: _Left) -> int | None:
     """Least cost of an edge by a mapping that fits; None if that is not known."""
     if step.kind is None:
         return 0
-    fitting = [own for own in run.pricer.edge(step.kind).choices() if room is None or own.need_words <= room]
+    known = run.pricer.edge(step.kind).choices()
+    fitting = [own for own in known if _fits(own, room)]
     costs = [(own.cycles if run.objective == "latency" else own.energy, own.point is None) for own in fitting]
     if not costs or min(costs)[1]:
         return None
@@ -80,3 +93,11 @@ def test_no_bound_is_above_a_settled_path_with_windows(name: str) -> None:
     random = Random(name)
     cascade = windowed(random, name)
     assert check_bounds(cascade, "energy", random, walks=12) > 5
+
+
+@pytest.mark.parametrize("name", ["three", "attention", "diamond"])
+def test_no_bound_is_above_a_settled_path_with_remainders(name: str) -> None:
+    random = Random(f"remainders {name}")
+    cascade = with_remainders(drawn(random, name))
+    for objective in ("energy", "latency"):
+        assert check_bounds(cascade, objective, random, walks=6) > 5

@@ -9,7 +9,7 @@ import pytest
 
 import solver.heuristics.pricing
 from model.cost import evaluate, evaluate_in
-from model.cost.batch import encode
+from model.cost.batch import BatchEvaluator, encode
 from model.cost.nest import build_nest
 from model.extents import ANY
 from model.mapping import FanoutMapping, Loop, Mapping, StorageMapping
@@ -24,13 +24,17 @@ from tests.strategies import random_mapspaces
 
 ENDLESS = Budget(None)
 OBJECTIVES = (("edp",), ("latency", "energy"))
+OTHER_EVALUATORS = {
+    "rounded": lambda mapspace: BatchEvaluator(mapspace.problem, mapspace.architecture, rounded=True),
+    "one by one": lambda mapspace: None,
+}
 
 
 @pytest.mark.parametrize("objectives", OBJECTIVES)
-@pytest.mark.parametrize("one_by_one", [False, True])
-def test_incumbents_are_exact_and_the_best(objectives, one_by_one, monkeypatch):
-    if one_by_one:
-        monkeypatch.setattr(solver.heuristics.pricing, "_evaluator", lambda mapspace: None)
+@pytest.mark.parametrize("how", ["batched", "rounded", "one by one"])
+def test_incumbents_are_exact_and_the_best(objectives, how, monkeypatch):
+    if how != "batched":
+        monkeypatch.setattr(solver.heuristics.pricing, "_evaluator", OTHER_EVALUATORS[how])
     for mapspace in random_mapspaces(41, 15, 400):
         mappings = list(enumerate_mappings(mapspace))
         pricing = Pricing(mapspace, objectives, ENDLESS)
@@ -43,10 +47,10 @@ def test_incumbents_are_exact_and_the_best(objectives, one_by_one, monkeypatch):
         assert (pricing.best.values if pricing.best else None) == min(valid, default=None)
 
 
-@pytest.mark.parametrize("one_by_one", [False, True])
-def test_mappings_that_break_rules_are_rejected(one_by_one, monkeypatch):
-    if one_by_one:
-        monkeypatch.setattr(solver.heuristics.pricing, "_evaluator", lambda mapspace: None)
+@pytest.mark.parametrize("how", ["batched", "rounded", "one by one"])
+def test_mappings_that_break_rules_are_rejected(how, monkeypatch):
+    if how != "batched":
+        monkeypatch.setattr(solver.heuristics.pricing, "_evaluator", OTHER_EVALUATORS[how])
     random, rejected = Random(9), 0
     for mapspace in random_mapspaces(45, 8, 200):
         ruled = mapspace.where(random_rule(random, mapspace, (TILE, SPATIAL, WIDE)))
