@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -28,6 +28,7 @@ from rich.table import Table
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
+from model.mapspace import KeepRules
 from solver.fusion import FusedResult, FusionLimits, fuse_cascade
 from solver.result import Options, Status
 from tests.fused_bruteforce import BruteForce, Optimum
@@ -35,7 +36,6 @@ from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of, with_tolls
 from tests.solver.fusion.test_optimum import by_place, uneven
 from tests.solver.fusion.test_remainders import with_remainders
-from tests.solver.fusion.test_stores import only_tensors
 
 OBJECTIVES = ("energy", "latency", "edp")
 PRODUCTS = ("products", "attention", "skip", "projections", "three", "diamond")
@@ -61,17 +61,31 @@ class Kind:
         return with_remainders in self.changes
 
 
+def one_tensor(cascade: Cascade) -> Cascade:
+    """The same cascade with registers for at most one tensor of each Einsum: one place does for it."""
+    chosen: list[str] = []
+    for tensor in cascade.intermediates:
+        users = set(cascade.users[tensor])
+        chosen += [tensor] if all(users.isdisjoint(cascade.users[own]) for own in chosen) else []
+    einsums = []
+    for einsum in cascade.einsums:
+        others = frozenset(own.dataspace for own in einsum.accesses if own.tensor not in chosen)
+        rules = (KeepRules(), KeepRules(), KeepRules(bypass=others))
+        einsums.append(replace(einsum, mapspace=replace(einsum.mapspace, keep=rules)))
+    return replace(cascade, einsums=tuple(einsums))
+
+
 KINDS = {
     "two memories": Kind(),
     "two memories, uneven": Kind(changes=(uneven,)),
     "two memories, accelforge": Kind(changes=(by_place,)),
     "registers": Kind(inner="registers"),
     "registers, uneven": Kind(inner="registers", changes=(uneven,)),
-    "registers, accelforge": Kind(inner="registers", changes=(only_tensors, by_place)),
+    "registers, accelforge": Kind(inner="registers", changes=(one_tensor, by_place)),
     "registers, tolls": Kind(inner="registers", tolls=True),
     "array of registers": Kind(inner="array"),
     "array of registers, uneven": Kind(inner="array", changes=(uneven,)),
-    "array of registers, accelforge": Kind(inner="array", changes=(only_tensors, by_place)),
+    "array of registers, accelforge": Kind(inner="array", changes=(one_tensor, by_place)),
     "windows": Kind(WINDOWS),
     "windows, uneven": Kind(WINDOWS, changes=(uneven,)),
     "windows, registers": Kind(WINDOWS, "registers"),
