@@ -229,15 +229,16 @@ class _Search:
         self.bounds: dict[object, LeastCosts] = {}
         self.paths = 0
         self.on_progress = on_progress
+        self.incumbent: int | None = None  # of all spaces
+        self.is_any = any(einsum.mapspace.factors == ANY for einsum in cascade.einsums)
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
-        is_any = any(einsum.mapspace.factors == ANY for einsum in self.cascade.einsums)
-        self.pricer.clock = self.clock.share(2) if is_any else self.clock
+        self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
         unfused, perfect = self._unfused(_Best()), None
         best = replace(unfused.best)
         outcome = self._fused(best)
-        if is_any:
+        if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
             unfused, outcome = self._with_remainders(best)
         if not outcome.proven:
@@ -349,8 +350,7 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield from self.limits.phrases()
-        any_factors = any(einsum.mapspace.factors == ANY for einsum in self.cascade.einsums)
-        yield PERFECT_SHARED_LOOPS if any_factors else PERFECT_LOOPS
+        yield PERFECT_SHARED_LOOPS if self.is_any else PERFECT_LOOPS
         first = self.cascade.einsums[0]
         even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
@@ -358,7 +358,7 @@ class _Search:
         searched = [level.name for level in self.space.stores.levels.values()]
         if len(architecture.on_chip) > len(searched) and self.limits.memories is None:
             yield MEMORIES.format(memories=listing(searched))
-        if any_factors and any(level > 1 for levels in self.space.homes.values() for level in levels):
+        if self.is_any and any(level > 1 for levels in self.space.homes.values() for level in levels):
             yield PERFECT_STORES
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
@@ -456,8 +456,12 @@ class _Search:
         return step
 
     def _report(self, best: _Best, bound: int | None) -> None:
+        """Tell of progress; bounds of narrower spaces are none on the result."""
         if self.on_progress is None:
             return
+        is_widest = not self.is_any or self.pricer.remainders is Remainders.EVERYWHERE
+        known = [value for value in (self.incumbent, best.value) if value is not None]
+        self.incumbent = min(known, default=None)
         cuts = len(self.cascade.einsums)
         self.on_progress(
             FusionProgress(
@@ -466,8 +470,8 @@ class _Search:
                 self.counts.settled,
                 cuts,
                 self.counts.open,
-                best.value,
-                bound,
+                self.incumbent,
+                bound if is_widest and self.pricer.space is self.space else None,
             )
         )
 
