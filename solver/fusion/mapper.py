@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -266,17 +267,32 @@ class _Search:
         return self._solve(replace(self.space, limits=alone), best)
 
     def _fused(self, best: _Best) -> _Outcome:
+        """Search with tensors in the outermost on-chip memory first, where others may store them, too."""
+        outermost, allowed = self.space.memory.name, self.limits.memories
+        if self.space.is_deep and (allowed is None or outermost in allowed):
+            with self._half_of_time():
+                self._looped(replace(self.limits, memories=frozenset([outermost])), best)
+        return self._looped(self.limits, best)
+
+    def _looped(self, limits: FusionLimits, best: _Best) -> _Outcome:
         """Search with each rank looped once on a path, then without that limit."""
-        if self.limits.max_loops_per_rank is None:
-            once = replace(self.space, limits=replace(self.limits, max_loops_per_rank=1))
-            clock = self.pricer.clock
-            self.pricer.clock = clock.share(2)
-            self._dive(once, best)
-            self._solve(once, best)
-            self.pricer.clock = clock
+        space = self.space if limits == self.limits else replace(self.space, limits=limits)
+        if limits.max_loops_per_rank is None:
+            once = replace(space, limits=replace(limits, max_loops_per_rank=1))
+            with self._half_of_time():
+                self._dive(once, best)
+                self._solve(once, best)
         else:
-            self._dive(self.space, best)
-        return self._solve(self.space, best)
+            self._dive(space, best)
+        return self._solve(space, best)
+
+    @contextmanager
+    def _half_of_time(self) -> Iterator[None]:
+        """Leave half of the time that is left to what comes after."""
+        clock = self.pricer.clock
+        self.pricer.clock = clock.share(2)
+        yield
+        self.pricer.clock = clock
 
     def _with_remainders(self, best: _Best) -> tuple[_Outcome, _Outcome]:
         """Search nests with remainders, too: of Einsums alone first, then of all."""
@@ -384,7 +400,8 @@ class _Search:
         """Search paths of a space; bounds on Einsums do not depend on how many loops it allows."""
         self.pricer.space = space
         is_estimate = longest is not None
-        key = space.storable, space.limits.max_loops == 0, is_estimate, self.pricer.remainders
+        homes = tuple(sorted(space.homes.items()))
+        key = homes, space.limits.max_loops == 0, is_estimate, self.pricer.remainders
         if key not in self.bounds:
             self.bounds[key] = LeastCosts(space, self.pricer, is_estimate)
         search = PathSearch(space, self.pricer, self.objective, self.counts, longest, as_paid=as_paid)
