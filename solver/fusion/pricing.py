@@ -62,7 +62,8 @@ class Point(NamedTuple):
 
     There is a nest for each kind of visits. Where energy and cycles are bounds, `paid` has those of the
     nests: kinds of visits cost no more together than one by one, or there was no time for a closer bound.
-    `inner_words` are needed of memories farther in that may store tensors.
+    `inner_words` are needed of memories farther in that may store tensors; `homes` are the levels at which
+    all kinds of visits keep outputs.
     """
 
     energy: int
@@ -71,6 +72,7 @@ class Point(NamedTuple):
     nests: tuple[LoopNest, ...]
     paid: tuple[int, int] | None = None
     inner_words: tuple[int, ...] = ()
+    homes: frozenset[int] | None = None
 
     def as_paid(self) -> Point:
         """With the costs of the nests."""
@@ -114,6 +116,7 @@ class _Mixed(NamedTuple):
     need_words: int
     nests: tuple[LoopNest, ...]
     inner_words: tuple[int, ...]
+    homes: frozenset[int]
 
 
 class _Settled(NamedTuple):
@@ -225,8 +228,9 @@ class Edge:
         if not self.space.kind.is_mixed:
             (nest,) = point.nests
             return (self.space.nest(self.renaming.inverse.mapping(nest)),)
-        shifts = self.space.kind.shifts
-        kinds = [replace(self.space, kind=replace(kind, shifts=shifts)) for kind in self.space.kind.alike()]
+        shifts, homes = self.space.kind.shifts, point.homes
+        alike = (replace(kind, shifts=shifts, homes=homes) for kind in self.space.kind.alike())
+        kinds = [replace(self.space, kind=kind) for kind in alike]
         return tuple(own.nest(_as_named(own, nest)) for own, nest in zip(kinds, point.nests, strict=True))
 
 
@@ -955,7 +959,8 @@ class EdgePricer:
         at.beyond = None if mapped else (energy, cycles)
         if mapped:
             best = min(mapped, key=lambda own: objective_value(self.objective, *own.paid))
-            at.points.append(Point(energy, cycles, best.need_words, best.nests, best.paid, best.inner_words))
+            need, inner = best.need_words, best.inner_words
+            at.points.append(Point(energy, cycles, need, best.nests, best.paid, inner, best.homes))
 
     def _mixed_at(self, space: EdgeSpace, homes: frozenset[int], room: int | None) -> _Mixed | None:
         """What the kinds of visits cost with outputs at these levels; None if one does not fit."""
@@ -980,7 +985,7 @@ class EdgePricer:
         least = max(0, energy - space.rounding_energy() * (kinds - 1)), cycles
         complete = tuple(nests) if len(nests) == kinds else ()
         most = tuple(max(column) for column in zip(*inner, strict=True))
-        return _Mixed(least, (paid[0], paid[1]), max(needs), complete, most)
+        return _Mixed(least, (paid[0], paid[1]), max(needs), complete, most, homes)
 
     def _alone(self, space: EdgeSpace, room: int | None, objectives: tuple[str, ...]) -> Result:
         """The best mapping of visits of one kind."""

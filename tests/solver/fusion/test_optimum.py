@@ -166,6 +166,20 @@ def test_loops_that_slide_windows(name: str, seed: int):
             assert result.value == result.bound
 
 
+def test_loops_that_slide_windows_over_several_places_of_the_buffer():
+    """Where an output is kept decides how many places the nests of unlike visits have."""
+    main = StorageLevel("Main", energy=AccessEnergy(30, 0, 10, 2))
+    buffer = StorageLevel("GLB", size_words=8, energy=AccessEnergy(1, 7, 7))
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    bounds = {"x": 4, "y": 2, "r": 2, "s": 2, "p": 5, "q": 3}
+    cascade = uneven(cascade_of(SHAPES["plane"], bounds, architecture))
+    (optimum,) = BruteForce(cascade, divided=True).optima(("energy",)).values()
+    result = fuse_cascade(cascade, "energy")
+    assert result.bound is not None
+    assert result.value is not None
+    assert result.bound <= optimum.value <= result.value
+
+
 def halo_waits() -> Cascade:
     """A convolution's input comes from another Einsum, and a buffer could not hold all of its rows."""
     main, buffer = StorageLevel("Main", energy=AccessEnergy(99, 99, 99)), StorageLevel("GLB", size_words=10)
