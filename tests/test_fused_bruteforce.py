@@ -17,10 +17,10 @@ from tests.model.fused.reference import FUSED
 OBJECTIVES = ("energy", "latency", "edp")
 
 BOUNDS: dict[str, dict[str, int]] = {
-    "products": {"m": 4, "a": 2, "b": 4, "c": 2},
-    "attention": {"m": 4, "p": 2, "e": 2, "f": 2},
+    "products": {"m": 4, "a": 2, "b": 2, "c": 2},
+    "attention": {"m": 4, "p": 2, "e": 2, "f": 1},
     "projections": {"m": 2, "p": 2, "d": 2, "e": 2},
-    "skip": {"m": 4, "a": 2, "b": 2, "d": 2},
+    "skip": {"m": 2, "a": 2, "b": 2, "d": 2},
     "window": {"q": 4, "r": 3, "p": 6, "c": 2},
     "residual": {"q": 4, "r": 3, "p": 6},
 }
