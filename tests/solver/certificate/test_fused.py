@@ -85,7 +85,7 @@ def test_words_in_holes_between_strides_do_not_count(objective: str, tmp_path):
 
 def test_limits_are_part_of_the_claim(tmp_path):
     for limits in (FusionLimits(max_loops=1), FusionLimits(0)):
-        document = certified(attention(4), "energy", limits)
+        document = certified(attention(3), "energy", limits)
         assert verdict(document, tmp_path)[0] == "VALID"
     document["problem"]["most_loops"] = None
     assert resealed(document, tmp_path)[0] == "CANNOT CHECK"  # there are better ones

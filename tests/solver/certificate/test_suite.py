@@ -31,7 +31,7 @@ problem:
     - {name: A, projection: [[[M]], [[K]]]}
     - {name: B, projection: [[[K]]]}
     - {name: Z, projection: [[[M]]], read-write: true}
-  instance: {M: 6, K: 4}
+  instance: {M: 12, K: 8}
 architecture:
   version: 0.4
   nodes:
