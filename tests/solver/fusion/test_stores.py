@@ -61,7 +61,6 @@ def stored_inside(result: FusedResult) -> set[str]:
 @pytest.mark.parametrize(
     "name, seed, array, objective",
     [
-        ("projections", 0, 0, "energy"),
         ("residual", 0, 0, "energy"),
         ("skip", 2, 0, "edp"),
         ("products", 11, 0, "latency"),
