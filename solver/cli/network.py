@@ -67,7 +67,7 @@ FUSED_ONLY = (
     *("fused-mapping", "certificate"),
 )
 ONLY_PERFECT = "fused mappings with remainders are not certified"
-ONLY_OUTERMOST = "fused mappings with tensors in others are not certified"
+ONLY_SINGLE = "fused mappings with tensors in memories that exist several times are not certified"
 OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
@@ -243,7 +243,7 @@ def _limits(
     if narrower == limits:
         return limits, []
     memory = listing(narrower.memories or ())
-    return narrower, [Note(f"tensors between Einsums are stored in {memory} alone: {ONLY_OUTERMOST}")]
+    return narrower, [Note(f"tensors between Einsums are stored in {memory} alone: {ONLY_SINGLE}")]
 
 
 @contextmanager

@@ -236,7 +236,7 @@ def no_room(doc):
         for node in einsum["mapspace"]["nodes"]:
             if node["kind"] == "storage" and node["name"] == "GLB":
                 node["most_size"] = 17
-    doc["problem"]["room"] = 17
+    doc["problem"]["rooms"][0] = 17
 
 
 def computing_twice(doc):
@@ -288,7 +288,7 @@ def stored_twice(doc):
 
 def stored_against_its_will(doc):
     for tensor in doc["problem"]["tensors"]:
-        tensor["may_stay"] = False
+        tensor["may_stay"] = []
 
 
 def a_lower_nest(doc):
@@ -397,7 +397,7 @@ def no_room_for_the_halo(doc):
         for node in einsum["mapspace"]["nodes"]:
             if node["kind"] == "storage" and node["name"] == "GLB":
                 node["most_size"] = 7
-    doc["problem"]["room"] = 7
+    doc["problem"]["rooms"][0] = 7
 
 
 def other_rows(doc):

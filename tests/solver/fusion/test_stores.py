@@ -111,7 +111,7 @@ def test_memories_are_named():
         if memories == ("GLB",):
             assert fused_certificate(result, [])["status"] == "OPTIMAL"
             continue
-        with pytest.raises(CertificateError, match=r"tensors may be stored in `RF`.*--fuse-into GLB"):
+        with pytest.raises(CertificateError, match=r"`RF`, which exists several times.*--fuse-into GLB"):
             fused_certificate(result, [])
     assert values[None] == values["RF",] < values["GLB",]
 
