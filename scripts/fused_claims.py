@@ -166,16 +166,28 @@ class Einsum:
             if {*own} & {first, *others} and not {*own} & outer:
                 yield (first, *(p for p in own if p > first and p not in others))
 
-    def exists_once(self, level):
-        """Whether there is one instance of a memory."""
-        fans = [self.space.nodes[p] for p in self.space.fans if p < self.levels[level - 1][0]]
-        return all(node["mesh_x"] * node["mesh_y"] == 1 for node in fans)
+    def outside(self, level):
+        """Fanouts outside of a memory that have several children, by number: node, mesh."""
+        fans = {n: p for n, p in enumerate(self.space.fans) if p < self.levels[level - 1][0]}
+        meshes = {n: (self.space.nodes[p]["mesh_x"], self.space.nodes[p]["mesh_y"]) for n, p in fans.items()}
+        return {n: (fans[n], mesh) for n, mesh in meshes.items() if prod(mesh) > 1}
 
-    def visit(self, kind, room, rooms=(), is_relaxed=False):
+    def is_ordered(self, p):
+        """Whether rules say which spatial loops of a fanout lie along X."""
+        node = self.space.nodes[p]
+        live = [d for d, own in enumerate(node["factors"]) if max(own, default=1) > 1]
+        return len({frozenset(own) for own in node["along_x"]}) < 1 << len(live)
+
+    def lone(self, v):
+        """Dimensions that index a rank of a dataspace by themselves, and these ranks."""
+        return {rank[0][0]: name for name, rank in zip(self.names[v], self.ranks[v]) if len(rank) == 1}
+
+    def visit(self, kind, room, rooms=(), shares=(), is_relaxed=False):
         """The canonical problem of one visit, with so much room (None: any) for its own tiles.
 
         So it is with `rooms` of memories farther in, by number. Loops outside of these do not move what they
-        store, unless it `is_relaxed`: further shared loops may.
+        store, unless it `is_relaxed`: further shared loops may. Fanouts spread it along ranks that dimensions
+        index by themselves; `shares` says how, by fanout.
         """
         bounds, huge = list(kind.bounds), EXACT
         nodes = [dict(node) for node in self.doc["nodes"]]
@@ -194,7 +206,11 @@ class Einsum:
         for p, words in ((p, words) for n, words in rooms for p in self.levels[n - 1]):
             nodes[p]["most_size"] = words
         for v, level in kind.deep:
-            self.store(nodes, v, self.levels[level - 1], is_relaxed)
+            self.store(nodes, v, level, is_relaxed)
+        for number, loops in shares:
+            node, counts = nodes[self.space.fans[number]], dict(loops)
+            pairs = enumerate(node["factors"])
+            node["factors"] = [[f for f in own if f == counts.get(d, 1)] for d, own in pairs]
         spaces = [{**own, "keep": self.kept(v, kind)} for v, own in enumerate(self.doc["dataspaces"])]
         doc = {**self.doc, "bounds": bounds, "nodes": nodes, "dataspaces": spaces}
         memories = [
@@ -202,15 +218,18 @@ class Einsum:
         ]
         return {**doc, "memories": memories} if memories else doc
 
-    def store(self, nodes, v, places, is_relaxed):
+    def store(self, nodes, v, level, is_relaxed):
         """Let a memory store a dataspace, without room."""
+        places, apart = self.levels[level - 1], {*range(len(self.bounds))} - self.lone(v).keys()
         for p in places:
             own = nodes[p]["dataspaces"]
             nodes[p]["dataspaces"] = [*own[:v], {**own[v], "size": 0}, *own[v + 1 :]]
         outside = [node for node in nodes[: places[0]] if node["kind"] == "temporal"]
-        for node in () if is_relaxed else outside:
+        limits = [] if is_relaxed else [(node, self.dims[v]) for node in outside]
+        limits += [(nodes[p], apart) for p, _ in self.outside(level).values()]
+        for node, still in limits:
             pairs = enumerate(node["factors"])
-            node["factors"] = [[f for f in own if f == 1] if d in self.dims[v] else own for d, own in pairs]
+            node["factors"] = [[f for f in own if f == 1] if d in still else own for d, own in pairs]
 
     def divided(self, lists, bounds):
         """The factors that are allowed for other bounds, dimension by dimension; None for any."""
@@ -429,7 +448,7 @@ class Cascade:
         pairs = {t: [n for n in may_stay[t] if n in self.may_store(t)] for t in self.readers}
         self.storable = {t: own for t, own in pairs.items() if own}
         numbers = {*chain(*self.storable.values())}
-        need(numbers <= {1, *self.known()}, "what stores tensors exists once", CannotCheckError)
+        need(numbers <= {1, *self.known}, "memories store tensors without rules on order", CannotCheckError)
 
     def sizes(self, number):
         """Most and least words of an on-chip memory, Einsum by Einsum."""
@@ -440,12 +459,21 @@ class Cascade:
             node = e.space.nodes[e.levels[number - 1][0]]
             yield node["most_size"], node["least_size"]
 
+    @cached_property
     def known(self):
-        """Numbers of the memories farther in that may store tensors: there is one of each."""
+        """Numbers of the memories farther in that may store tensors: no rules order fanouts outside."""
+        found = []
         for number in range(2, len(self.rooms) + 1):
-            once = all(e.exists_once(number) for e in self.einsums)
-            if once and not any(least for _, least in self.sizes(number)):
-                yield number
+            outside = [e.outside(number) for e in self.einsums]
+            ordered = any(e.is_ordered(p) for e, own in zip(self.einsums, outside) for p, _ in own.values())
+            alike = len({tuple((n, mesh) for n, (_, mesh) in own.items()) for own in outside}) == 1
+            if alike and not ordered and not any(least for _, least in self.sizes(number)):
+                found.append(number)
+        return found
+
+    def instances(self, number):
+        """How often an on-chip memory exists."""
+        return prod(prod(mesh) for _, mesh in self.einsums[0].outside(number).values())
 
     @property
     def usable(self):
@@ -686,21 +714,27 @@ class Cascade:
         return True
 
     @cache
-    def stored_words(self, tensor, loops, level):
-        """Room of a tensor that waits below shared loops in a memory."""
+    def stored_words(self, tensor, loops, level, spread=None):
+        """Room of a tensor that waits below shared loops in an instance of a memory.
+
+        At the least, without a `spread` over the instances: fanouts, ranks, and children.
+        """
         (einsum, v) = next((e, v) for e, v in self.accesses(tensor) if e.writes[v])
         if any(map(self.slides, loops)):
-            lengths = [
-                [high - low for low, high in spans] for spans, _ in self.waiting(tensor, loops).values()
-            ]
-            words = prod(map(max, lengths))
+            waiting = self.waiting(tensor, loops).items()
+            lengths = {name: max(high - low for low, high in spans) for name, (spans, _) in waiting}
         else:
-            words = self.even_words(tensor, einsum, v, loops)
+            lengths = self.even_lengths(tensor, einsum, v, loops)
+        parts = Counter()
+        for _, name, count in spread or ():
+            parts[name] = max(1, parts[name]) * count
+        words = prod(-(-length // max(1, parts[name])) for name, length in lengths.items())
+        words = -(-words // self.instances(level)) if spread is None else words
         size, (up, down) = einsum.space.at[einsum.levels[level - 1][0]][v]["size"], self.scales[tensor]
         return -(-words * size * up // down)
 
-    def even_words(self, tensor, einsum, v, loops):
-        """Words of a tensor between its first and last index, divided by the trips of loops."""
+    def even_lengths(self, tensor, einsum, v, loops):
+        """Per rank what a tensor has between its first and last index, divided by the trips of loops."""
         trips = Counter()
         for loop in loops:
             d = loop.dims[einsum.number - loop.start]
@@ -712,7 +746,7 @@ class Cascade:
                 ways = [c * (e.bounds[d] - 1) for d, c in rank]
                 low[name] = min(low.get(name, inf), offset + sum(min(0, way) for way in ways))
                 high[name] = max(high.get(name, -inf), offset + sum(max(0, way) for way in ways) + 1)
-        return prod(-(-(high[name] - low[name]) // divided.get(name, 1)) for name in low)
+        return {name: -(-(high[name] - low[name]) // divided.get(name, 1)) for name in low}
 
     # A mapping
 
@@ -786,6 +820,7 @@ class Cascade:
             sliding = any(map(self.slides, loops))
             need(not sliding or self.keeps(t, loops), "what overlaps is kept until it is not needed any more")
         rooms = [(j, *self.place(paths, stored, j)) for j in range(len(paths))]
+        stored = {t: (*own, self.spread(paths, t, own[1])) for t, own in stored.items()}
         energy = cycles = 0
         for j, own, cost in rooms:
             for number, words in enumerate(own, 1):
@@ -854,6 +889,19 @@ class Cascade:
         others = self.readers.get(tensor, ()) if writer == j else () if writer is None else (writer,)
         return max((shared(paths[j], paths[other]) for other in others), default=0)
 
+    def spread(self, paths, tensor, level):
+        """How loops spread a stored tensor over the instances of its memory: fanouts, ranks, and children."""
+        found = set()
+        for e, v in self.accesses(tensor):
+            lone, fans = e.lone(v), e.outside(level)
+            for nest in paths[e.number][0].nests:
+                bounds = e.bounds_of(nest)
+                loops = ((n, d, count) for n, (p, _) in fans.items() for d, count in nest["loops"][p])
+                found.add(tuple((n, lone.get(d), count, bounds[d]) for n, d, count in loops))
+        need(len(found) == 1, "all Einsums spread a stored tensor alike")
+        (spread,) = found
+        return tuple((n, name, count) for n, name, count, _ in spread)
+
     def taken(self, paths, stored, j, number):
         """Room of a memory that held and stored tiles take while an Einsum runs."""
         total = 0
@@ -862,11 +910,12 @@ class Cascade:
             for v, depth in path[0].held:
                 words = einsum.tile(v, self.cut(i, path[1][:depth])) * einsum.space.at[einsum.home][v]["size"]
                 total += words if i == j or later > depth else 0
-        here = ((t, depth) for t, (depth, level) in stored.items() if level == number)
-        for t, depth in here:
+        here = ((t, depth, spread) for t, (depth, level, spread) in stored.items() if level == number)
+        for t, depth, spread in here:
             users = self.users[t]
             waits = users[0] <= j <= users[-1] or any(shared(paths[i], paths[j]) > depth for i in users)
-            total += self.stored_words(t, paths[self.writer[t]][1][:depth], number) if waits else 0
+            loops = paths[self.writer[t]][1][:depth]
+            total += self.stored_words(t, loops, number, spread) if waits else 0
         return total
 
 

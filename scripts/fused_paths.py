@@ -24,7 +24,7 @@ Open = namedtuple(
 )  # a body; trips per class above each of its places
 Label = namedtuple(
     "Label", "energy cycles stored rooms"
-)  # stored: (tensor, open bodies, words, memory); rooms: per open body
+)  # stored: (tensor, open bodies, words, memory, spread or None); rooms: per open body
 Room = namedtuple(
     "Room", "held peak parted", defaults=(0, 0, False)
 )  # held: words of its tiles; peak: of all else
@@ -183,17 +183,18 @@ class Edges:
         need(room is not None or self.cascade.usable == inf, "claims have some room")
         homes = homes if homes is None else tuple(sorted(homes))
         deep, rooms = deep_of(self.cascade, einsum, claim), rooms_of(self.cascade, claim)
+        limited = rooms, shares_of(einsum, claim)
         need(not above & dict(deep).keys(), "tiles are above the nests once")
         limits = above, held if self.timed else (), homes, claim["loose"], deep
         kind, most = Kind(*visits_of(einsum, claim), *limits), inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
         ruled = claim["ruled"] and (bool(deep) or not self.is_free(einsum))
-        stated = einsum, kind, room, rooms, corners, ruled
+        stated = einsum, kind, room, limited, corners, ruled
         if claim["ruled"]:
             self.claims[einsum.key, kind].append((most, corners, stated))
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips)] == einsum.bounds
         is_even = is_even and homes is None and not kind.loose
-        if is_even and not ruled and most >= self.cascade.usable and not rooms:
+        if is_even and not ruled and most >= self.cascade.usable and not any(limited):
             least = (corners[0][0], corners[-1][1]) if corners else (inf, inf)
             self.settled[einsum.key, above, deep].append((kind, least, stated))
 
@@ -208,9 +209,9 @@ class Edges:
         self.used[einsum.key, *stated] = einsum, *stated
 
     @staticmethod
-    def check(einsum, kind, room, rooms, corners, ruled, refute):
+    def check(einsum, kind, room, limited, corners, ruled, refute):
         """Check a claim: each mapping has the energy and the cycles of some corner."""
-        doc = einsum.visit(kind, room, rooms, is_relaxed=not ruled)
+        doc = einsum.visit(kind, room, *limited, is_relaxed=not ruled)
         space = Edge(einsum, kind, room, doc if ruled else unruled(einsum, doc))
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
@@ -299,7 +300,7 @@ class Edges:
     def choices(self, j, cut, ways, held, left):
         """Energy, cycles and room of own tiles: each mapping has all three of some choice at least.
 
-        So much room is `left` of each on-chip memory.
+        What is `left`: room of each on-chip memory, and how fanouts spread what is stored, if that is known.
         """
         einsum, deep = self.cascade.einsums[j], deep_ways(ways)
         closed = self.together(j, cut, ways)
@@ -317,18 +318,19 @@ class Edges:
         return found
 
     def claims_on(self, einsum, cut, above, deep, held, left):
-        """Corners of all mappings of an edge, by falling room."""
+        """Corners of all mappings of an edge, by falling room; words of held tiles only take more cycles."""
         ((bounds, trips), *others) = einsum.kinds(cut)
         if others:
             return self.joined(einsum, cut, above, deep, left)
-        kind = Kind(bounds, trips, above, held, deep=deep)
-        claims = [own for own in self.claims.get((einsum.key, kind), ()) if has_room(own, left)]
+        kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
+        known = chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)
+        claims = sorted((own for own in known if has_room(own, left)), key=lambda claim: -claim[0])
         for *_, stated in claims:
             self.use(*stated)
-        least = {}  # by rooms of memories farther in, of claims so far: the one with the least room counts
+        least = {}  # by what else limits claims, of those so far: the one with the least room counts
         found = {}
         for room, corners, stated in claims:
-            least[stated[3]] = corners
+            least[stated[1], stated[3]] = corners
             found[room] = reduce(both, least.values())
         return [*found.items()]
 
@@ -391,12 +393,13 @@ class Edges:
 class Paths:
     """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on edges.
 
-    `rest` are least energy and cycles from each cut on.
+    `rest` are least energy and cycles from each cut on. How tensors are spread over the instances of memories
+    is left open, or told apart, if it `is_spread`.
     """
 
-    def __init__(self, cascade, edges, objective, limit, most=MOST_LABELS):
+    def __init__(self, cascade, edges, objective, limit, most=MOST_LABELS, is_spread=False):
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
-        self.count, self.looks_left = len(cascade.einsums), most
+        self.count, self.looks_left, self.is_spread = len(cascade.einsums), most, is_spread
         self.rest = [(0, 0)] * (self.count + 1)
 
     def least(self):
@@ -423,7 +426,7 @@ class Paths:
         read = {t: [(e, v) for e, v in self.cascade.accesses(t) if not e.writes[v]] for t in crossing}
         passing = {t for t in crossing if any(e.may_pass[v] for e, v in read[t]) or 1 not in storable[t]}
         for chosen in product(*((*storable[t], *((0,) if t in passing else ())) for t in crossing)):
-            stored = frozenset((t, 0, 0, level) for t, level in zip(crossing, chosen) if level)
+            stored = frozenset((t, 0, 0, level, None) for t, level in zip(crossing, chosen) if level)
             for stop, label in self.children(Label(0, 0, stored, ()), place, self.count, ()):
                 self.limit = min(self.limit, self.worth(label, stop))
         return self.limit
@@ -530,9 +533,32 @@ class Paths:
         users, writer = self.cascade.users, self.cascade.writer
         storable = self.cascade.storable
         free = [t for t in sorted(storable) if start <= writer[t] < stop <= users[t][-1] < end]
-        for chosen in product(*((*storable[t], 0) for t in free)):
-            tensors = [(t, level) for t, level in zip(free, chosen) if level]
+        ways = [[(n, own) for n in storable[t] for own in self.spreads(t, n, ctx)] for t in free]
+        for chosen in product(*([*own, None] for own in ways)):
+            tensors = [(t, *way) for t, way in zip(free, chosen) if way]
             yield self.storing(label, tensors, ctx) if tensors else label
+
+    @cache
+    def spreads(self, tensor, level, ctx):
+        """Ways to spread a tensor over the instances of a memory, of extents at most those of open bodies."""
+        (einsum, v) = next((e, v) for e, v in self.cascade.accesses(tensor) if e.writes[v])
+        fans = einsum.outside(level)
+        if not self.is_spread or not fans:
+            return [None]
+        left_of = self.left_of(einsum.number, ctx)
+        extents = {name: left_of[d] for d, name in einsum.lone(v).items()}
+        found = [((), extents)]
+        for number, (_, mesh) in fans.items():
+            pairs = [(own, left, counts) for own, left in found for counts in vectors(left.values())]
+            found = [
+                (
+                    (*own, *((number, name, n) for name, n in zip(left, counts) if n > 1)),
+                    {name: left[name] // n for name, n in zip(left, counts)},
+                )
+                for own, left, counts in pairs
+                if fits_mesh(counts, mesh)
+            ]
+        return [own for own, _ in found]
 
     def storing(self, label, tensors, ctx):
         """The label with some tensors stored, below as many loops as may be.
@@ -541,13 +567,13 @@ class Paths:
         memories farther in it counts as soon as it is written, which is no more.
         """
         words, rooms = [], list(label.rooms)
-        for t, memory in tensors:
+        for t, memory, spread in tensors:
             level, loops = self.deepest(t, ctx)
-            room = self.cascade.stored_words(t, loops, memory)
+            room = self.cascade.stored_words(t, loops, memory, spread)
             if level is not None and memory == 1:
                 rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
                 room = 0
-            words.append((t, len(ctx), room, memory))
+            words.append((t, len(ctx), room, memory, spread))
         return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
 
     @cache
@@ -569,11 +595,11 @@ class Paths:
         if einsum.is_copy:
             yield label
             return
-        levels, cut = {t: memory for t, *_, memory in label.stored}, self.cut(j, ctx)
-        left = self.unwaiting(label)
-        if min(left) < 0:
+        levels, cut = {t: memory for t, _, _, memory, _ in label.stored}, self.cut(j, ctx)
+        left, shares = self.unwaiting(label), self.shares(label, einsum, self.left_of(j, ctx))
+        if min(left) < 0 or shares is None:
             return
-        waiting = sum(words for *_, words, memory in label.stored if memory == 1)
+        waiting = sum(words for _, _, words, memory, _ in label.stored if memory == 1)
         ways = [
             [(None, Way(stored=levels[t]))]
             if t in levels
@@ -587,15 +613,38 @@ class Paths:
                 continue
             spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
             tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
-            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles, left)
+            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles, (left, shares))
             yield from self.priced(label, rooms, waiting, einsum, options)
 
     def unwaiting(self, label):
         """Room of each on-chip memory but for what waits there."""
         left = [self.cascade.room(n) for n, _ in enumerate(self.cascade.rooms, 1)]
-        for *_, words, memory in label.stored:
+        for _, _, words, memory, _ in label.stored:
             left[memory - 1] -= words
         return left
+
+    @classmethod
+    def shares(cls, label, einsum, left_of):
+        """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
+        found, spreads = {}, {t: own for t, _, _, *own in label.stored}
+        tiles = [(v, *spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads]
+        for v, memory, spread in (own for own in tiles if own[2] is not None):
+            loops = cls.spreading(einsum, v, memory, spread, left_of)
+            if loops is None or any(found.setdefault(n, own) != own for n, own in loops.items()):
+                return None
+        return found
+
+    @staticmethod
+    def spreading(einsum, v, memory, spread, left_of):
+        """The loops that spread one dataspace; None if it has no such ranks, or these are not divided."""
+        dims = {name: d for d, name in einsum.lone(v).items()}
+        if any(name not in dims or left_of[dims[name]] % n for _, name, n in spread):
+            return None
+        loops = [(fan, dims[name], n) for fan, name, n in spread]
+        return {
+            number: tuple(sorted((d, n) for fan, d, n in loops if fan == number))
+            for number in einsum.outside(memory)
+        }
 
     def priced(self, label, rooms, waiting, einsum, options):
         """Yield the label with each choice for an edge that has room."""
@@ -899,7 +948,7 @@ def visits_of(einsum, claim):
 
 def deep_of(cascade, einsum, claim):
     """What a claim has stored in memories farther in: dataspaces, and numbers of memories."""
-    deep, known = tuple(map(tuple, claim["deeper"])), {*cascade.known()}
+    deep, known = tuple(map(tuple, claim["deeper"])), cascade.known
     need(all(len(own) == 2 and natural([*own]) for own in deep), "what is stored has numbers")
     need([v for v, _ in deep] == sorted(dict(deep)), "dataspaces are stored once, in order")
     places = range(len(einsum.tensors))
@@ -917,10 +966,33 @@ def rooms_of(cascade, claim):
     return rooms
 
 
+def shares_of(einsum, claim):
+    """Spatial loops of the mappings of a claim, by fanout."""
+    shares = tuple((number, tuple(map(tuple, loops))) for number, loops in claim["shares"])
+    numbers, dims = range(len(einsum.space.fans)), range(len(einsum.bounds))
+    known = all(type(number) is int and number in numbers for number, _ in shares)
+    need(known and len(dict(shares)) == len(shares), "fanouts have numbers")
+    loops = [own for _, loops in shares for own in loops]
+    whole = all(len(own) == 2 and {*map(type, own)} == {int} and own[0] in dims for own in loops)
+    need(whole and all(n > 1 for _, n in loops), "fanouts have loops")
+    return shares
+
+
 def has_room(claim, left):
-    """Whether a claim is about all mappings in so much room that is left of memories."""
-    *_, (_, _, _, rooms, *_) = claim
-    return all(words >= left[n - 1] for n, words in rooms)
+    """Whether a claim is about all mappings in so much room, and with the spatial loops that are known."""
+    *_, (_, _, _, (rooms, shares), *_) = claim
+    words, known = left
+    return all(own >= words[n - 1] for n, own in rooms) and all(known.get(n) == own for n, own in shares)
+
+
+def fits_mesh(counts, mesh):
+    """Whether loops may lie along the axes of a mesh."""
+    mesh_x, mesh_y = mesh
+    along = {1}
+    for count in counts:
+        along |= {n * count for n in along}
+    whole = prod(counts)
+    return any(n <= mesh_x and whole // n <= mesh_y for n in along if whole % n == 0)
 
 
 def both(one, other):
@@ -1030,7 +1102,8 @@ def check_fused(doc, sha256, refute):
 def confirmed(cascade, doc, limit, refute):
     """The limit, if claims that hold show that nothing is below; else what they leave open.
 
-    Claims without shared loops alone are often enough, and are quickly checked.
+    Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
+    over memories that exist several times is left open first.
     """
     edges = Edges(cascade, doc, every=False)
     with suppress(CannotCheckError):
@@ -1039,5 +1112,9 @@ def confirmed(cascade, doc, limit, refute):
             return limit
     edges = Edges(cascade, doc)
     least = Paths(cascade, edges, doc["objective"], limit).least()
+    several = any(cascade.instances(n) > 1 for n in chain(*cascade.storable.values()))
+    if least < limit and several:
+        edges = Edges(cascade, doc)
+        least = Paths(cascade, edges, doc["objective"], limit, is_spread=True).least()
     edges.verify(refute)
     return least

@@ -15,7 +15,6 @@ from model.fused.mapping import Body, FusedMapping, Leaf, PrivateNest
 from model.mapping import Mapping, NodeMapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES
-from model.wording import listing
 from solver.certificate.canonical import (
     CertificateError,
     Json,
@@ -28,8 +27,7 @@ from solver.certificate.document import check_certifiable
 from solver.fusion import FusedResult
 from solver.fusion.edges import with_places_of
 from solver.fusion.evidence import EdgeClaim, LeastClaim
-from solver.fusion.space import FusionLimits, FusionSpace, Parts
-from solver.fusion.stores import Stores
+from solver.fusion.space import FusionSpace, Parts
 from solver.result import Status
 
 FORMAT = "tilewright certificate fused 3"
@@ -54,11 +52,9 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
-    space = FusionSpace(result.cascade, result.limits)
-    _check_stores(result, space)
     if any(einsum.mapspace.factors != PERFECT for einsum in result.cascade.einsums):
         raise CertificateError("fused mappings with remainders are not certified: --factors perfect")
-    problem, evaluation = _problem(result, space), result.evaluation
+    problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
         "problem": problem,
@@ -78,44 +74,16 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     return {**document, "digest": canonical_sha256(document)}
 
 
-def certifiable(cascade: Cascade, limits: FusionLimits) -> FusionLimits:
-    """Return limits under which results can be certified, unless they name memories themselves.
-
-    The checker knows tensors in memories that exist once.
-    """
-    stores = Stores(cascade)
-    homes = {home for tensor in cascade.intermediates for home in stores.homes(tensor)}
-    if limits.memories is not None or homes <= _known(stores):
-        return limits
-    names = (level.name for number, level in stores.levels.items() if number in _known(stores))
-    return replace(limits, memories=frozenset(names))
-
-
-def _known(stores: Stores) -> set[int]:
-    """Memories that exist once."""
-    return {number for number in stores.levels if stores.instances(number) == 1}
-
-
-def _check_stores(result: FusedResult, space: FusionSpace) -> None:
-    """Refuse results whose tensors may be stored where the checker does not know them."""
-    levels, known = space.stores.levels, sorted(_known(space.stores))
-    homes = sorted({level for own in space.homes.values() for level in own} - {*known})
-    if homes:
-        text = f"tensors may be stored in {listing(levels[number].name for number in homes)}, which"
-        text += " exists several times" if len(homes) == 1 else " exist several times"
-        known_names = " ".join(levels[number].name for number in known)
-        raise CertificateError(f"{text}: the checker does not know that (--fuse-into {known_names})")
-
-
-def _problem(result: FusedResult, space: FusionSpace) -> Json:
+def _problem(result: FusedResult) -> Json:
     cascade, limits = result.cascade, result.limits
+    homes = FusionSpace(cascade, limits).homes
     tensors, scales = list(cascade.users), dict(cascade.room_scale)
     return {
         "einsums": [_einsum(einsum, tensors) for einsum in cascade.einsums],
         "tensors": [
             {
                 "name": name,
-                "may_stay": list(space.homes.get(name, ())),
+                "may_stay": list(homes.get(name, ())),
                 "room_scale": _fraction(scales.get(name, Fraction(1))),
             }
             for name in tensors
@@ -268,6 +236,7 @@ def _edge(cascade: Cascade, claim: EdgeClaim) -> Json:
         "loose": claim.is_loose,
         "room": claim.room_words,
         "rooms": [list(own) for own in sorted(kind.rooms)],
+        "shares": [[fanout, _shares(einsum, loops)] for fanout, loops in sorted(kind.shares)],
         "corners": [list(corner) for corner in claim.corners],
         "ruled": claim.is_ruled,
     }
@@ -277,6 +246,11 @@ def _deeper(einsum: CascadeEinsum, deeper: Iterable[tuple[str, int]]) -> list[li
     """Return what is stored in memories farther in, and the numbers of these among the on-chip ones."""
     names = [space.name for space in einsum.problem.dataspaces]
     return sorted([names.index(name), level] for name, level in deeper)
+
+
+def _shares(einsum: CascadeEinsum, loops: Iterable[tuple[str, int]]) -> list[list[int]]:
+    """Return spatial loops that spread what is stored: dimensions and children."""
+    return sorted([einsum.problem.dims.index(dim), count] for dim, count in loops if count > 1)
 
 
 def _homes(einsum: CascadeEinsum, levels: Iterable[int]) -> list[int]:

@@ -82,7 +82,8 @@ class FusionEvidence:
 def evidence_of(pricer: EdgePricer) -> FusionEvidence:
     """Return what a search knows about edges, each once, whatever their names."""
     least = (_counted(claim, pricer.objective) for claim in _least_claims(pricer))
-    return FusionEvidence(tuple(least), (*_cores(pricer), *_edges(pricer), *_alone(pricer)))
+    edges = (*_cores(pricer), *_edges(pricer), *_shared(pricer), *_alone(pricer))
+    return FusionEvidence(tuple(least), edges)
 
 
 def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
@@ -131,6 +132,13 @@ def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
             corners = [(point.energy, point.cycles) for point in solved.points]
             corners += [solved.beyond] if solved.beyond is not None else []
             yield EdgeClaim(kind, solved.room_words, _least(corners, pricer.objective))
+
+
+def _shared(pricer: EdgePricer) -> Iterator[EdgeClaim]:
+    """Yield bounds by surveys where it is known how stored tensors are spread over instances."""
+    room = pricer.space.memory.usable_words
+    for kind, found in pricer.in_shares.items():
+        yield EdgeClaim(kind, room, _least([found], pricer.objective))
 
 
 def _alone(pricer: EdgePricer) -> Iterator[EdgeClaim]:

@@ -270,6 +270,7 @@ class EdgePricer:
     in_unlike_parts: dict[tuple[int, tuple[tuple[str, Parts], ...]], tuple[int, int]] = field(
         default_factory=dict
     )
+    in_shares: dict[EdgeKind, tuple[int, int]] = field(default_factory=dict)
     alone: dict[tuple[object, ...], Alone] = field(default_factory=dict)
 
     @cached_property
@@ -375,12 +376,14 @@ class EdgePricer:
 
     def _shared(self, kind: EdgeKind) -> tuple[int, int]:
         """The same by a survey where it is known how stored tensors are spread, but for held tiles."""
-        own = EdgeSpace(self.space.einsums[kind.place], replace(kind, shifts=()), self.timed)
+        kind = replace(kind, shifts=())
+        own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
         mapspace = own.mapspace(self.space.memory.usable_words)
         renamed = by_position(mapspace.problem).mapspace(mapspace)
         if renamed not in self.part_bounds:
             self.part_bounds[renamed] = self._survey(renamed)
-        return self.part_bounds[renamed]
+        self.in_shares[kind] = self.part_bounds[renamed]
+        return self.in_shares[kind]
 
     def together(
         self,

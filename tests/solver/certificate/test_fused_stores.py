@@ -18,19 +18,24 @@ def is_stored_inside(document) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name, seed, objective",
+    "name, seed, array, objective",
     [
-        ("projections", 0, "energy"),
-        ("residual", 0, "energy"),
-        ("skip", 2, "edp"),
-        ("products", 12, "energy"),
+        ("projections", 0, 0, "energy"),
+        ("residual", 0, 0, "energy"),
+        ("products", 12, 0, "energy"),
+        ("projections", 3, 2, "edp"),
+        ("attention", 4, 2, "energy"),
+        ("products", 10, 4, "energy"),
     ],
 )
-def test_certificates_of_stores_in_registers(name: str, seed: int, objective: str, tmp_path):
-    document = certified(deep(Random(f"{name} {seed}"), name), objective)
+def test_certificates_of_stores_in_registers(name: str, seed: int, array: int, objective: str, tmp_path):
+    """Which exist once, or in an array."""
+    document = certified(deep(Random(f"{name} {seed}"), name, array), objective)
     assert is_stored_inside(document)
     assert verdict(document, tmp_path)[0] == "VALID"
-    assert least(document, document["bound"] + 1) == document["bound"] == document["cost"][objective]
+    assert document["bound"] == document["cost"][objective]
+    # The dynamic program does not leave the optimum out.
+    assert least(document, document["bound"] + 1, is_spread=array > 0) == document["bound"]
 
 
 @pytest.mark.parametrize("change", [lambda cascade: by_place(only_tensors(cascade)), uneven])
@@ -56,9 +61,8 @@ def a_bound_above_the_value(doc):
     doc["status"], doc["bound"] = "FEASIBLE", doc["bound"] + 1
 
 
-def too_few_registers(doc):
-    """A word less than the most that is taken of them."""
-    size = doc["problem"]["rooms"][1] = 2
+def too_few_registers(doc, size=2):
+    doc["problem"]["rooms"][1] = size
     for einsum in doc["problem"]["einsums"]:
         next(node for node in einsum["mapspace"]["nodes"] if node["name"] == "RF")["most_size"] = size
 
@@ -133,3 +137,50 @@ def test_the_optimum_without_stores_inside_is_not_the_least(document, tmp_path):
     word, reason = resealed(forged, tmp_path)
     assert word == "CANNOT CHECK"
     assert f"some from {document['bound']:,}" in reason
+
+
+@pytest.fixture(scope="module")
+def spread():
+    """A tensor waits in an array of registers; each Einsum by itself had better spread it otherwise."""
+    return certified(deep(Random("products 10"), "products", 4), "energy")
+
+
+def spread_differently(doc):
+    """The reader's children have other rows than the writer's, however many registers they have."""
+    too_few_registers(doc, 100)
+    (nest,) = doc["mapping"]["tree"][1]["nests"]
+    *_, across, _, inside = nest["loops"]
+    across[0], inside[0] = inside[0], across[0]
+
+
+def raised_edges_of_a_spread(doc):
+    for edge in (edge for edge in doc["edges"] if edge["shares"]):
+        edge["corners"] = [[energy + 1, cycles] for energy, cycles in edge["corners"]]
+
+
+def edges_of_a_spread_claimed_for_all(doc):
+    for edge in (edge for edge in doc["edges"] if edge["shares"]):
+        edge["shares"] = []
+
+
+WRONG_SPREADS = [
+    *(a_lower_value, a_bound_above_the_value, too_few_registers, stored_farther_out, spread_differently),
+    *(raised_edges_of_a_spread, edges_of_a_spread_claimed_for_all),
+]
+
+
+@pytest.mark.parametrize("forge", WRONG_SPREADS)
+def test_forged_spreads_are_refused(forge, spread, tmp_path):
+    forged = copy.deepcopy(spread)
+    forge(forged)
+    word, reason = resealed(forged, tmp_path)
+    assert word == "INVALID"
+    assert forge is not spread_differently or "spread a stored tensor alike" in reason
+
+
+def test_edges_of_a_spread_that_are_missing_prove_nothing(spread, tmp_path):
+    """Without them both Einsums have their best nests, which do not agree."""
+    edges = [edge for edge in spread["edges"] if not edge["shares"]]
+    word, reason = resealed({**copy.deepcopy(spread), "edges": edges}, tmp_path)
+    assert word == "CANNOT CHECK"
+    assert "leave some from" in reason
