@@ -220,6 +220,7 @@ class EdgePricer(EdgeBounds):
     edges: dict[EdgeKind, Edge] = field(default_factory=dict)
     cores: dict[tuple[object, ...], _Core] = field(default_factory=dict)
     coarser: Coarser = field(default_factory=Coarser)
+    in_shares: dict[EdgeKind, tuple[int, int]] = field(default_factory=dict)
     alone: dict[tuple[object, ...], Alone] = field(default_factory=dict)
 
     def edge(self, kind: EdgeKind) -> Edge:
@@ -297,12 +298,14 @@ class EdgePricer(EdgeBounds):
 
     def _shared(self, kind: EdgeKind) -> tuple[int, int]:
         """The same by a survey where it is known how stored tensors are spread, but for held tiles."""
-        own = EdgeSpace(self.space.einsums[kind.place], replace(kind, shifts=()), self.timed)
+        kind = replace(kind, shifts=())
+        own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
         mapspace = own.mapspace(self.space.memory.usable_words)
         renamed = by_position(mapspace.problem).mapspace(mapspace)
         if renamed not in self.part_bounds:
             self.part_bounds[renamed] = self.survey(renamed)
-        return self.part_bounds[renamed]
+        self.in_shares[kind] = self.part_bounds[renamed]
+        return self.in_shares[kind]
 
     def or_alone(self, place: int, least: tuple[int, int]) -> tuple[int, int]:
         """A bound on an Einsum without remainders, or what it costs at the least if it has some, alone."""
