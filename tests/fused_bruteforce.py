@@ -8,7 +8,8 @@ bounds, and only those that no other one dominates (energy, cycles, room) are co
 The architecture has an outermost memory and one on-chip memory, perhaps with an inner memory or an array of
 register files; the on-chip memory has a place per dataspace, the inner one has one. Blocks are single words,
 factors perfect. Tensors are stored in any memory but the outermost one. Where nests have remainders, memories
-have one place and one instance; an array may be above the arithmetic.
+have one place and one instance; an array may be above the arithmetic. Einsums that access a tensor which is
+stored in the inner memory have none.
 """
 
 from __future__ import annotations
@@ -50,6 +51,13 @@ class Loops:
     inside: tuple[Step, ...] = ()
     outside: int | None = None
     """Those of `above` that the outermost memory has; None leaves that open."""
+
+    def divide(self, bound: dict[str, int]) -> bool:
+        """Whether there are no remainders."""
+        factors = Counter(dict.fromkeys(bound, 1))
+        for dim, size in (*self.above, *self.across, *self.inside):
+            factors[dim] *= size
+        return factors == bound
 
 
 @dataclass(frozen=True)
@@ -466,10 +474,11 @@ def _counted(
         if space.read_write:
             own = received.touched_words(shares) if at != kept[0] else 0
             firsts[level] = served.touched_words(shares), own
-        if at > 1:
+        if at > 1 and above != "inside":
             room[level] = math.prod(extents(space, nest.bounds[at]))
         asking = at
-    return SpaceOption(position, registers, tuple(words), tuple(firsts), tuple(room), 1)
+    second = registers and above != "inside"
+    return SpaceOption(position, second, tuple(words), tuple(firsts), tuple(room), 1)
 
 
 # One Einsum in a tree
@@ -772,6 +781,8 @@ class BruteForce:
         """Yield loops of which none outside moves what is stored inside, and that spread it as it must be."""
         nests = uneven_nests if self.remainders else loop_nests
         for loops in nests(einsum.mapspace.architecture, bound):
+            if inside and not loops.divide(bound):
+                continue
             across = Counter[str]()
             for dim, size in loops.across:
                 across[dim] = max(1, across[dim]) * size

@@ -784,11 +784,12 @@ class PathSearch:
     def _sums_later(self, frames: Frames, place: int, level: int) -> set[int]:
         sums = {0}
         for writer in range(place + 1, frames[0].end if frames else 0):
-            shared = sum(len(frame.segments) for frame in frames if frame.end > writer)
+            around = tuple(frame for frame in frames if frame.end > writer)
+            shared = sum(len(frame.segments) for frame in around)
             written = (t.tensor for t in self.space.tiles[writer] if t.space.read_write)
             for tensor in (t for t in written if level in self.space.homes.get(t, ())):
                 tile = self._stored(frames, tensor, level)
-                sizes = {own.words for own in self._spread(frames, writer, tile)} | {tile.words}
+                sizes = {own.words for own in self._spread(around, writer, tile)} | {tile.words}
                 sums |= {a + b for a in sums for b in sizes} if tile.depth < shared else set()
         return sums
 

@@ -1,0 +1,331 @@
+"""Compares the search for fused mappings with complete enumeration on random small cascades, and counts.
+
+A search agrees if its value is that of its mapping by the plain cost model, if the execution of this mapping
+on arrays counts the same, if no value is below the optimum and no bound above it, and if the status says no
+more than that. The optimum has to be proven, except where windows slide and bandwidths count. One search of
+each cascade is stopped at random besides, for the bound and the value that it has by then. The exit code is 1
+if anything disagrees. An enumeration that takes too long is counted as skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from rich.console import Console
+from rich.table import Table
+
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.fused.cascade import Cascade
+from model.fused.cost import evaluate_fused
+from model.mapspace import KeepRules
+from solver.fusion import FusedResult, FusionLimits, fuse_cascade
+from solver.result import Options, Status
+from tests.fused_bruteforce import BruteForce, Optimum
+from tests.model.fused.agreement import disagreements
+from tests.model.fused.random_cascades import SHAPES, cascade_of, with_tolls
+from tests.solver.fusion.test_optimum import by_place, uneven
+from tests.solver.fusion.test_remainders import with_remainders
+
+OBJECTIVES = ("energy", "latency", "edp")
+PRODUCTS = ("products", "attention", "skip", "projections", "three", "diamond")
+WINDOWS = ("window", "depthwise", "residual", "two windows", "plane")
+SEARCH_S = 90
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What cascades are drawn.
+
+    `inner`: what is inside of the buffer: nothing, registers, an array of them, or one of arithmetic units.
+    """
+
+    shapes: tuple[str, ...] = PRODUCTS
+    inner: str = ""
+    changes: tuple[Callable[[Cascade], Cascade], ...] = ()
+    tolls: bool = False
+
+    @property
+    def remainders(self) -> bool:
+        """Whether nests may have remainders."""
+        return with_remainders in self.changes
+
+
+def one_tensor(cascade: Cascade) -> Cascade:
+    """The same cascade with registers for at most one tensor of each Einsum: one place does for it."""
+    chosen: list[str] = []
+    for tensor in cascade.intermediates:
+        users = set(cascade.users[tensor])
+        chosen += [tensor] if all(users.isdisjoint(cascade.users[own]) for own in chosen) else []
+    einsums = []
+    for einsum in cascade.einsums:
+        others = frozenset(own.dataspace for own in einsum.accesses if own.tensor not in chosen)
+        rules = (KeepRules(), KeepRules(), KeepRules(bypass=others))
+        einsums.append(replace(einsum, mapspace=replace(einsum.mapspace, keep=rules)))
+    return replace(cascade, einsums=tuple(einsums))
+
+
+KINDS = {
+    "two memories": Kind(),
+    "two memories, uneven": Kind(changes=(uneven,)),
+    "two memories, accelforge": Kind(changes=(by_place,)),
+    "registers": Kind(inner="registers"),
+    "registers, uneven": Kind(inner="registers", changes=(uneven,)),
+    "registers, accelforge": Kind(inner="registers", changes=(one_tensor, by_place)),
+    "registers, tolls": Kind(inner="registers", tolls=True),
+    "array of registers": Kind(inner="array"),
+    "array of registers, uneven": Kind(inner="array", changes=(uneven,)),
+    "array of registers, accelforge": Kind(inner="array", changes=(one_tensor, by_place)),
+    "windows": Kind(WINDOWS),
+    "windows, uneven": Kind(WINDOWS, changes=(uneven,)),
+    "windows, registers": Kind(WINDOWS, "registers"),
+    "windows, array of registers": Kind(WINDOWS, "array"),
+    "remainders": Kind(changes=(with_remainders,)),
+    "remainders, array of units": Kind(inner="units", changes=(with_remainders,)),
+    "remainders, registers": Kind(inner="registers", changes=(with_remainders,)),
+    "remainders, windows": Kind(WINDOWS, changes=(with_remainders,)),
+    "remainders, windows, registers": Kind(WINDOWS, "registers", (with_remainders,)),
+}
+
+SIZES: dict[str, tuple[int, ...]] = {
+    "products": (2, 3, 4, 6, 8),
+    "attention": (2, 3, 4),
+    "projections": (2, 2, 3),
+    "three": (2, 2, 3),
+    "skip": (2, 3),
+    "diamond": (2, 3, 4),
+}
+
+COLUMNS = ("cascades", "agree", "skipped", "nothing fits", "proven", "in bodies", "stored inside")
+
+
+def drawn(random: Random, kind: Kind) -> tuple[str, Cascade]:
+    """The name of a shape, and a cascade."""
+    name = random.choice(kind.shapes)
+    architecture = Architecture("small", nodes_of(random, kind), Compute("MAC", energy=1))
+    cascade = cascade_of(SHAPES[name], bounds_of(random, name, kind), architecture, random.choice((1, 1, 3)))
+    for change in kind.changes:
+        cascade = change(cascade)
+    return name, with_tolls(random, cascade) if kind.tolls else cascade
+
+
+def nodes_of(random: Random, kind: Kind) -> tuple[StorageLevel | Fanout, ...]:
+    main = StorageLevel(
+        "Main",
+        energy=AccessEnergy(random.choice((9, 30, 90)), 0, random.choice((10, 80)), random.choice((0, 0, 2))),
+        shared_bandwidth=random.choice((None, 1)),
+    )
+    dear = 30 if kind.inner in ("registers", "array") and random.random() < 0.6 else 9
+    buffer = StorageLevel(
+        "GLB",
+        size_words=random.choice((5, 6, 8, 11, 14)),
+        energy=AccessEnergy(*(random.randint(1, dear) for _ in range(3))),
+        read_bandwidth=random.choice((None, 2)),
+        network_fill_latency=random.choice((0, 0, 3)),
+    )
+    registers = StorageLevel(
+        "RF",
+        size_words=random.choice((3, 4, 5, 8, 12)),
+        energy=AccessEnergy(*(random.randint(1, 4) for _ in range(3))),
+    )
+    array = Fanout("PE", random.choice((2, 2, 3, 4)))
+    inner = {"": (), "registers": (registers,), "array": (array, registers), "units": (array,)}
+    return main, buffer, *inner[kind.inner]
+
+
+def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
+    letters = sorted({char for text in SHAPES[name] for char in text if char.islower()})
+    sizes = SIZES.get(name, (2, 3, 4))
+    if kind.remainders:
+        sizes = tuple({2, 3, 5} if name in ("products", "diamond") else {2, 3})
+    bounds = {dim: random.choice(sizes) for dim in letters}
+    q, r = random.choice((2, 3, 4)), random.choice((1, 2, 3))
+    special = {
+        "projections": {"p": bounds.get("m", 1)},
+        "skip": {"d": bounds.get("b", 1)},
+        "window": {"q": q, "r": r, "p": q + r - 1 + random.choice((0, 0, 1)), "c": 2},
+        "depthwise": {"q": q, "r": r, "p": q + r - 1 + random.choice((0, 0, 1)), "c": 2, "k": 2},
+        "residual": {"q": q, "r": r, "p": q + r - 1},
+        "two windows": {"x": 2, "y": 2, "q": 3, "r": r, "s": 2, "p": 4 + r + random.choice((0, 1))},
+        "plane": {"x": random.choice((2, 4)), "y": 2, "r": 2, "s": 2, "q": 3},
+    }
+    bounds |= special.get(name, {})
+    return bounds | ({"p": bounds["x"] + 1} if name == "plane" else {})
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError after so many seconds."""
+
+    def ended(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, ended)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def enumerated(cascade: Cascade, kind: Kind, limits: FusionLimits) -> dict[str, Optimum]:
+    """The optima of the space that the search has."""
+    several = uneven in kind.changes or by_place in kind.changes
+    brute = BruteForce(
+        cascade,
+        once_per_rank=limits.max_loops_per_rank == 1,
+        even=not several,
+        divided=True,
+        remainders=kind.remainders,
+        memories=limits.memories,
+    )
+    return brute.optima(OBJECTIVES)
+
+
+def objections(
+    cascade: Cascade, kind: Kind, result: FusedResult, optimum: Optimum | None, complete: bool
+) -> Iterator[str]:
+    """What is wrong with a result."""
+    if optimum is None:
+        if result.mapping is not None or (complete and result.status is not Status.INFEASIBLE):
+            yield f"{result.status.value} where nothing fits"
+        return
+    if result.bound is not None and result.bound > optimum.value:
+        yield f"bound {result.bound} above {optimum.value}"
+    if result.status is Status.INFEASIBLE:
+        yield f"infeasible, but {optimum.value} is possible"
+    if result.status is Status.OPTIMAL and not result.value == result.bound == optimum.value:
+        yield f"optimal at {result.value} (bound {result.bound}) instead of {optimum.value}"
+    exact = kind.shapes is not WINDOWS or (result.objective == "energy" and not leaks(cascade))
+    if complete and exact and result.status is not Status.OPTIMAL:
+        yield f"{result.status.value} at {result.value}, bound {result.bound}; the optimum is {optimum.value}"
+    if result.mapping is None or result.value is None:
+        return
+    if result.value < optimum.value:
+        yield f"{result.value} below {optimum.value}"
+    cost = evaluate_fused(cascade, result.mapping)
+    if not cost.valid or cost.value(result.objective) != result.value:
+        yield f"priced at {cost.value(result.objective)} instead of {result.value}: {cost.violations}"
+    if by_place not in kind.changes:
+        yield from disagreements(cascade, result.mapping, seed=0)
+
+
+def leaks(cascade: Cascade) -> bool:
+    return any(level.energy.leak_per_cycle for level in cascade.einsums[0].mapspace.architecture.levels)
+
+
+@dataclass
+class Comparison:
+    """A cascade that was compared, the columns that count it, and what was wrong."""
+
+    name: str
+    cascade: Cascade
+    kind: Kind
+    limits: FusionLimits
+    columns: set[str] = field(default_factory=lambda: {"cascades"})
+    wrong: list[str] = field(default_factory=list)
+
+    def search(self, random: Random, optima: dict[str, Optimum]) -> None:
+        """Search for each objective, to the end and to a stop at random."""
+        proven = [self._search(objective, optima.get(objective)) for objective in OBJECTIVES]
+        objective = random.choice(OBJECTIVES)
+        self._stop(objective, random.choice((10, 100, 1000)) * random.randint(1, 9), optima.get(objective))
+        mappings = [optimum.mapping for optimum in optima.values()]
+        stored = [tile.memory for mapping in mappings for tile in mapping.stored]
+        facts = {
+            "agree": not self.wrong,
+            "nothing fits": not optima,
+            "proven": all(proven),
+            "in bodies": any(list(mapping.bodies) for mapping in mappings),
+            "stored inside": "RF" in stored,
+        }
+        self.columns.update(name for name, holds in facts.items() if holds)
+
+    def _search(self, objective: str, optimum: Optimum | None) -> bool:
+        """Whether an optimum is proven."""
+        return self._checked(objective, optimum, True, options=Options(time_limit_s=SEARCH_S))
+
+    def _stop(self, objective: str, asked: int, optimum: Optimum | None) -> None:
+        """Stop a search once it has asked so often whether to stop."""
+        left = iter(range(asked))
+        self._checked(objective, optimum, False, should_stop=lambda: next(left, None) is None)
+
+    def _checked(self, objective: str, optimum: Optimum | None, complete: bool, **how: Any) -> bool:
+        try:
+            with at_most(2 * SEARCH_S):
+                result = fuse_cascade(self.cascade, objective, limits=self.limits, **how)
+            found = [*objections(self.cascade, self.kind, result, optimum, complete)]
+        except Exception as error:
+            self.wrong.append(f"{objective}: {type(error).__name__}: {error}")
+            return False
+        self.wrong += [
+            f"{objective}: {text}" if complete else f"{objective}, stopped: {text}" for text in found
+        ]
+        return result.status is Status.OPTIMAL
+
+
+def compared(seed: int, kind: Kind, limit_s: int) -> Comparison:
+    """Draw a cascade, enumerate and search it."""
+    random = Random(seed)
+    name, cascade = drawn(random, kind)
+    limits = FusionLimits(
+        max_loops_per_rank=1 if random.random() < 0.15 else None,
+        memories=frozenset(["GLB"]) if random.random() < 0.15 else None,
+    )
+    comparison = Comparison(name, cascade, kind, limits)
+    try:
+        with at_most(limit_s):
+            optima = enumerated(cascade, kind, limits)
+    except TimeoutError:
+        comparison.columns = {"skipped"}
+        return comparison
+    comparison.search(random, optima)
+    return comparison
+
+
+def main() -> int:
+    """Draw, enumerate, search, and print counts."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=38, metavar="N", help="cascades (default: 38)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the first one (default: 0)")
+    parser.add_argument("--kind", choices=KINDS, help="cascades of one kind only")
+    parser.add_argument(
+        "--limit", type=int, default=30, metavar="SECONDS", help="for each enumeration (default: 30)"
+    )
+    parser.add_argument("--time-limit", type=float, default=math.inf, metavar="SECONDS", help="for all of it")
+    options, begin = parser.parse_args(), time.monotonic()
+    console, counts = Console(width=140), Counter[tuple[str, str]]()
+    names = [options.kind] if options.kind else list(KINDS)
+    for number in range(options.seed, options.seed + options.count):
+        if time.monotonic() - begin > options.time_limit:
+            break
+        kind = names[number % len(names)]
+        found = compared(number, KINDS[kind], options.limit)
+        counts.update((row, column) for column in found.columns for row in (kind, "all"))
+        for text in found.wrong:
+            console.print(f"{kind}, seed {number} ({found.name}): {text}")
+    table = Table()
+    for name in ("kind", *COLUMNS):
+        table.add_column(name, justify="left" if name == "kind" else "right")
+    for kind in (*names, "all"):
+        table.add_row(kind, *(str(counts[kind, name]) for name in COLUMNS))
+    console.print(table)
+    return 0 if counts["all", "agree"] == counts["all", "cascades"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
