@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.problem import Problem
+from solver.fusion.bounds import Deeper
 from solver.fusion.edges import EdgeKind
-from solver.fusion.pricing import IMPOSSIBLE, Deeper, EdgePricer
+from solver.fusion.pricing import IMPOSSIBLE, EdgePricer
 from solver.fusion.space import Parts
 from solver.result import Status
 
