@@ -25,6 +25,7 @@ from solver.fusion.drafts import (
     Way,
     over_multiples,
 )
+from solver.fusion.pricing import Remainders
 from solver.fusion.space import Frames
 
 MOST_CELLS = 4096
@@ -257,7 +258,9 @@ class GroupBounds:
             return False
         cut, side = (start + 1, (start + 1, end)) if is_first else (place, (start, place))
         rules = self.bounds.space.einsums[place].mapspace.temporal[0]
-        is_ruled = bool(rules.factors or rules.inner or rules.outer)
+        # With remainders, the private loops of visits are none of the whole.
+        uneven = self.bounds.pricer.remainders is Remainders.EVERYWHERE
+        is_ruled = uneven or bool(rules.factors or rules.inner or rules.outer)
         return (
             not is_ruled
             and not self._is_joined(inside, cut, outside)

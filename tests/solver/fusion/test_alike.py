@@ -6,10 +6,12 @@ import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
 from model.fused.cascade import Cascade
-from solver.fusion import fuse_cascade
+from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.alike import Likeness, Window
 from solver.result import Status
 from tests.model.fused.random_cascades import cascade_of
+
+ONCE = FusionLimits(max_loops_per_rank=1)
 
 BLOCK = ("T{0}[m,b] = {1}[m,a] W{0}[a,b]", "Z{0}[m,a] = T{0}[m,b] V{0}[b,a]")
 
@@ -32,7 +34,7 @@ def test_a_chain_costs_the_same_where_each_block_is_searched(
     is_joined: bool, objective: str, monkeypatch: pytest.MonkeyPatch
 ):
     cascade = chain(2, is_joined)
-    once = fuse_cascade(cascade, objective)
+    once = fuse_cascade(cascade, objective, limits=ONCE)
     numbers = count()
 
     def each(_: Likeness, at: int, of=Likeness.window) -> Window:
@@ -40,13 +42,13 @@ def test_a_chain_costs_the_same_where_each_block_is_searched(
         return Window(next(numbers), own.start, own.end, own.tensors)
 
     monkeypatch.setattr(Likeness, "window", each)
-    apart = fuse_cascade(cascade, objective)
+    apart = fuse_cascade(cascade, objective, limits=ONCE)
     assert once.status is apart.status is Status.OPTIMAL
     assert once.value == apart.value == once.bound
 
 
 def test_further_blocks_take_few_states():
-    one, many = (fuse_cascade(chain(blocks, is_joined=False), "energy") for blocks in (1, 12))
+    one, many = (fuse_cascade(chain(blocks, is_joined=False), "energy", limits=ONCE) for blocks in (1, 12))
     assert one.value is not None
     assert many.value == many.bound == 12 * one.value
     assert many.statistics.states < 3 * one.statistics.states
