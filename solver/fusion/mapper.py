@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -229,15 +230,16 @@ class _Search:
         self.bounds: dict[object, LeastCosts] = {}
         self.paths = 0
         self.on_progress = on_progress
+        self.incumbent: int | None = None  # of all spaces
+        self.is_any = any(einsum.mapspace.factors == ANY for einsum in cascade.einsums)
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
-        is_any = any(einsum.mapspace.factors == ANY for einsum in self.cascade.einsums)
-        self.pricer.clock = self.clock.share(2) if is_any else self.clock
+        self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
         unfused, perfect = self._unfused(_Best()), None
         best = replace(unfused.best)
         outcome = self._fused(best)
-        if is_any:
+        if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
             unfused, outcome = self._with_remainders(best)
         if not outcome.proven:
@@ -265,17 +267,32 @@ class _Search:
         return self._solve(replace(self.space, limits=alone), best)
 
     def _fused(self, best: _Best) -> _Outcome:
+        """Search with tensors in the outermost on-chip memory first, where others may store them, too."""
+        outermost, allowed = self.space.memory.name, self.limits.memories
+        if self.space.is_deep and (allowed is None or outermost in allowed):
+            with self._half_of_time():
+                self._looped(replace(self.limits, memories=frozenset([outermost])), best)
+        return self._looped(self.limits, best)
+
+    def _looped(self, limits: FusionLimits, best: _Best) -> _Outcome:
         """Search with each rank looped once on a path, then without that limit."""
-        if self.limits.max_loops_per_rank is None:
-            once = replace(self.space, limits=replace(self.limits, max_loops_per_rank=1))
-            clock = self.pricer.clock
-            self.pricer.clock = clock.share(2)
-            self._dive(once, best)
-            self._solve(once, best)
-            self.pricer.clock = clock
+        space = self.space if limits == self.limits else replace(self.space, limits=limits)
+        if limits.max_loops_per_rank is None:
+            once = replace(space, limits=replace(limits, max_loops_per_rank=1))
+            with self._half_of_time():
+                self._dive(once, best)
+                self._solve(once, best)
         else:
-            self._dive(self.space, best)
-        return self._solve(self.space, best)
+            self._dive(space, best)
+        return self._solve(space, best)
+
+    @contextmanager
+    def _half_of_time(self) -> Iterator[None]:
+        """Leave half of the time that is left to what comes after."""
+        clock = self.pricer.clock
+        self.pricer.clock = clock.share(2)
+        yield
+        self.pricer.clock = clock
 
     def _with_remainders(self, best: _Best) -> tuple[_Outcome, _Outcome]:
         """Search nests with remainders, too: of Einsums alone first, then of all."""
@@ -349,8 +366,7 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield from self.limits.phrases()
-        any_factors = any(einsum.mapspace.factors == ANY for einsum in self.cascade.einsums)
-        yield PERFECT_SHARED_LOOPS if any_factors else PERFECT_LOOPS
+        yield PERFECT_SHARED_LOOPS if self.is_any else PERFECT_LOOPS
         first = self.cascade.einsums[0]
         even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
@@ -358,7 +374,7 @@ class _Search:
         searched = [level.name for level in self.space.stores.levels.values()]
         if len(architecture.on_chip) > len(searched) and self.limits.memories is None:
             yield MEMORIES.format(memories=listing(searched))
-        if any_factors and any(level > 1 for levels in self.space.homes.values() for level in levels):
+        if self.is_any and any(level > 1 for levels in self.space.homes.values() for level in levels):
             yield PERFECT_STORES
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
@@ -384,7 +400,8 @@ class _Search:
         """Search paths of a space; bounds on Einsums do not depend on how many loops it allows."""
         self.pricer.space = space
         is_estimate = longest is not None
-        key = space.storable, space.limits.max_loops == 0, is_estimate, self.pricer.remainders
+        homes = tuple(sorted(space.homes.items()))
+        key = homes, space.limits.max_loops == 0, is_estimate, self.pricer.remainders
         if key not in self.bounds:
             self.bounds[key] = LeastCosts(space, self.pricer, is_estimate)
         search = PathSearch(space, self.pricer, self.objective, self.counts, longest, as_paid=as_paid)
@@ -456,8 +473,12 @@ class _Search:
         return step
 
     def _report(self, best: _Best, bound: int | None) -> None:
+        """Tell of progress; bounds of narrower spaces are none on the result."""
         if self.on_progress is None:
             return
+        is_widest = not self.is_any or self.pricer.remainders is Remainders.EVERYWHERE
+        known = [value for value in (self.incumbent, best.value) if value is not None]
+        self.incumbent = min(known, default=None)
         cuts = len(self.cascade.einsums)
         self.on_progress(
             FusionProgress(
@@ -466,8 +487,8 @@ class _Search:
                 self.counts.settled,
                 cuts,
                 self.counts.open,
-                best.value,
-                bound,
+                self.incumbent,
+                bound if is_widest and self.pricer.space is self.space else None,
             )
         )
 
