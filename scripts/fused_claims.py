@@ -13,8 +13,9 @@ from perfect import Space
 MOST_EINSUMS, MOST_PARTS = 1 << 10, 1 << 20  # parts: of a dimension, which loops cut
 
 # Visits of an Einsum: the bounds of each; how many there are, per dimension; dataspaces above the nests;
-# what is held (number, moved, first); on-chip levels that keep the outputs (None: any); bandwidths left out.
-Kind = namedtuple("Kind", "bounds trips above held homes loose", defaults=(None, False))
+# what is held (number, moved, first); on-chip levels that keep the outputs (None: any); bandwidths left out;
+# dataspaces stored in memories farther in, with the numbers of these, of which the outermost on chip is 1.
+Kind = namedtuple("Kind", "bounds trips above held homes loose deep", defaults=(None, False, ()))
 UNLIMITED = {"bandwidths": dict.fromkeys(("read", "write", "shared")), "ports": []}
 Loop = namedtuple("Loop", "trips start dims")  # a shared loop: a dimension of each Einsum of its body
 Leaf = namedtuple("Leaf", "einsum held nests")
@@ -30,7 +31,7 @@ class Edge(Space):
 
     def __init__(self, einsum, kind, room, doc=None):
         super().__init__(doc or einsum.visit(kind, room))
-        self.visits, self.outside = prod(kind.trips), kind.above
+        self.visits, self.outside = prod(kind.trips), kind.above.union(v for v, _ in kind.deep)
         self.fresh = [prod(n for d, n in enumerate(kind.trips) if d in dims) for dims in einsum.dims]
         self.computes, self.arithmetic = self.computes * self.visits, self.arithmetic * self.visits
         self.latency, self.steps = self.latency * self.visits, self.steps * self.visits
@@ -94,8 +95,10 @@ class Einsum:
         memories = [p for p in self.space.stores if p not in tolled]
         need(len(memories) > 1, "there is an on-chip memory")
         self.home, self.tolled = memories[1], tolled
-        several = [own.places for own in self.space.memories if self.home in own.places]
-        self.places = several[0] if several else [self.home]
+        several = {own.places[0]: own.places for own in self.space.memories}
+        inner = {p for places in several.values() for p in places[1:]}
+        self.levels = [several.get(p, [p]) for p in memories[1:] if p not in inner]
+        self.places = self.levels[0]
         fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
         need(all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans), "the on-chip memory exists once")
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
@@ -114,6 +117,8 @@ class Einsum:
         need(self.is_copy or all(0 in own for sets in keep for own in sets), "the outermost memory keeps all")
         self.may_keep = [any({*own} & {*self.places} for own in sets) for sets in keep]
         self.may_pass = [any(not {*own} & {*self.places} for own in sets) for sets in keep]
+        every = range(1, len(self.levels) + 1)
+        self.may_store = [{n for n in every if [*self.stored_sets(v, n)]} for v in range(len(keep))]
         self.dims = [{d for rank in own for d, _ in rank} for own in self.ranks]
         every = [[d for rank in own for d, _ in rank] for own in self.ranks]
         pairs = zip(self.ranks, every)
@@ -154,8 +159,36 @@ class Einsum:
         """All arithmetic units."""
         return prod(self.space.nodes[p]["mesh_x"] * self.space.nodes[p]["mesh_y"] for p in self.space.fans)
 
-    def visit(self, kind, room):
-        """The canonical problem of one visit, with so much room (None: any) for its own tiles."""
+    def stored_sets(self, v, level):
+        """Yield the levels that keep a dataspace, which a memory stores: none outside of that."""
+        (first, *others), outer = self.levels[level - 1], {*chain(*self.levels[: level - 1])}
+        for own in self.doc["dataspaces"][v]["keep"]:
+            if {*own} & {first, *others} and not {*own} & outer:
+                yield (first, *(p for p in own if p > first and p not in others))
+
+    def outside(self, level):
+        """Fanouts outside of a memory that have several children, by number: node, mesh."""
+        fans = {n: p for n, p in enumerate(self.space.fans) if p < self.levels[level - 1][0]}
+        meshes = {n: (self.space.nodes[p]["mesh_x"], self.space.nodes[p]["mesh_y"]) for n, p in fans.items()}
+        return {n: (fans[n], mesh) for n, mesh in meshes.items() if prod(mesh) > 1}
+
+    def is_ordered(self, p):
+        """Whether rules say which spatial loops of a fanout lie along X."""
+        node = self.space.nodes[p]
+        live = [d for d, own in enumerate(node["factors"]) if max(own, default=1) > 1]
+        return len({frozenset(own) for own in node["along_x"]}) < 1 << len(live)
+
+    def lone(self, v):
+        """Dimensions that index a rank of a dataspace by themselves, and these ranks."""
+        return {rank[0][0]: name for name, rank in zip(self.names[v], self.ranks[v]) if len(rank) == 1}
+
+    def visit(self, kind, room, rooms=(), shares=(), is_relaxed=False):
+        """The canonical problem of one visit, with so much room (None: any) for its own tiles.
+
+        So it is with `rooms` of memories farther in, by number. Loops outside of these do not move what they
+        store, unless it `is_relaxed`: further shared loops may. Fanouts spread it along ranks that dimensions
+        index by themselves; `shares` says how, by fanout.
+        """
         bounds, huge = list(kind.bounds), EXACT
         nodes = [dict(node) for node in self.doc["nodes"]]
         for node in nodes:
@@ -170,12 +203,33 @@ class Einsum:
                 for v, own in enumerate(nodes[p]["dataspaces"])
             ]
             nodes[p] |= {"most_size": huge if room is None else room, "dataspaces": sizes}
+        for p, words in ((p, words) for n, words in rooms for p in self.levels[n - 1]):
+            nodes[p]["most_size"] = words
+        for v, level in kind.deep:
+            self.store(nodes, v, level, is_relaxed)
+        for number, loops in shares:
+            node, counts = nodes[self.space.fans[number]], dict(loops)
+            pairs = enumerate(node["factors"])
+            node["factors"] = [[f for f in own if f == counts.get(d, 1)] for d, own in pairs]
         spaces = [{**own, "keep": self.kept(v, kind)} for v, own in enumerate(self.doc["dataspaces"])]
         doc = {**self.doc, "bounds": bounds, "nodes": nodes, "dataspaces": spaces}
         memories = [
             {**own, "factors": self.divided(own["factors"], bounds)} for own in doc.get("memories", [])
         ]
         return {**doc, "memories": memories} if memories else doc
+
+    def store(self, nodes, v, level, is_relaxed):
+        """Let a memory store a dataspace, without room."""
+        places, apart = self.levels[level - 1], {*range(len(self.bounds))} - self.lone(v).keys()
+        for p in places:
+            own = nodes[p]["dataspaces"]
+            nodes[p]["dataspaces"] = [*own[:v], {**own[v], "size": 0}, *own[v + 1 :]]
+        outside = [node for node in nodes[: places[0]] if node["kind"] == "temporal"]
+        limits = [] if is_relaxed else [(node, self.dims[v]) for node in outside]
+        limits += [(nodes[p], apart) for p, _ in self.outside(level).values()]
+        for node, still in limits:
+            pairs = enumerate(node["factors"])
+            node["factors"] = [[f for f in own if f == 1] if d in still else own for d, own in pairs]
 
     def divided(self, lists, bounds):
         """The factors that are allowed for other bounds, dimension by dimension; None for any."""
@@ -188,25 +242,30 @@ class Einsum:
         return found
 
     def kept(self, v, kind):
-        """Keep sets of a dataspace; above the nests its tile is at the first place of the on-chip memory."""
-        sets, places = self.doc["dataspaces"][v]["keep"], {*self.places}
-        if v in kind.above:
-            inner = [[p for p in own if p > self.home and p not in places] for own in sets if {*own} & places]
-            sets = [list(own) for own in sorted({(self.home, *own) for own in inner})]
+        """Keep sets of a dataspace; above the nests its tile is at the first place of its memory."""
+        sets, level = self.doc["dataspaces"][v]["keep"], self.level_of(v, kind)
+        if level:
+            sets = [list(own) for own in sorted({*self.stored_sets(v, level)})]
         if kind.homes is None or not self.writes[v]:
             return sets
-        return [own for own in sets if self.homes_of(v, own, kind.above) == {*kind.homes}]
+        return [own for own in sets if self.homes_of(v, own, kind) == {*kind.homes}]
 
-    def homes_of(self, v, kept, above):
+    @staticmethod
+    def level_of(v, kind):
+        """Number of the memory that has a tile above the nests; 0 if there is none."""
+        return dict(kind.deep).get(v, int(v in kind.above))
+
+    def homes_of(self, v, kept, kind):
         """The on-chip levels that keep an output, but for a tile above the nests."""
-        return {*kept} - self.tolled - ({0, self.home} if v in above else {0})
+        level = self.level_of(v, kind)
+        return {*kept} - self.tolled - ({0, self.levels[level - 1][0]} if level else {0})
 
-    def all_homes(self, above):
+    def all_homes(self, above, deep):
         """Yield the sets of on-chip levels that visits of several kinds may keep the output at."""
         outputs = [v for v, own in enumerate(self.writes) if own]
         need(len(outputs) == 1, "visits that differ have one output", CannotCheckError)
-        kind = Kind(self.bounds, (), above, ())
-        sets = [self.homes_of(outputs[0], own, above) for own in self.kept(outputs[0], kind)]
+        kind = Kind(self.bounds, (), above, (), deep=deep)
+        sets = [self.homes_of(outputs[0], own, kind) for own in self.kept(outputs[0], kind)]
         yield from {tuple(sorted(own)) for own in sets}
 
     def rounding(self):
@@ -286,41 +345,41 @@ class Einsum:
             total += -(-drained // inside["block"]) * inside["read"] + self.toll_energy(v, read, written)
         return total
 
-    def own_words(self, loops, mask, above):
-        """Room of the on-chip memory that the tiles of a nest take."""
+    def own_words(self, level, loops, mask, kind):
+        """Room of an on-chip memory that the tiles of a nest take."""
         total = 0
-        for p in self.places:
+        for p in self.levels[level - 1]:
             extent = [prod(own.get(d, 1) for own in loops[p:]) for d in range(len(self.bounds))]
-            kept = [v for v, levels in enumerate(mask) if p in levels and v not in above]
+            kept = [v for v, own in enumerate(mask) if p in own and self.level_of(v, kind) != level]
             total += sum(self.box(v, extent) * self.space.at[p][v]["size"] for v in kept)
         return total
 
-    def price(self, cut, above, held, nests):
-        """Energy and cycles of all visits, and the room of their own tiles; raises if they are no mapping."""
+    def price(self, cut, above, deep, held, nests):
+        """Energy, cycles, and rooms of the own tiles of all visits; raises if they are no mapping."""
         given = {self.bounds_of(own): own for own in nests}
         need(len(given) == len(nests) == sum(1 for _ in self.kinds(cut)), "each kind of visits has a nest")
-        actions, counts, homes, steps, leaks, room = Counter(), Counter(), set(), 0, Counter(), 0
-        edges = []
+        actions, counts, homes, steps, leaks = Counter(), Counter(), set(), 0, Counter()
+        edges, rooms = [], [0] * len(self.levels)
         for bounds, trips in self.kinds(cut):
             need(bounds in given, "each kind of visits has a nest")
-            edge = Edge(self, Kind(bounds, trips, above, () if edges else held), None)
+            kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
+            edge = Edge(self, kind, None)
             loops, mask = edge.read(given[bounds])
             moves, sizes, used = edge.moves(loops, mask)
             need(edge.fits(sizes), "the nests respect all capacities")
             seen = Counter()
-            for v, p, kind, block, access, paying, count in moves:
+            for v, p, way, block, access, paying, count in moves:
                 actions[v, p, seen[v, p], block, access, paying] += count
-                counts[edge.home[p], v, kind] += count
+                counts[edge.home[p], v, way] += count
                 seen[v, p] += 1
             for p in edge.stores:
                 leak = edge.nodes[p]["leak"] * prod(used[q] for q in edge.nodes[p]["leak_fanouts"])
                 leaks[p] = max(leaks[p], leak)
             outputs = [(v, *mask[v]) for v, own in enumerate(self.writes) if own]
             homes.add(tuple(outputs))
-            steps, room = (
-                steps + edge.computes // prod(used.values()),
-                max(room, self.own_words(loops, mask, above)),
-            )
+            steps += edge.computes // prod(used.values())
+            own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
+            rooms = [*map(max, rooms, own)]
             edges.append(edge)
         need(len(homes) == 1, "all visits keep the outputs in the same memories")
         apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
@@ -332,7 +391,7 @@ class Einsum:
         energy += sum(
             -(-count // block) * access * paying for (*_, block, access, paying), count in actions.items()
         )
-        return energy, math.ceil(busy) + sum(edge.latency for edge in edges), room
+        return energy, math.ceil(busy) + sum(edge.latency for edge in edges), rooms
 
     def bounds_of(self, nest):
         """The bounds that a nest's loops multiply to."""
@@ -347,10 +406,10 @@ class Cascade:
     def __init__(self, doc):
         need(0 < len(doc["einsums"]) <= MOST_EINSUMS, "there are Einsums, and not too many", CannotCheckError)
         self.einsums = [Einsum(own, number) for number, own in enumerate(doc["einsums"])]
-        self.room, self.most_loops, self.most_per_rank = (
-            doc[key] for key in ("room", "most_loops", "most_loops_per_rank")
+        self.rooms, self.most_loops, self.most_per_rank = (
+            doc[key] for key in ("rooms", "most_loops", "most_loops_per_rank")
         )
-        limits = [self.room, self.most_loops, self.most_per_rank]
+        limits = [*self.rooms, self.most_loops, self.most_per_rank]
         need(natural(limits), "limits are natural numbers")
         for key, claim in (("units_per_pj", "energies have one unit"), ("counting", "Einsums count alike")):
             need(len({own.doc[key] for own in self.einsums}) == 1, claim)
@@ -380,16 +439,51 @@ class Cascade:
             "tensors are written before they are read",
         )
         self.readers = {t: own for t, own in read.items() if own}
-        self.storable = {t for t in self.readers if doc["tensors"][t]["may_stay"] and self.may_store(t)}
-        homes = [e.space.nodes[e.home]["most_size"] for e in self.einsums]
-        need(self.room is None or {*homes} == {self.room}, "Einsums share the on-chip memory")
-        leasts = [e.space.nodes[e.home]["least_size"] for e in self.einsums]
-        need(not any(leasts), "the on-chip memory has no least utilization")
+        for number, room in enumerate(self.rooms, 1):
+            sizes = {size for size, _ in self.sizes(number)}
+            need(room is None or sizes == {room}, "Einsums share the on-chip memories")
+        need(not any(least for _, least in self.sizes(1)), "the on-chip memory has no least utilization")
+        may_stay = [own["may_stay"] for own in doc["tensors"]]
+        need(natural(may_stay), "memories have numbers")
+        pairs = {t: [n for n in may_stay[t] if n in self.may_store(t)] for t in self.readers}
+        self.storable = {t: own for t, own in pairs.items() if own}
+        numbers = {*chain(*self.storable.values())}
+        need(numbers <= {1, *self.known}, "memories store tensors without rules on order", CannotCheckError)
+
+    def sizes(self, number):
+        """Most and least words of an on-chip memory, Einsum by Einsum."""
+        need(
+            all(len(e.levels) == len(self.rooms) for e in self.einsums), "Einsums share the on-chip memories"
+        )
+        for e in self.einsums:
+            node = e.space.nodes[e.levels[number - 1][0]]
+            yield node["most_size"], node["least_size"]
+
+    @cached_property
+    def known(self):
+        """Numbers of the memories farther in that may store tensors: no rules order fanouts outside."""
+        found = []
+        for number in range(2, len(self.rooms) + 1):
+            outside = [e.outside(number) for e in self.einsums]
+            ordered = any(e.is_ordered(p) for e, own in zip(self.einsums, outside) for p, _ in own.values())
+            alike = len({tuple((n, mesh) for n, (_, mesh) in own.items()) for own in outside}) == 1
+            if alike and not ordered and not any(least for _, least in self.sizes(number)):
+                found.append(number)
+        return found
+
+    def instances(self, number):
+        """How often an on-chip memory exists."""
+        return prod(prod(mesh) for _, mesh in self.einsums[0].outside(number).values())
 
     @property
     def usable(self):
-        """Room of the on-chip memory."""
-        return inf if self.room is None else self.room
+        """Room of the outermost on-chip memory."""
+        return self.room(1)
+
+    def room(self, number):
+        """Room of an on-chip memory."""
+        room = self.rooms[number - 1]
+        return inf if room is None else room
 
     def accesses(self, tensor):
         """Einsums and dataspaces that access a tensor."""
@@ -401,10 +495,12 @@ class Cascade:
         ]
 
     def may_store(self, tensor):
-        """Whether a tensor may wait in the on-chip memory."""
+        """Numbers of the memories that a tensor may wait in."""
         accesses = self.accesses(tensor)
         same = len({frozenset(e.names[v]) for e, v in accesses}) == 1
-        return same and all(e.may_keep[v] and not e.is_copy for e, v in accesses)
+        if not same or any(e.is_copy for e, _ in accesses):
+            return set()
+        return set.intersection(*(e.may_store[v] for e, v in accesses))
 
     def handed(self, start, end):
         """Tensors that some of neighbouring Einsums write, and others of them read."""
@@ -618,21 +714,27 @@ class Cascade:
         return True
 
     @cache
-    def stored_words(self, tensor, loops):
-        """Room of a tensor that waits below shared loops."""
+    def stored_words(self, tensor, loops, level, spread=None):
+        """Room of a tensor that waits below shared loops in an instance of a memory.
+
+        At the least, without a `spread` over the instances: fanouts, ranks, and children.
+        """
         (einsum, v) = next((e, v) for e, v in self.accesses(tensor) if e.writes[v])
         if any(map(self.slides, loops)):
-            lengths = [
-                [high - low for low, high in spans] for spans, _ in self.waiting(tensor, loops).values()
-            ]
-            words = prod(map(max, lengths))
+            waiting = self.waiting(tensor, loops).items()
+            lengths = {name: max(high - low for low, high in spans) for name, (spans, _) in waiting}
         else:
-            words = self.even_words(tensor, einsum, v, loops)
-        size, (up, down) = einsum.space.at[einsum.home][v]["size"], self.scales[tensor]
+            lengths = self.even_lengths(tensor, einsum, v, loops)
+        parts = Counter()
+        for _, name, count in spread or ():
+            parts[name] = max(1, parts[name]) * count
+        words = prod(-(-length // max(1, parts[name])) for name, length in lengths.items())
+        words = -(-words // self.instances(level)) if spread is None else words
+        size, (up, down) = einsum.space.at[einsum.levels[level - 1][0]][v]["size"], self.scales[tensor]
         return -(-words * size * up // down)
 
-    def even_words(self, tensor, einsum, v, loops):
-        """Words of a tensor between its first and last index, divided by the trips of loops."""
+    def even_lengths(self, tensor, einsum, v, loops):
+        """Per rank what a tensor has between its first and last index, divided by the trips of loops."""
         trips = Counter()
         for loop in loops:
             d = loop.dims[einsum.number - loop.start]
@@ -644,7 +746,7 @@ class Cascade:
                 ways = [c * (e.bounds[d] - 1) for d, c in rank]
                 low[name] = min(low.get(name, inf), offset + sum(min(0, way) for way in ways))
                 high[name] = max(high.get(name, -inf), offset + sum(max(0, way) for way in ways) + 1)
-        return prod(-(-(high[name] - low[name]) // divided.get(name, 1)) for name in low)
+        return {name: -(-(high[name] - low[name]) // divided.get(name, 1)) for name in low}
 
     # A mapping
 
@@ -705,11 +807,11 @@ class Cascade:
 
     def price(self, doc):
         """Energy and cycles of a mapping; raises if it is none, or takes too much room."""
-        paths, stored = self.read(doc), dict(doc["stored"])
+        paths, stored = self.read(doc), {t: (depth, level) for t, depth, level in doc["stored"]}
         need(len(stored) == len(doc["stored"]) and natural(doc["stored"]), "tensors are stored once")
         self.check_limits(paths)
-        for t, depth in stored.items():
-            need(t in self.storable, "what is stored may be")
+        for t, (depth, level) in stored.items():
+            need(level in self.storable.get(t, ()), "what is stored may be")
             need(
                 depth <= min(shared(paths[i], paths[j]) for i in self.users[t] for j in self.users[t]),
                 "stored tensors lie below loops that all their Einsums share",
@@ -718,10 +820,12 @@ class Cascade:
             sliding = any(map(self.slides, loops))
             need(not sliding or self.keeps(t, loops), "what overlaps is kept until it is not needed any more")
         rooms = [(j, *self.place(paths, stored, j)) for j in range(len(paths))]
+        stored = {t: (*own, self.spread(paths, t, own[1])) for t, own in stored.items()}
         energy = cycles = 0
         for j, own, cost in rooms:
-            taken = own + self.taken(paths, stored, j)
-            need(taken <= self.usable, f"there is room while Einsum {j} runs")
+            for number, words in enumerate(own, 1):
+                taken = words + self.taken(paths, stored, j, number)
+                need(taken <= self.room(number), f"there is room while Einsum {j} runs")
             energy, cycles = (
                 energy + cost[0] * self.einsums[j].times,
                 cycles + cost[1] * self.einsums[j].times,
@@ -743,11 +847,11 @@ class Cascade:
             )
 
     def place(self, paths, stored, j):
-        """Room of an Einsum's own tiles, and its energy and cycles."""
+        """Room of an Einsum's own tiles, memory by memory, and its energy and cycles."""
         einsum, (leaf, loops, _) = self.einsums[j], paths[j]
         if einsum.is_copy:
             need(not leaf.held and not leaf.nests and not loops, "copies have no nest")
-            return 0, (0, 0)
+            return [0], (0, 0)
         need(natural(leaf.held) and len({v for v, _ in leaf.held}) == len(leaf.held), "tiles are held once")
         held = []
         for v, depth in leaf.held:
@@ -761,11 +865,12 @@ class Cascade:
                 "what goes through the outermost memory is held inside of that",
             )
             held.append(einsum.held(v, self.cut(j, loops[:depth])))
-        at_home = {v for v, t in enumerate(einsum.tensors) if t in stored}
-        above = frozenset(at_home | {v for v, *_ in held})
-        energy, cycles, room = einsum.price(self.cut(j, loops), above, tuple(held), leaf.nests)
-        self.check_outside(einsum, at_home)
-        return room, (energy, cycles)
+        levels = {v: stored[t][1] for v, t in enumerate(einsum.tensors) if t in stored}
+        above = frozenset({v for v, level in levels.items() if level == 1} | {v for v, *_ in held})
+        deep = tuple((v, level) for v, level in levels.items() if level > 1)
+        energy, cycles, rooms = einsum.price(self.cut(j, loops), above, deep, tuple(held), leaf.nests)
+        self.check_outside(einsum, levels)
+        return rooms, (energy, cycles)
 
     def check_outside(self, einsum, at_home):
         """Check the room of the outermost memory: it has all of what it keeps."""
@@ -784,18 +889,33 @@ class Cascade:
         others = self.readers.get(tensor, ()) if writer == j else () if writer is None else (writer,)
         return max((shared(paths[j], paths[other]) for other in others), default=0)
 
-    def taken(self, paths, stored, j):
-        """Room that held and stored tiles take while an Einsum runs."""
+    def spread(self, paths, tensor, level):
+        """How loops spread a stored tensor over the instances of its memory: fanouts, ranks, and children."""
+        found = set()
+        for e, v in self.accesses(tensor):
+            lone, fans = e.lone(v), e.outside(level)
+            for nest in paths[e.number][0].nests:
+                bounds = e.bounds_of(nest)
+                loops = ((n, d, count) for n, (p, _) in fans.items() for d, count in nest["loops"][p])
+                found.add(tuple((n, lone.get(d), count, bounds[d]) for n, d, count in loops))
+        need(len(found) == 1, "all Einsums spread a stored tensor alike")
+        (spread,) = found
+        return tuple((n, name, count) for n, name, count, _ in spread)
+
+    def taken(self, paths, stored, j, number):
+        """Room of a memory that held and stored tiles take while an Einsum runs."""
         total = 0
-        for i, path in enumerate(paths):
+        for i, path in enumerate(paths) if number == 1 else ():
             einsum, later = self.einsums[i], shared(path, paths[j])
             for v, depth in path[0].held:
                 words = einsum.tile(v, self.cut(i, path[1][:depth])) * einsum.space.at[einsum.home][v]["size"]
                 total += words if i == j or later > depth else 0
-        for t, depth in stored.items():
+        here = ((t, depth, spread) for t, (depth, level, spread) in stored.items() if level == number)
+        for t, depth, spread in here:
             users = self.users[t]
             waits = users[0] <= j <= users[-1] or any(shared(paths[i], paths[j]) > depth for i in users)
-            total += self.stored_words(t, paths[self.writer[t]][1][:depth]) if waits else 0
+            loops = paths[self.writer[t]][1][:depth]
+            total += self.stored_words(t, loops, number, spread) if waits else 0
         return total
 
 

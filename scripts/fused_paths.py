@@ -9,12 +9,12 @@ import math
 from collections import Counter, defaultdict, namedtuple
 from contextlib import suppress
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from itertools import chain, pairwise, product
 from math import inf, prod
 from operator import le
 
-from claims import CannotCheckError, Query, need
+from claims import CannotCheckError, Query, natural, need
 from fused_claims import UNLIMITED, Cascade, Edge, Kind, Loop, divisors_of, vectors
 
 FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
@@ -24,15 +24,13 @@ Open = namedtuple(
 )  # a body; trips per class above each of its places
 Label = namedtuple(
     "Label", "energy cycles stored rooms"
-)  # stored: (tensor, level, words); rooms: per open body
+)  # stored: (tensor, open bodies, words, memory, spread or None); rooms: per open body
 Room = namedtuple(
     "Room", "held peak parted", defaults=(0, 0, False)
 )  # held: words of its tiles; peak: of all else
 Way = namedtuple(
-    "Way", "room energy reads writes passes stored held", defaults=(0, 0, 0, 0, False, False, False)
-)
-
-AT_HOME = Way(stored=True)  # a tensor that waits on chip
+    "Way", "room energy reads writes passes stored held", defaults=(0, 0, 0, 0, False, 0, False)
+)  # stored: number of the memory that a tensor waits in, of which the outermost one on chip is 1; or 0
 
 
 def value(objective, energy, cycles):
@@ -55,21 +53,23 @@ class Floors:
             need(whole, "least costs are natural numbers")
             may_stay = exchanging <= {*einsum.stay} and not einsum.is_copy
             need(may_stay, "tiles are exchanged that may be on chip")
-            self.known[einsum.key, exchanging].append((visits_of(einsum, claim), *numbers))
+            deep = deep_of(cascade, einsum, claim)
+            self.known[einsum.key, deep, exchanging].append((visits_of(einsum, claim), *numbers))
 
     def verify(self, refute):
         """Check all claims that something rests on."""
-        for einsum, exchanging, visits, *numbers in self.used.values():
-            self.check(einsum, visits, exchanging, *numbers, refute)
+        for einsum, deep, exchanging, visits, *numbers in self.used.values():
+            self.check(einsum, visits, deep, exchanging, *numbers, refute)
 
-    def check(self, einsum, visits, exchanging, free, paid, cycles, refute):
+    def check(self, einsum, visits, deep, exchanging, free, paid, cycles, refute):
         """Check a claim."""
         once = einsum.whole
         pairs = ((v, einsum.touched(v, once)) for v in sorted(exchanging) if self.timed)
         held = tuple((v, words, min(words, einsum.held(v, once)[2])) for v, words in pairs)
         # Bandwidths carry the words of all visits together, however these differ.
         is_even = all(size * count == whole for size, count, whole in zip(*visits, einsum.bounds))
-        kind = Kind(*visits, frozenset(einsum.stay), held, None, not is_even)
+        above = frozenset(einsum.stay).difference(v for v, _ in deep)
+        kind = Kind(*visits, above, held, None, not is_even, deep)
         for without, energy in ((False, paid), (True, free)):
             space = Edge(einsum, kind, None, self.problem(einsum, kind, without))
             below = energy and refute(space, Query(energy=energy - 1))
@@ -79,8 +79,8 @@ class Floors:
 
     def problem(self, einsum, kind, without):
         """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
-        doc = unruled(einsum, einsum.visit(kind, None))
-        nodes, passing = doc["nodes"], [v for v in einsum.stay if einsum.may_pass[v]]
+        doc = unruled(einsum, einsum.visit(kind, None, is_relaxed=True))
+        nodes, passing = doc["nodes"], [v for v in sorted(kind.above) if einsum.may_pass[v]]
         stores = [node for node in nodes[1:] if node["kind"] == "storage" and not is_toll(node)]
         homes = stores[: len(einsum.places)]
         for home in homes if passing else ():
@@ -111,7 +111,7 @@ class Floors:
         return {**inside, **energies, "block": block}
 
     @cache
-    def least(self, j, exchanging, cut):
+    def least(self, j, exchanging, cut, deep=()):
         """Least energy with and without what bypasses the on-chip memory; cycles but for networks.
 
         Visits that differ have claims of their own, kind by kind; whole vectors are rounded up for all.
@@ -119,28 +119,30 @@ class Floors:
         einsum = self.cascade.einsums[j]
         kinds = [*einsum.kinds(cut)]
         wanted = exchanging if self.timed and len(kinds) == 1 else frozenset()
-        found = [self.of_kind(einsum, wanted, *kind) for kind in kinds]
+        found = [self.of_kind(einsum, deep, wanted, *kind) for kind in kinds]
         free, paid, cycles = (sum(column) for column in zip(*found))
         spare = einsum.rounding() * (len(kinds) - 1)
         return max(0, free - spare), max(0, paid - spare), cycles
 
-    def of_kind(self, einsum, wanted, bounds, trips):
+    def of_kind(self, einsum, deep, wanted, bounds, trips):
         """The same of visits with equal bounds, at least of their arithmetic.
 
         Claims on fewer trips hold as well: the other loops may be the outermost private ones.
         """
         pairs = [
-            (own, many) for (key, own), many in self.known.items() if key == einsum.key and own <= wanted
+            (own, many)
+            for (*key, own), many in self.known.items()
+            if key == [einsum.key, deep] and own <= wanted
         ]
         fitting = [
-            (einsum, own, *claim)
+            (einsum, deep, own, *claim)
             for own, many in pairs
             for claim in many
             if all(map(holds, einsum.bounds, bounds, trips, *claim[0]))
         ]
         latency, computes = einsum.space.latency, prod(bounds) * prod(trips)
         energy = computes * einsum.doc["compute_energy"]
-        costs = [(free, paid, cycles - latency * prod(own[1])) for _, _, own, free, paid, cycles in fitting]
+        costs = [(free, paid, cycles - latency * prod(own[1])) for *_, own, free, paid, cycles in fitting]
         best = [max(zip(column, fitting), key=lambda pair: pair[0]) for column in zip(*costs)]
         least = (energy, energy, -(-computes // einsum.units()))
         self.used |= {(einsum.key, *claim[1:]): claim for (n, claim), own in zip(best, least) if n > own}
@@ -178,19 +180,23 @@ class Edges:
         need(all(type(n) is int and n >= 0 for n in numbers), "claims have natural numbers")
         need(type(claim["loose"]) is bool, "bandwidths count, or not")
         need(not einsum.is_copy and above <= {*einsum.stay}, "tiles are above that may be on chip")
-        need(room is not None or self.cascade.room is None, "claims have some room")
+        need(room is not None or self.cascade.usable == inf, "claims have some room")
         homes = homes if homes is None else tuple(sorted(homes))
-        limits = above, held if self.timed else (), homes, claim["loose"]
+        deep, rooms = deep_of(self.cascade, einsum, claim), rooms_of(self.cascade, claim)
+        limited = rooms, shares_of(einsum, claim)
+        need(not above & dict(deep).keys(), "tiles are above the nests once")
+        limits = above, held if self.timed else (), homes, claim["loose"], deep
         kind, most = Kind(*visits_of(einsum, claim), *limits), inf if room is None else room
-        ruled = claim["ruled"] and not self.is_free(einsum)
-        stated = einsum, kind, room, corners, ruled
+        # What is stored farther in may be moved by further shared loops, but not by private ones.
+        ruled = claim["ruled"] and (bool(deep) or not self.is_free(einsum))
+        stated = einsum, kind, room, limited, corners, ruled
         if claim["ruled"]:
             self.claims[einsum.key, kind].append((most, corners, stated))
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips)] == einsum.bounds
         is_even = is_even and homes is None and not kind.loose
-        if is_even and not ruled and most >= self.cascade.usable:
+        if is_even and not ruled and most >= self.cascade.usable and not any(limited):
             least = (corners[0][0], corners[-1][1]) if corners else (inf, inf)
-            self.settled[einsum.key, above].append((kind, least, stated))
+            self.settled[einsum.key, above, deep].append((kind, least, stated))
 
     def verify(self, refute):
         """Check all claims that something rests on."""
@@ -203,9 +209,9 @@ class Edges:
         self.used[einsum.key, *stated] = einsum, *stated
 
     @staticmethod
-    def check(einsum, kind, room, corners, ruled, refute):
+    def check(einsum, kind, room, limited, corners, ruled, refute):
         """Check a claim: each mapping has the energy and the cycles of some corner."""
-        doc = einsum.visit(kind, room)
+        doc = einsum.visit(kind, room, *limited, is_relaxed=not ruled)
         space = Edge(einsum, kind, room, doc if ruled else unruled(einsum, doc))
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
@@ -264,7 +270,8 @@ class Edges:
         """
         einsum = self.cascade.einsums[j]
         exchanging = frozenset(v for v, way in enumerate(ways) if not way.passes and not way.stored)
-        free, paid, cycles = self.floors.arithmetic(j) if is_open else self.floors.least(j, exchanging, cut)
+        floor = self.floors.least(j, exchanging, cut, deep_ways(ways))
+        free, paid, cycles = self.floors.arithmetic(j) if is_open else floor
         passing = sum(way.energy for way in ways if not way.passes)
         every = sum(way.energy for way in ways)
         reads, writes = sum(way.reads for way in ways), sum(way.writes for way in ways)
@@ -285,20 +292,23 @@ class Edges:
     def least(self, j, cut, ways):
         """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
         energy, cycles = self.together(j, cut, ways)
-        above = frozenset(v for v, way in enumerate(ways) if way.stored or way.held)
-        own = self.coarser(self.cascade.einsums[j], cut, above, ())
+        above = frozenset(v for v, way in enumerate(ways) if way.stored == 1 or way.held)
+        own = self.coarser(self.cascade.einsums[j], cut, above, deep_ways(ways), ())
         shift = sum(way.energy for way in ways if way.held)
         return max(energy, own[0] + shift), max(cycles, own[1])
 
-    def choices(self, j, cut, ways, held):
-        """Energy, cycles and room of own tiles: each mapping has all three of some choice at least."""
-        einsum = self.cascade.einsums[j]
+    def choices(self, j, cut, ways, held, left):
+        """Energy, cycles and room of own tiles: each mapping has all three of some choice at least.
+
+        What is `left`: room of each on-chip memory, and how fanouts spread what is stored, if that is known.
+        """
+        einsum, deep = self.cascade.einsums[j], deep_ways(ways)
         closed = self.together(j, cut, ways)
-        above = frozenset(v for v, way in enumerate(ways) if way.stored).union(v for v, *_ in held)
+        above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
         shift, usable = einsum.shift_energy(held), self.cascade.usable
-        energy, cycles = self.coarser(einsum, cut, above, held)
+        energy, cycles = self.coarser(einsum, cut, above, deep, held)
         closed = max(closed[0], energy + shift), max(closed[1], cycles)
-        claims = self.claims_on(einsum, cut, above, held if self.timed else ())
+        claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), left)
         if not claims:
             return [(*closed, 0)]
         found = [(*closed, claims[0][0] + 1)] if claims[0][0] < usable else []
@@ -307,26 +317,34 @@ class Edges:
             found += [(max(closed[0], e + shift), max(closed[1], c), below + 1) for e, c in corners]
         return found
 
-    def claims_on(self, einsum, cut, above, held):
-        """Corners of all mappings of an edge, by falling room."""
+    def claims_on(self, einsum, cut, above, deep, held, left):
+        """Corners of all mappings of an edge, by falling room; words of held tiles only take more cycles."""
         ((bounds, trips), *others) = einsum.kinds(cut)
         if others:
-            return self.joined(einsum, cut, above)
-        claims = self.claims.get((einsum.key, Kind(bounds, trips, above, held)), ())
+            return self.joined(einsum, cut, above, deep, left)
+        kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
+        known = chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)
+        claims = sorted((own for own in known if has_room(own, left)), key=lambda claim: -claim[0])
         for *_, stated in claims:
             self.use(*stated)
-        return [(room, corners) for room, corners, _ in claims]
+        least = {}  # by what else limits claims, of those so far: the one with the least room counts
+        found = {}
+        for room, corners, stated in claims:
+            least[stated[1], stated[3]] = corners
+            found[room] = reduce(both, least.values())
+        return [*found.items()]
 
-    def joined(self, einsum, cut, above):
+    def joined(self, einsum, cut, above, deep, left):
         """Corners of visits that differ: the sum over their kinds, with the output in common memories.
 
         Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all.
         """
         kinds = [*einsum.kinds(cut)]
         spare, options = einsum.rounding() * (len(kinds) - 1), []
-        for homes in einsum.all_homes(above):
-            each = [Kind(*own, above, (), homes, self.timed) for own in kinds]
-            options.append([self.claims.get((einsum.key, kind), ()) for kind in each])
+        for homes in einsum.all_homes(above, deep):
+            each = [Kind(*own, above, (), homes, self.timed, deep) for own in kinds]
+            known = [self.claims.get((einsum.key, kind), ()) for kind in each]
+            options.append([[own for own in claims if has_room(own, left)] for claims in known])
         found = []
         for room in sorted({own[0] for many in chain(*options) for own in many}, reverse=True):
             open_ = [own for claims in options if (own := self.at_room(claims, room, spare))]
@@ -337,23 +355,24 @@ class Edges:
         """Least energy and cycles of all kinds of visits with some room; None if one has no mapping."""
         energy = cycles = 0
         for many in claims:
-            fitting = [own for own in many if own[0] >= room]
+            fitting = {stated[3]: (corners, stated) for most, corners, stated in many if most >= room}
             if not fitting:
                 continue
-            _, corners, stated = fitting[-1]
-            self.use(*stated)
+            for _, stated in fitting.values():
+                self.use(*stated)
+            corners = reduce(both, (corners for corners, _ in fitting.values()))
             if not corners:
                 return None
             energy, cycles = energy + corners[0][0], cycles + corners[-1][1]
         return max(0, energy - spare), cycles
 
-    def coarser(self, einsum, cut, above, held):
+    def coarser(self, einsum, cut, above, deep, held):
         """Least costs by claims on fewer shared loops: the others may be the outermost private ones."""
         ((_, trips), *others) = einsum.kinds(cut)
         if others:
             return 0, 0
         moved, found = {v: words for v, words, *_ in held}, []
-        for kind, corner, stated in self.settled.get((einsum.key, above), ()):
+        for kind, corner, stated in self.settled.get((einsum.key, above, deep), ()):
             less = all(moved.get(v, 0) >= words for v, words, _ in kind.held)
             if less and all(n % f == 0 for n, f in zip(trips, kind.trips)):
                 found.append((corner, stated))
@@ -374,12 +393,13 @@ class Edges:
 class Paths:
     """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on edges.
 
-    `rest` are least energy and cycles from each cut on.
+    `rest` are least energy and cycles from each cut on. How tensors are spread over the instances of memories
+    is left open, or told apart, if it `is_spread`.
     """
 
-    def __init__(self, cascade, edges, objective, limit, most=MOST_LABELS):
+    def __init__(self, cascade, edges, objective, limit, most=MOST_LABELS, is_spread=False):
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
-        self.count, self.looks_left = len(cascade.einsums), most
+        self.count, self.looks_left, self.is_spread = len(cascade.einsums), most, is_spread
         self.rest = [(0, 0)] * (self.count + 1)
 
     def least(self):
@@ -401,13 +421,12 @@ class Paths:
 
     def least_from(self, place):
         """The least value of a part from a cut on and of the rest after it, or the limit."""
-        users, storable = self.cascade.users, sorted(self.cascade.storable)
-        crossing = [t for t in storable if self.cascade.writer[t] < place <= users[t][-1]]
+        users, storable = self.cascade.users, self.cascade.storable
+        crossing = [t for t in sorted(storable) if self.cascade.writer[t] < place <= users[t][-1]]
         read = {t: [(e, v) for e, v in self.cascade.accesses(t) if not e.writes[v]] for t in crossing}
-        passing = [t for t in crossing if any(e.may_pass[v] for e, v in read[t])]
-        for chosen in product((True, False), repeat=len(passing)):
-            out = {t for t, on_chip in zip(passing, chosen) if not on_chip}
-            stored = frozenset((t, 0, 0) for t in crossing if t not in out)
+        passing = {t for t in crossing if any(e.may_pass[v] for e, v in read[t]) or 1 not in storable[t]}
+        for chosen in product(*((*storable[t], *((0,) if t in passing else ())) for t in crossing)):
+            stored = frozenset((t, 0, 0, level, None) for t, level in zip(crossing, chosen) if level)
             for stop, label in self.children(Label(0, 0, stored, ()), place, self.count, ()):
                 self.limit = min(self.limit, self.worth(label, stop))
         return self.limit
@@ -512,26 +531,49 @@ class Paths:
     def stored_by(self, label, start, stop, end, ctx):
         """Yield the label with each choice of tensors that a part stores for others of its body."""
         users, writer = self.cascade.users, self.cascade.writer
-        free = [t for t in sorted(self.cascade.storable) if start <= writer[t] < stop <= users[t][-1] < end]
-        for chosen in product((True, False), repeat=len(free)):
-            tensors = [t for t, on_chip in zip(free, chosen) if on_chip]
-            if not tensors:
-                yield label
-                continue
-            yield self.storing(label, tensors, ctx)
+        storable = self.cascade.storable
+        free = [t for t in sorted(storable) if start <= writer[t] < stop <= users[t][-1] < end]
+        ways = [[(n, own) for n in storable[t] for own in self.spreads(t, n, ctx)] for t in free]
+        for chosen in product(*([*own, None] for own in ways)):
+            tensors = [(t, *way) for t, way in zip(free, chosen) if way]
+            yield self.storing(label, tensors, ctx) if tensors else label
+
+    @cache
+    def spreads(self, tensor, level, ctx):
+        """Ways to spread a tensor over the instances of a memory, of extents at most those of open bodies."""
+        (einsum, v) = next((e, v) for e, v in self.cascade.accesses(tensor) if e.writes[v])
+        fans = einsum.outside(level)
+        if not self.is_spread or not fans:
+            return [None]
+        left_of = self.left_of(einsum.number, ctx)
+        extents = {name: left_of[d] for d, name in einsum.lone(v).items()}
+        found = [((), extents)]
+        for number, (_, mesh) in fans.items():
+            pairs = [(own, left, counts) for own, left in found for counts in vectors(left.values())]
+            found = [
+                (
+                    (*own, *((number, name, n) for name, n in zip(left, counts) if n > 1)),
+                    {name: left[name] // n for name, n in zip(left, counts)},
+                )
+                for own, left, counts in pairs
+                if fits_mesh(counts, mesh)
+            ]
+        return [own for own, _ in found]
 
     def storing(self, label, tensors, ctx):
         """The label with some tensors stored, below as many loops as may be.
 
-        What keeps an overlap may lie above some loops of an open body: then it takes room in all of that.
+        What keeps an overlap may lie above some loops of an open body: then it takes room in all of that. In
+        memories farther in it counts as soon as it is written, which is no more.
         """
         words, rooms = [], list(label.rooms)
-        for t in tensors:
+        for t, memory, spread in tensors:
             level, loops = self.deepest(t, ctx)
-            room = self.cascade.stored_words(t, loops)
-            if level is not None:
+            room = self.cascade.stored_words(t, loops, memory, spread)
+            if level is not None and memory == 1:
                 rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
-            words.append((t, len(ctx), room if level is None else 0))
+                room = 0
+            words.append((t, len(ctx), room, memory, spread))
         return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
 
     @cache
@@ -553,11 +595,14 @@ class Paths:
         if einsum.is_copy:
             yield label
             return
-        at_home = {t for t, *_ in label.stored}
-        cut, waiting = self.cut(j, ctx), sum(words for *_, words in label.stored)
+        levels, cut = {t: memory for t, _, _, memory, _ in label.stored}, self.cut(j, ctx)
+        left, shares = self.unwaiting(label), self.shares(label, einsum, self.left_of(j, ctx))
+        if min(left) < 0 or shares is None:
+            return
+        waiting = sum(words for _, _, words, memory, _ in label.stored if memory == 1)
         ways = [
-            [(None, AT_HOME)]
-            if t in at_home
+            [(None, Way(stored=levels[t]))]
+            if t in levels
             else [(None, self.edges.fetched(j, v, cut)), *self.holds(j, v, ctx)]
             for v, t in enumerate(einsum.tensors)
         ]
@@ -568,8 +613,38 @@ class Paths:
                 continue
             spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
             tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
-            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles)
+            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles, (left, shares))
             yield from self.priced(label, rooms, waiting, einsum, options)
+
+    def unwaiting(self, label):
+        """Room of each on-chip memory but for what waits there."""
+        left = [self.cascade.room(n) for n, _ in enumerate(self.cascade.rooms, 1)]
+        for _, _, words, memory, _ in label.stored:
+            left[memory - 1] -= words
+        return left
+
+    @classmethod
+    def shares(cls, label, einsum, left_of):
+        """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
+        found, spreads = {}, {t: own for t, _, _, *own in label.stored}
+        tiles = [(v, *spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads]
+        for v, memory, spread in (own for own in tiles if own[2] is not None):
+            loops = cls.spreading(einsum, v, memory, spread, left_of)
+            if loops is None or any(found.setdefault(n, own) != own for n, own in loops.items()):
+                return None
+        return found
+
+    @staticmethod
+    def spreading(einsum, v, memory, spread, left_of):
+        """The loops that spread one dataspace; None if it has no such ranks, or these are not divided."""
+        dims = {name: d for d, name in einsum.lone(v).items()}
+        if any(name not in dims or left_of[dims[name]] % n for _, name, n in spread):
+            return None
+        loops = [(fan, dims[name], n) for fan, name, n in spread]
+        return {
+            number: tuple(sorted((d, n) for fan, d, n in loops if fan == number))
+            for number in einsum.outside(memory)
+        }
 
     def priced(self, label, rooms, waiting, einsum, options):
         """Yield the label with each choice for an edge that has room."""
@@ -785,21 +860,37 @@ class Paths:
         cut = self.cut(j, ctx)
         ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
         if not body.flat:
-            least = [
-                next((way for way in own if way.stored), None)
-                or own[0]._replace(**{key: min(getattr(way, key) for way in own) for key in Way._fields[:4]})
-                for own in ways
+            is_open = j in self.followers
+            found = [
+                self.edges.together(j, cut, least, is_open) for least in product(*map(self.cheapest, ways))
             ]
-            energy, cycles = self.edges.together(j, cut, least, is_open=j in self.followers)
+            energy, cycles = map(min, zip(*found))
             return energy * einsum.times, cycles * einsum.times
         found = []
         for chosen in product(*map(undominated, ways)):
-            if sum(way.room for way in chosen) <= self.cascade.usable:
+            if self.has_room_for(chosen):
                 found.append(self.edges.least(j, cut, chosen))
         if not found:
             return inf, inf
         energy, cycles = map(min, zip(*found))
         return energy * einsum.times, cycles * einsum.times
+
+    @staticmethod
+    def cheapest(ways):
+        """What costs the least in each memory that a tile may be in, if it takes no room."""
+        deep = [way for way in ways if way.stored > 1]
+        for way in ways:
+            if way.stored == 1:
+                return [way, *deep]
+        least = {key: min(getattr(way, key) for way in ways if not way.stored) for key in Way._fields[:4]}
+        return [ways[0]._replace(**least), *deep]
+
+    def has_room_for(self, ways):
+        """Whether memories have room for all tiles together."""
+        taken = Counter()
+        for way in ways:
+            taken[max(1, way.stored)] += way.room
+        return all(words <= self.cascade.room(level) for level, words in taken.items())
 
     @cached_property
     def followers(self):
@@ -816,8 +907,8 @@ class Paths:
         einsum, body = self.cascade.einsums[j], ctx[-1]
         found = [self.edges.fetched(j, v, cut)]
         tensor = einsum.tensors[v]
-        if tensor in self.cascade.storable:
-            found.append(AT_HOME._replace(room=self.stored_room(tensor, ctx)))
+        for level in self.cascade.storable.get(tensor, ()):
+            found.append(Way(stored=level, room=self.stored_room(tensor, ctx, level)))
         if einsum.may_keep[v]:
             inner = body if at is None else body._replace(trips=at)
             found += (
@@ -839,12 +930,12 @@ class Paths:
             [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
         )
 
-    def stored_room(self, tensor, ctx):
+    def stored_room(self, tensor, ctx, level):
         """Room of a tensor that is stored in the innermost body; others may be there before."""
         users, body = self.cascade.users[tensor], ctx[-1]
         if not (body.start <= users[0] and users[-1] < body.end):
             return 0
-        return self.cascade.stored_words(tensor, self.loops(ctx))
+        return self.cascade.stored_words(tensor, self.loops(ctx), level)
 
 
 def visits_of(einsum, claim):
@@ -853,6 +944,69 @@ def visits_of(einsum, claim):
     whole = all(type(n) is int and n > 0 for n in (*bounds, *trips))
     need(whole and len(bounds) == len(trips) == len(einsum.bounds), "claims are about some visits")
     return bounds, trips
+
+
+def deep_of(cascade, einsum, claim):
+    """What a claim has stored in memories farther in: dataspaces, and numbers of memories."""
+    deep, known = tuple(map(tuple, claim["deeper"])), cascade.known
+    need(all(len(own) == 2 and natural([*own]) for own in deep), "what is stored has numbers")
+    need([v for v, _ in deep] == sorted(dict(deep)), "dataspaces are stored once, in order")
+    places = range(len(einsum.tensors))
+    may_store = all(v in places and n in known and n in einsum.may_store[v] for v, n in deep)
+    need(may_store, "dataspaces are stored where they may be")
+    return deep
+
+
+def rooms_of(cascade, claim):
+    """Room that a claim leaves of memories farther in, by number."""
+    rooms, numbers = tuple(map(tuple, claim["rooms"])), range(2, len(cascade.rooms) + 1)
+    whole = all(len(own) == 2 and {*map(type, own)} == {int} and own[1] >= 0 for own in rooms)
+    need(whole and [n for n, _ in rooms] == sorted({n for n, _ in rooms}), "rooms have numbers, in order")
+    need(all(n in numbers for n, _ in rooms), "rooms are those of on-chip memories")
+    return rooms
+
+
+def shares_of(einsum, claim):
+    """Spatial loops of the mappings of a claim, by fanout."""
+    shares = tuple((number, tuple(map(tuple, loops))) for number, loops in claim["shares"])
+    numbers, dims = range(len(einsum.space.fans)), range(len(einsum.bounds))
+    known = all(type(number) is int and number in numbers for number, _ in shares)
+    need(known and len(dict(shares)) == len(shares), "fanouts have numbers")
+    loops = [own for _, loops in shares for own in loops]
+    whole = all(len(own) == 2 and {*map(type, own)} == {int} and own[0] in dims for own in loops)
+    need(whole and all(n > 1 for _, n in loops), "fanouts have loops")
+    return shares
+
+
+def has_room(claim, left):
+    """Whether a claim is about all mappings in so much room, and with the spatial loops that are known."""
+    *_, (_, _, _, (rooms, shares), *_) = claim
+    words, known = left
+    return all(own >= words[n - 1] for n, own in rooms) and all(known.get(n) == own for n, own in shares)
+
+
+def fits_mesh(counts, mesh):
+    """Whether loops may lie along the axes of a mesh."""
+    mesh_x, mesh_y = mesh
+    along = {1}
+    for count in counts:
+        along |= {n * count for n in along}
+    whole = prod(counts)
+    return any(n <= mesh_x and whole // n <= mesh_y for n in along if whole % n == 0)
+
+
+def both(one, other):
+    """Corners of mappings that have the energy and the cycles of some corner of each of two lists."""
+    kept = []
+    for corner in sorted((max(a, c), max(b, d)) for (a, b), (c, d) in product(one, other)):
+        if not kept or corner[1] < kept[-1][1]:
+            kept.append(corner)
+    return tuple(kept)
+
+
+def deep_ways(ways):
+    """Dataspaces that wait in memories farther in, and the numbers of these."""
+    return tuple((v, way.stored) for v, way in enumerate(ways) if way.stored > 1)
 
 
 def holds(whole, size, count, own_size, own_count):
@@ -916,7 +1070,7 @@ def parted(above, below, kinds):
     return above <= moving and below <= again
 
 
-FORMAT = "tilewright certificate fused 2"
+FORMAT = "tilewright certificate fused 3"
 CLAIMS = "problem problem_sha256 status objective bound mapping cost least edges"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 
@@ -948,7 +1102,8 @@ def check_fused(doc, sha256, refute):
 def confirmed(cascade, doc, limit, refute):
     """The limit, if claims that hold show that nothing is below; else what they leave open.
 
-    Claims without shared loops alone are often enough, and are quickly checked.
+    Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
+    over memories that exist several times is left open first.
     """
     edges = Edges(cascade, doc, every=False)
     with suppress(CannotCheckError):
@@ -957,5 +1112,9 @@ def confirmed(cascade, doc, limit, refute):
             return limit
     edges = Edges(cascade, doc)
     least = Paths(cascade, edges, doc["objective"], limit).least()
+    several = any(cascade.instances(n) > 1 for n in chain(*cascade.storable.values()))
+    if least < limit and several:
+        edges = Edges(cascade, doc)
+        least = Paths(cascade, edges, doc["objective"], limit, is_spread=True).least()
     edges.verify(refute)
     return least

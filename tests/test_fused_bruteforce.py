@@ -17,10 +17,10 @@ from tests.model.fused.reference import FUSED
 OBJECTIVES = ("energy", "latency", "edp")
 
 BOUNDS: dict[str, dict[str, int]] = {
-    "products": {"m": 4, "a": 2, "b": 4, "c": 2},
-    "attention": {"m": 4, "p": 2, "e": 2, "f": 2},
-    "projections": {"m": 2, "p": 2, "d": 2, "e": 2},
-    "skip": {"m": 4, "a": 2, "b": 2, "d": 2},
+    "products": {"m": 4, "a": 2, "b": 2, "c": 2},
+    "attention": {"m": 4, "p": 2, "e": 2, "f": 1},
+    "projections": {"m": 2, "p": 2, "d": 2, "e": 1},
+    "skip": {"m": 2, "a": 2, "b": 2, "d": 2},
     "window": {"q": 4, "r": 3, "p": 6, "c": 2},
     "residual": {"q": 4, "r": 3, "p": 6},
 }
@@ -77,7 +77,13 @@ def test_trees_of_two_products():
     assert sum(not tree.bodies for tree in trees(cascade)) == 1
 
 
-QUICK = ("ew_rf_31_20", "mm3_31_9", "qkvs_31_33", "skip_31_14")
+SPACES = ("unfused", "fused_rank_once", "fused")
+QUICK = {
+    "ew_rf_31_20": SPACES,
+    "mm3_31_9": ("unfused", "fused"),
+    "qkvs_31_33": SPACES,
+    "skip_31_14": SPACES,
+}
 
 
 @pytest.mark.skipif(not FUSED.is_dir(), reason="reference figures are absent")
@@ -88,13 +94,13 @@ def test_an_independent_enumeration_finds_the_same_optima(name: str):
     document = json.loads((folder / f"{name}.json").read_text())
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     outermost = frozenset([cascade.einsums[0].mapspace.architecture.levels[1].name])
-    spaces = (
-        ("unfused", BruteForce(cascade, fused=False)),
-        ("fused_rank_once", BruteForce(cascade, once_per_rank=True, memories=outermost)),
-        ("fused", BruteForce(cascade, memories=outermost)),
-    )
-    for space, enumeration in spaces:
-        found, expected = enumeration.optima(), document[space]
+    spaces = {
+        "unfused": BruteForce(cascade, fused=False),
+        "fused_rank_once": BruteForce(cascade, once_per_rank=True, memories=outermost),
+        "fused": BruteForce(cascade, memories=outermost),
+    }
+    for space in QUICK[name]:
+        found, expected = spaces[space].optima(), document[space]
         assert found["energy"].value == expected["energy"]["energy"] * units
         assert found["latency"].value == expected["latency"]["cycles"]
         assert found["edp"].value == expected["edp"]["edp"] * units

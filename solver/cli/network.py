@@ -21,7 +21,7 @@ from model.note import Note
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
-from model.wording import listing, printable
+from model.wording import printable
 from solver.cli.arguments import SETTING
 from solver.cli.certify import checked, write_certificate
 from solver.cli.output import (
@@ -47,7 +47,6 @@ from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
-    from model.fused.cascade import Cascade
     from model.sweep import Variant
     from solver.fusion import FusionLimits, FusionProgress
     from solver.network.cache import ResultCache
@@ -67,7 +66,6 @@ FUSED_ONLY = (
     *("fused-mapping", "certificate"),
 )
 ONLY_PERFECT = "fused mappings with remainders are not certified"
-ONLY_OUTERMOST = "fused mappings with tensors in others are not certified"
 OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
@@ -194,8 +192,7 @@ def _fuse(arguments: argparse.Namespace) -> int:
     cascade, read = load_cascade(arguments.specs, values, options)
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
     notes += [Note(f"loops have perfect factors: {ONLY_PERFECT}")] * (options.factors != arguments.factors)
-    limits, narrowed = _limits(arguments, cascade, certified)
-    notes += narrowed
+    limits = _limits(arguments)
     search = search_options(arguments)
     objectives = search.objectives or cascade.einsums[0].mapspace.objectives
     if len(objectives) > 1:
@@ -226,24 +223,16 @@ def _fuse(arguments: argparse.Namespace) -> int:
     return code or EXIT_OF_STATUS[result.status]
 
 
-def _limits(
-    arguments: argparse.Namespace, cascade: Cascade, certified: bool
-) -> tuple[FusionLimits, list[Note]]:
-    """Return what the options leave of fused mappings, with a note where a certificate leaves less."""
+def _limits(arguments: argparse.Namespace) -> FusionLimits:
+    """Return what the options leave of fused mappings."""
     from solver.fusion import FusionLimits
-    from solver.fusion.certificate import certifiable
 
-    limits = FusionLimits(
+    return FusionLimits(
         arguments.max_fused_loops,
         arguments.max_fused_loops_per_rank,
         frozenset(chain.from_iterable(arguments.no_fuse or ())),
         None if arguments.fuse_into is None else frozenset(chain.from_iterable(arguments.fuse_into)),
     )
-    narrower = certifiable(cascade, limits) if certified else limits
-    if narrower == limits:
-        return limits, []
-    memory = listing(narrower.memories or ())
-    return narrower, [Note(f"tensors between Einsums are stored in {memory} alone: {ONLY_OUTERMOST}")]
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from model.fused.mapping import Body, FusedMapping, Leaf, PrivateNest
 from model.mapping import Mapping, NodeMapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES
-from model.wording import listing
 from solver.certificate.canonical import (
     CertificateError,
     Json,
@@ -28,11 +27,10 @@ from solver.certificate.document import check_certifiable
 from solver.fusion import FusedResult
 from solver.fusion.edges import with_places_of
 from solver.fusion.evidence import EdgeClaim, LeastClaim
-from solver.fusion.space import FusionLimits, FusionSpace, Parts
-from solver.fusion.stores import Stores
+from solver.fusion.space import FusionSpace, Parts
 from solver.result import Status
 
-FORMAT = "tilewright certificate fused 2"
+FORMAT = "tilewright certificate fused 3"
 
 
 def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0) -> Json:
@@ -54,7 +52,6 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
-    _check_stores(result)
     if any(einsum.mapspace.factors != PERFECT for einsum in result.cascade.einsums):
         raise CertificateError("fused mappings with remainders are not certified: --factors perfect")
     problem, evaluation = _problem(result), result.evaluation
@@ -77,46 +74,21 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     return {**document, "digest": canonical_sha256(document)}
 
 
-def certifiable(cascade: Cascade, limits: FusionLimits) -> FusionLimits:
-    """Return limits under which results can be certified, unless they name memories themselves.
-
-    The checker knows tensors in the outermost on-chip memory alone.
-    """
-    stores = Stores(cascade)
-    farther_in = any(home > 1 for tensor in cascade.intermediates for home in stores.homes(tensor))
-    if limits.memories is not None or not farther_in:
-        return limits
-    return replace(limits, memories=frozenset([stores.levels[1].name]))
-
-
-def _check_stores(result: FusedResult) -> None:
-    """Refuse results whose tensors may be stored where the checker does not know them."""
-    memories = result.cascade.einsums[0].mapspace.architecture.on_chip
-    homes = FusionSpace(result.cascade, result.limits).homes.values()
-    inner = [
-        memories[level - 1].name for level in sorted({level for own in homes for level in own if level > 1})
-    ]
-    if inner:
-        text = f"tensors may be stored in {listing(inner)}, and the checker knows `{memories[0].name}` alone"
-        raise CertificateError(f"{text} (--fuse-into {memories[0].name})")
-
-
 def _problem(result: FusedResult) -> Json:
     cascade, limits = result.cascade, result.limits
+    homes = FusionSpace(cascade, limits).homes
     tensors, scales = list(cascade.users), dict(cascade.room_scale)
-    memory = cascade.einsums[0].mapspace.architecture.on_chip[0]
-    may_store = limits.memories is None or memory.name in limits.memories
     return {
         "einsums": [_einsum(einsum, tensors) for einsum in cascade.einsums],
         "tensors": [
             {
                 "name": name,
-                "may_stay": may_store and name not in cascade.persistent | limits.no_fuse,
+                "may_stay": list(homes.get(name, ())),
                 "room_scale": _fraction(scales.get(name, Fraction(1))),
             }
             for name in tensors
         ],
-        "room": memory.usable_words,
+        "rooms": [level.usable_words for level in cascade.einsums[0].mapspace.architecture.on_chip],
         "most_loops": limits.max_loops,
         "most_loops_per_rank": limits.max_loops_per_rank,
     }
@@ -153,9 +125,13 @@ def _fraction(value: Fraction) -> list[int]:
 
 def _mapping(cascade: Cascade, mapping: FusedMapping) -> Json:
     tensors = list(cascade.users)
+    memories = [level.name for level in cascade.einsums[0].mapspace.architecture.on_chip]
     return {
         "tree": [_child(cascade, mapping, child) for child in mapping.children],
-        "stored": [[tensors.index(stored.tensor), stored.depth] for stored in mapping.stored],
+        "stored": [
+            [tensors.index(stored.tensor), stored.depth, memories.index(stored.memory) + 1]
+            for stored in mapping.stored
+        ],
     }
 
 
@@ -180,20 +156,20 @@ def _leaf(cascade: Cascade, mapping: FusedMapping, leaf: Leaf) -> Json:
     place = cascade.place(leaf.einsum)
     einsum = cascade.einsums[place]
     names = [space.name for space in einsum.problem.dataspaces]
-    stored = {a.dataspace for a in einsum.accesses if a.tensor in mapping.stored_at}
-    above = stored | {tile.dataspace for tile in leaf.held}
+    home, stored_at = einsum.mapspace.architecture.on_chip[0].name, mapping.stored_at
+    stored = {a.dataspace: stored_at[a.tensor].memory for a in einsum.accesses if a.tensor in stored_at}
+    above = stored | {tile.dataspace: home for tile in leaf.held}
     nests = [_nest(einsum, nest, above) for nest in leaf.nests]
     held = [[names.index(tile.dataspace), tile.depth] for tile in leaf.held]
     return {"einsum": place, "held": held, "nests": nests}
 
 
-def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: set[str]) -> Json:
+def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: dict[str, str]) -> Json:
     """Return a nest with all places of memories.
 
-    Tiles that are stored or held above it count as kept at the first place of the on-chip memory, and not
-    outside.
+    Tiles that are stored or held above it count as kept at the first place of their memory, and not outside.
     """
-    mapspace, home = _searched(einsum), einsum.mapspace.architecture.on_chip[0].name
+    mapspace = _searched(einsum)
     entries, nodes, places = iter(nest.mapping.nodes), list[NodeMapping](), dict(nest.places)
     for node in einsum.mapspace.architecture.nodes:
         if isinstance(node, Fanout):
@@ -203,11 +179,12 @@ def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: set[str]) -> Json:
         every = sum(level.component == node.name for level in mapspace.architecture.levels)
         nodes += [next(entries) for _ in range(own)]
         nodes += [StorageMapping() for _ in range(every - own)]
-    inner = next(i for i, n in enumerate(mapspace.architecture.nodes) if _component(n) == home)
-    for position in (0, inner):
+    components = [_component(node) for node in mapspace.architecture.nodes]
+    for position in {0, *map(components.index, above.values())}:
         entry = nodes[position]
         assert isinstance(entry, StorageMapping)
-        keep = entry.keep | above if position == inner else entry.keep - above
+        here = {name for name, memory in above.items() if memory == components[position]}
+        keep = entry.keep | here if position else entry.keep - above.keys()
         nodes[position] = replace(entry, keep=frozenset(keep))
     return canonical_mapping(mapspace, Mapping(tuple(nodes)))
 
@@ -239,6 +216,7 @@ def _least(cascade: Cascade, claim: LeastClaim) -> Json:
         "einsum": claim.place,
         **_visits(einsum, claim.trips, claim.parts),
         "exchanging": _numbers(einsum, claim.exchanging),
+        "deeper": _deeper(einsum, claim.deeper),
         "free": claim.free,
         "paid": claim.paid,
         "cycles": claim.cycles,
@@ -252,13 +230,27 @@ def _edge(cascade: Cascade, claim: EdgeClaim) -> Json:
         "einsum": kind.place,
         **_visits(einsum, kind.trips, kind.parts),
         "above": _numbers(einsum, kind.above),
+        "deeper": _deeper(einsum, kind.deeper),
         "held": [[names.index(s.dataspace), s.moved, s.first] for s in kind.shifts],
         "homes": None if kind.homes is None else _homes(einsum, kind.homes),
         "loose": claim.is_loose,
         "room": claim.room_words,
+        "rooms": [list(own) for own in sorted(kind.rooms)],
+        "shares": [[fanout, _shares(einsum, loops)] for fanout, loops in sorted(kind.shares)],
         "corners": [list(corner) for corner in claim.corners],
         "ruled": claim.is_ruled,
     }
+
+
+def _deeper(einsum: CascadeEinsum, deeper: Iterable[tuple[str, int]]) -> list[list[int]]:
+    """Return what is stored in memories farther in, and the numbers of these among the on-chip ones."""
+    names = [space.name for space in einsum.problem.dataspaces]
+    return sorted([names.index(name), level] for name, level in deeper)
+
+
+def _shares(einsum: CascadeEinsum, loops: Iterable[tuple[str, int]]) -> list[list[int]]:
+    """Return spatial loops that spread what is stored: dimensions and children."""
+    return sorted([einsum.problem.dims.index(dim), count] for dim, count in loops if count > 1)
 
 
 def _homes(einsum: CascadeEinsum, levels: Iterable[int]) -> list[int]:

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from model.numbers import divisors
-from solver.fusion.pricing import Deeper, EdgePricer
+from solver.fusion.bounds import Deeper
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import WHOLE, Cut, Frame, Frames, FusionSpace, Tile, Trips
 
 FloatArray = npt.NDArray[np.float64]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from model.problem import Problem
+from solver.fusion.bounds import Deeper
 from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import IMPOSSIBLE, EdgePricer
 from solver.fusion.space import Parts
@@ -31,6 +33,8 @@ class LeastClaim:
     parts
         As of `EdgeKind`: the extents that visits have along dimensions whose parts are not alike. Bandwidths
         limit nothing then.
+    deeper
+        Dataspaces that are stored in memories farther in, as of `EdgeKind`.
     """
 
     place: int
@@ -40,6 +44,7 @@ class LeastClaim:
     cycles: int
     trips: tuple[tuple[str, int], ...] = ()
     parts: tuple[tuple[str, Parts], ...] = ()
+    deeper: Deeper = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,8 @@ class FusionEvidence:
 def evidence_of(pricer: EdgePricer) -> FusionEvidence:
     """Return what a search knows about edges, each once, whatever their names."""
     least = (_counted(claim, pricer.objective) for claim in _least_claims(pricer))
-    return FusionEvidence(tuple(least), (*_cores(pricer), *_edges(pricer), *_alone(pricer)))
+    edges = (*_cores(pricer), *_edges(pricer), *_shared(pricer), *_alone(pricer))
+    return FusionEvidence(tuple(least), edges)
 
 
 def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
@@ -90,15 +96,13 @@ def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
 
 def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
     for (place, exchanging, deeper), found in pricer._inner.items():
-        if not deeper:
-            yield LeastClaim(place, exchanging, *found)
+        yield LeastClaim(place, exchanging, *found, deeper=deeper)
     for (alike, loops, inside), (energy, cycles) in pricer._in_visits.items():
-        if inside:
-            continue
         place = pricer.alike.index(alike)
-        dims = pricer.space.einsums[place].problem.dims
-        trips = tuple(sorted((dims[number], count) for number, count in loops))
-        yield LeastClaim(place, frozenset(), 0, energy, cycles, trips)
+        problem = pricer.space.einsums[place].problem
+        trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
+        deeper = _named(problem, inside)
+        yield LeastClaim(place, frozenset(), 0, energy, cycles, trips, deeper=deeper)
     for (place, parts), (energy, cycles) in pricer.in_unlike_parts.items():
         trips = tuple((dim, count) for dim, ((_, count),) in parts)
         yield LeastClaim(place, frozenset(), 0, energy, cycles, trips, parts)
@@ -106,25 +110,36 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     for (alike, above, loops, inside), found in pricer._cores.items():
-        if inside:
-            continue
         place = pricer.alike.index(alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
-        kind = EdgeKind(place, trips, frozenset(problem.dataspaces[number].name for number in above))
+        names = frozenset(problem.dataspaces[number].name for number in above)
+        kind = EdgeKind(place, trips, names, deeper=_named(problem, inside))
         room = pricer.space.memory.usable_words
         corners = [] if found[0] >= IMPOSSIBLE else [found]
         yield EdgeClaim(kind, room, _least(corners, pricer.objective), is_ruled=False)
+
+
+def _named(problem: Problem, inside: Sequence[tuple[int, int]]) -> Deeper:
+    """What is stored farther in, by the names of dataspaces."""
+    return tuple(sorted((problem.dataspaces[number].name, level) for number, level in inside))
 
 
 def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     cores = {id(edge.core): edge for edge in reversed(pricer.edges.values())}
     for edge in cores.values():
         kind = edge.space.kind
-        for solved in () if kind.parts or kind.remainders or kind.deeper or kind.rooms else edge.core.solved:
+        for solved in () if kind.parts or kind.remainders else edge.core.solved:
             corners = [(point.energy, point.cycles) for point in solved.points]
             corners += [solved.beyond] if solved.beyond is not None else []
             yield EdgeClaim(kind, solved.room_words, _least(corners, pricer.objective))
+
+
+def _shared(pricer: EdgePricer) -> Iterator[EdgeClaim]:
+    """Yield bounds by surveys where it is known how stored tensors are spread over instances."""
+    room = pricer.space.memory.usable_words
+    for kind, found in pricer.in_shares.items():
+        yield EdgeClaim(kind, room, _least([found], pricer.objective))
 
 
 def _alone(pricer: EdgePricer) -> Iterator[EdgeClaim]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from model.numbers import divisors
+from solver.fusion.bounds import Remainders
 from solver.fusion.drafts import (
     DECIDED_OUTSIDE,
     SHARES,
@@ -25,7 +26,6 @@ from solver.fusion.drafts import (
     Way,
     over_multiples,
 )
-from solver.fusion.pricing import Remainders
 from solver.fusion.space import Frames
 
 MOST_CELLS = 4096

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solver.fusion.bounds import Exchange
 from solver.fusion.drafts import (
     DECIDED_OUTSIDE,
     SHARES,
@@ -23,7 +24,7 @@ from solver.fusion.drafts import (
     worth,
 )
 from solver.fusion.groups import GroupBounds, Inside, Share, least_together, shares_of
-from solver.fusion.pricing import EdgePricer, Exchange
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 UNLIMITED_WORDS = 1 << 200

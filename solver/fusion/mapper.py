@@ -16,12 +16,13 @@ from model.fused.report import FusedEvaluation
 from model.mapspace import EXACT
 from model.objective import objective_value
 from model.wording import listing
+from solver.fusion.bounds import Remainders
 from solver.fusion.edges import EdgeKind
 from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.labels import Step
 from solver.fusion.least import LeastCosts
 from solver.fusion.path import Counts, PathSearch
-from solver.fusion.pricing import EdgePricer, Point, Remainders
+from solver.fusion.pricing import EdgePricer, Point
 from solver.fusion.space import Frame, FusionLimits, FusionSpace
 from solver.result import (
     REMAINDERS_S,

@@ -14,11 +14,12 @@ import numpy as np
 
 from model.objective import objective_value
 from solver.fusion.alike import Likeness, Waiting, Window
+from solver.fusion.bounds import Remainders
 from solver.fusion.drafts import DECIDED_OUTSIDE, FloatArray, Given, worth
 from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile
 from solver.fusion.least import UNLIMITED_WORDS, LeastCosts
-from solver.fusion.pricing import Choice, EdgePricer, Remainders
+from solver.fusion.pricing import Choice, EdgePricer
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 
 SHARED = (

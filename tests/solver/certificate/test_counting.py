@@ -59,7 +59,7 @@ def ranked(objectives, mappings):
 @pytest.mark.parametrize("counting", COUNTINGS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_optima_are_valid_and_nothing_else(kind, counting, monkeypatch, tmp_path):
-    for number, drawn in enumerate(of_a_kind(kind, monkeypatch, 10)):
+    for number, drawn in enumerate(of_a_kind(kind, monkeypatch, 6)):
         mapspace = replace(drawn, counting=counting)
         objectives = OBJECTIVES[number % len(OBJECTIVES)]
         best = ranked(objectives, priced(mapspace))
@@ -82,7 +82,7 @@ def test_optima_are_valid_and_nothing_else(kind, counting, monkeypatch, tmp_path
 def test_no_bound_excludes_a_mapping(kind, counting, monkeypatch):
     """With its own costs as limits each mapping has to be found, or another that is as good."""
     random = Random(kind)
-    for drawn in of_a_kind(kind, monkeypatch, 10):
+    for drawn in of_a_kind(kind, monkeypatch, 6):
         mapspace = replace(drawn, counting=counting)
         space, mappings = prove.Space(canonical(mapspace)), priced(mapspace)
         for own in random.sample(mappings, min(5, len(mappings))):

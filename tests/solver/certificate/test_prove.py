@@ -200,15 +200,15 @@ def test_levels_that_only_pass_words_on_may_be_outermost():
 
 def _of_a_kind(kind, monkeypatch):
     if kind == "unusual":
-        return unusual_mapspaces(monkeypatch, 5, 16, 1000)
+        return unusual_mapspaces(monkeypatch, 5, 10, 1000)
     if kind == "registers":
-        return register_mapspaces(5, 16, 1000)
-    usual = random_mapspaces(seed=5, count=25, max_mappings=1000)
+        return register_mapspaces(5, 10, 1000)
+    usual = random_mapspaces(seed=5, count=15, max_mappings=1000)
     random = Random(5)
     return usual if kind == "usual" else [with_signs(random, mapspace) for mapspace in usual]
 
 
-@settings(max_examples=24, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mapspaces(max_mappings=300))
 def test_brute_force_solver_and_checker_agree(mapspace):
     best = optima(mapspace, list(OBJECTIVES))
@@ -254,7 +254,7 @@ def test_the_second_best_mapping_is_invalid(index, objective, tmp_path):
     assert f"no mapping has {objective} below {others[0]:,}" in reason
 
 
-@pytest.mark.parametrize(("index", "objectives"), [(0, ("edp",)), (1, ("energy", "latency"))])
+@pytest.mark.parametrize(("index", "objectives"), [(0, ("edp",)), (2, ("energy", "latency"))])
 def test_every_field_is_protected(index, objectives, tmp_path):
     document = certified(feasible(index), *objectives)
     assert verdict(document, tmp_path)[0] == "VALID"

@@ -24,7 +24,7 @@ import sparse  # isort: skip  (found where the checker is)
 from sparse_bounds import refute  # isort: skip
 
 OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
-PROBLEMS = int(os.environ.get("SPARSE_CERTIFICATES", "36"))
+PROBLEMS = int(os.environ.get("SPARSE_CERTIFICATES", "18"))
 TOGETHER = 6
 """Problems of one test."""
 
@@ -58,7 +58,7 @@ def assert_priced_alike(mapspace: Mapspace) -> None:
             assert cost == {"fits": True, **{name: evaluation.value(name) for name in prove.Query._fields}}
 
 
-@pytest.mark.parametrize("first", range(0, 200, 40))
+@pytest.mark.parametrize("first", range(0, 200, 80))
 def test_costs_are_those_of_the_model(first):
     for mapspace in problems(first, 6, 100):
         assert_priced_alike(mapspace)
@@ -87,7 +87,7 @@ def assert_decided(mapspace: Mapspace) -> None:
 
 @pytest.mark.parametrize("first", range(0, 20 * PROBLEMS // TOGETHER, 20))
 def test_random_optima(first):
-    for mapspace in problems(first, TOGETHER, 100):
+    for mapspace in problems(first, TOGETHER, 60):
         assert_decided(mapspace)
 
 

@@ -48,22 +48,22 @@ def drawn(random: Random, name: str) -> Cascade:
 
 
 @pytest.mark.parametrize(
-    "name, seed",
+    "name, seed, objectives",
     [
-        ("products", 112),
-        ("attention", 101),
-        ("skip", 105),
-        ("projections", 111),
-        ("three", 104),
+        ("products", 112, OBJECTIVES),
+        ("attention", 101, ("energy",)),
+        ("skip", 105, ("edp",)),
+        ("projections", 111, ("energy", "edp")),
+        ("three", 104, ("latency", "edp")),
     ],
 )
-def test_the_search_finds_the_optimum(name: str, seed: int):
+def test_the_search_finds_the_optimum(name: str, seed: int, objectives: tuple[str, ...]):
     random = Random(f"{name} {seed}")
     cascade = drawn(random, name)
     once = random.random() < 0.2
-    optima = BruteForce(cascade, once_per_rank=once, even=True).optima()
+    optima = BruteForce(cascade, once_per_rank=once, even=True).optima(objectives)
     limits = FusionLimits(max_loops_per_rank=1 if once else None)
-    for objective in OBJECTIVES:
+    for objective in objectives:
         result = fuse_cascade(cascade, objective, limits=limits)
         if not optima:
             assert result.status is Status.INFEASIBLE
@@ -77,7 +77,7 @@ def test_the_search_finds_the_optimum(name: str, seed: int):
 
 
 @pytest.mark.parametrize(
-    "name, seed, objective", [("projections", 2, "edp"), ("three", 2, "energy"), ("skip", 3, "latency")]
+    "name, seed, objective", [("projections", 2, "latency"), ("three", 2, "energy"), ("skip", 3, "latency")]
 )
 def test_the_optimum_with_several_places_of_the_buffer(name: str, seed: int, objective: str):
     cascade = uneven(drawn(Random(f"uneven {name} {seed}"), name))
@@ -92,12 +92,15 @@ def uneven(cascade: Cascade) -> Cascade:
     return replace(cascade, einsums=tuple(replace(e, uneven=frozenset(("GLB",))) for e in cascade.einsums))
 
 
-@pytest.mark.parametrize("name, seed", [("products", 105), ("attention", 101), ("three", 100)])
-def test_the_optimum_by_accelforges_rule(name: str, seed: int):
+@pytest.mark.parametrize(
+    "name, seed, objectives",
+    [("products", 105, OBJECTIVES), ("attention", 101, ("latency",)), ("three", 100, ("energy",))],
+)
+def test_the_optimum_by_accelforges_rule(name: str, seed: int, objectives: tuple[str, ...]):
     """Each memory has several places then, as in the enumeration."""
     cascade = by_place(drawn(Random(f"{name} {seed}"), name))
-    optima = BruteForce(cascade).optima()
-    for objective in OBJECTIVES:
+    optima = BruteForce(cascade).optima(objectives)
+    for objective in objectives:
         result = fuse_cascade(cascade, objective)
         assert result.status is Status.OPTIMAL
         assert result.value == result.bound == optima[objective].value
@@ -149,12 +152,18 @@ def windowed(random: Random, name: str, leak: int = 0) -> Cascade:
 
 
 @pytest.mark.parametrize(
-    "name, seed",
-    [("window", 0), ("depthwise", 5), ("residual", 2), ("two windows", 2), ("plane", 4)],
+    "name, seed, objectives",
+    [
+        ("window", 0, OBJECTIVES),
+        ("depthwise", 5, OBJECTIVES),
+        ("residual", 2, ("energy", "latency")),
+        ("two windows", 2, ("energy", "edp")),
+        ("plane", 4, ("energy",)),
+    ],
 )
-def test_loops_that_slide_windows(name: str, seed: int):
+def test_loops_that_slide_windows(name: str, seed: int, objectives: tuple[str, ...]):
     cascade = windowed(Random(f"{name} {seed}"), name)
-    optima = BruteForce(cascade, even=True, divided=True).optima()
+    optima = BruteForce(cascade, even=True, divided=True).optima(objectives)
     for objective, optimum in optima.items():
         result = fuse_cascade(cascade, objective)
         assert result.value is not None
@@ -234,7 +243,7 @@ def test_attention_takes_the_shape_of_flashattention():
 
 
 def test_limits_narrow_the_space():
-    cascade = attention(4)
+    cascade = attention(3)
 
     def value(**limits: object) -> int:
         result = fuse_cascade(cascade, "energy", limits=FusionLimits(**limits))

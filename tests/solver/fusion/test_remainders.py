@@ -46,7 +46,6 @@ def drawn(name: str, bounds: dict[str, int], seed: int) -> Cascade:
 @pytest.mark.parametrize(
     "name, bounds, seed, objective, in_body",
     [
-        ("products", {"m": 3, "a": 2, "b": 3, "c": 2}, 8, "energy", True),
         ("attention", {"m": 3, "p": 3, "e": 2, "f": 1}, 9, "energy", True),
         ("products", {"m": 7, "a": 2, "b": 2, "c": 1}, 4, "edp", True),
         ("products", {"m": 5, "a": 2, "b": 2, "c": 2}, 1, "latency", False),

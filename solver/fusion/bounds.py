@@ -1,0 +1,523 @@
+"""What an Einsum between two cuts costs at the least: in closed form, and by surveys of its mapspace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from model.architecture import AccessEnergy, StorageLevel
+from model.cost.prices import network_latency
+from model.extents import PERFECT
+from model.fused.cascade import CascadeEinsum
+from model.mapspace import Mapspace
+from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
+from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile
+from solver.network.tasks import by_position
+from solver.result import Clock, Options, Result
+from solver.search.branching.completion import Priced
+from solver.search.goal import Caps
+from solver.search.mapper import SharedSearch
+from solver.search.space.search_space import GRAINS, SearchSpace
+from solver.search.stopping import Stopped
+from solver.search.survey.survey import Survey
+
+Deeper = tuple[tuple[str, int], ...]
+"""Dataspaces that are stored in memories farther in, with levels, as `EdgeKind` has them."""
+
+Numbered = tuple[tuple[int, int], ...]
+"""Pairs of the number of a dimension or dataspace and a count or level, sorted."""
+
+MOST_TILES = 1 << 17
+"""Tiles with remainders that a survey tells apart."""
+
+SHARE_KEPT = 1 - 1e-9
+"""Sums of floating-point bounds err by far less."""
+
+
+class Remainders(Enum):
+    """Where loops of nests may have remainders."""
+
+    NOWHERE = "nowhere"
+    ALONE = "alone"
+    """In Einsums that share no loops, and neither store nor hold anything."""
+    EVERYWHERE = "everywhere"
+
+
+class Inner(NamedTuple):
+    """Least costs where all is stored on chip that may be.
+
+    Parameters
+    ----------
+    free, paid
+        Energy, if what bypasses the on-chip memory comes for nothing; and if each word of it is paid, but no
+        visit brings it again.
+    """
+
+    free: int
+    paid: int
+    cycles: int
+
+    def raised(self, paid: int, cycles: int) -> Inner:
+        """With at least so much energy, all of it paid, and cycles."""
+        return Inner(self.free, max(self.paid, paid), max(self.cycles, cycles))
+
+
+class Exchange(NamedTuple):
+    """Energy of what a tile exchanges with the outermost memory, and its words, times their scales."""
+
+    dataspace: str  # empty for a tile that exchanges nothing
+    energy: int
+    reads: float
+    writes: float
+    bypassed: bool = False
+
+    @property
+    def words(self) -> float:
+        """Both."""
+        return self.reads + self.writes
+
+    def helps(self, other: Exchange) -> bool:
+        """Whether less is exchanged than by another one."""
+        return self.energy < other.energy or self.reads < other.reads or self.writes < other.writes
+
+
+@dataclass
+class EdgeBounds:
+    """Bounds what edges cost for one objective, from what their cuts say.
+
+    Parameters
+    ----------
+    objective
+        "energy", "latency" or "edp".
+    """
+
+    space: FusionSpace
+    objective: str
+    options: Options
+    clock: Clock
+    remainders: Remainders = Remainders.NOWHERE
+    search_s: float = math.inf
+    """Seconds of a search for nests with remainders, at most."""
+    searches: int = 0
+    surveys: int = 0
+    inner_bounds: dict[Mapspace, Inner] = field(default_factory=dict)
+    part_bounds: dict[Mapspace, tuple[int, int]] = field(default_factory=dict)
+    in_unlike_parts: dict[tuple[int, tuple[tuple[str, Parts], ...]], tuple[int, int]] = field(
+        default_factory=dict
+    )
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether cycles matter to the objective at all."""
+        levels = (level for einsum in self.space.einsums for level in einsum.mapspace.architecture.levels)
+        return self.objective != "energy" or any(level.energy.leak_per_cycle for level in levels)
+
+    @cached_property
+    def alike(self) -> tuple[int, ...]:
+        """Per Einsum a number that those have in common which differ in names alone."""
+        numbers: dict[Mapspace, int] = {}
+        mapspaces = [EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums]
+        renamed = (by_position(own.problem).mapspace(own) for own in mapspaces)
+        return tuple(numbers.setdefault(own, len(numbers)) for own in renamed)
+
+    def may_leave(self, frames: Sequence[object], above: Collection[str]) -> bool:
+        """Whether nests may have remainders under some bodies, with tiles `above`."""
+        if self.remainders is Remainders.ALONE:
+            return not frames and not above
+        return self.remainders is Remainders.EVERYWHERE
+
+    # With what is exchanged
+
+    def together(
+        self,
+        place: int,
+        cut: Cut,
+        moves: list[Exchange],
+        deeper: Deeper = (),
+        is_open: bool = False,
+        is_estimate: bool = False,
+    ) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum whose tiles exchange so much with the outermost memory.
+
+        Parameters
+        ----------
+        deeper
+            What is stored in memories farther in, as of `EdgeKind`.
+        is_open
+            Whether further loops may cut dimensions into unequal parts.
+        is_estimate
+            Whether it need be no bound there, and is to take less work.
+        """
+        inner = self._inner_under(place, cut, moves, deeper, is_open, is_estimate)
+        level = self.space.einsums[place].mapspace.architecture.levels[0]
+        visits = cut.visits
+        ported = [
+            sum(getattr(move, kind) for move in moves) / float(rate)
+            for kind, rate in (
+                ("reads", level.read_bandwidth),
+                ("writes", level.write_bandwidth),
+                ("words", level.shared_bandwidth),
+            )
+            if rate is not None
+        ]
+        latency = self.latency(place)
+        busy = max(inner.cycles - latency, math.ceil(max(ported, default=0.0) * SHARE_KEPT))
+        passing = sum(move.energy for move in moves if not move.bypassed)
+        every = passing + sum(move.energy for move in moves if move.bypassed)
+        return max(inner.free + every, inner.paid + passing), busy + visits * latency
+
+    def _inner_under(
+        self, place: int, cut: Cut, moves: list[Exchange], deeper: Deeper, is_open: bool, is_estimate: bool
+    ) -> Inner:
+        """Least costs below shared loops of all but the exchange with the outermost memory."""
+        exchanging = frozenset[str]()
+        if self.objective != "energy":
+            exchanging = frozenset(move.dataspace for move in moves if not move.bypassed)
+        key = place, id(cut), exchanging, deeper, is_open, is_estimate
+        if key in self._under:
+            return self._under[key][1]
+        if is_estimate and (is_open or cut.parts):
+            inner = self.inner(place, exchanging, deeper)
+        elif is_open or self.is_unknown(place) or (cut.parts and deeper):
+            inner = self.arithmetic(place)
+        elif cut.parts:
+            inner = self.in_parts(place, cut.parts)
+        else:
+            inner = self.inner(place, exchanging, deeper)
+            for dim, count in cut.trips.items():
+                energy, cycles = self.in_visits(place, ((dim, count),), deeper)
+                inner = inner.raised(energy, cycles - (count - 1) * self.latency(place))
+        self._under[key] = cut, inner  # which keeps the cut, and so its identity
+        return inner
+
+    @cached_property
+    def _under(self) -> dict[tuple[object, ...], tuple[Cut, Inner]]:
+        return {}
+
+    def exchange(self, tile: Tile, cut: Cut, shift: Shift | None = None) -> Exchange:
+        """What a tile that is neither stored nor held exchanges with the outermost memory at the least."""
+        architecture = self.space.einsums[tile.place].mapspace.architecture
+        outside, inside = architecture.levels[0], architecture.on_chip[0]
+        name, scale = tile.space.name, float(outside.scale(tile.space.name))
+        if shift is None:
+            moved = self.space.moved_words(self.space.dense[tile], cut)
+            first = min(moved, self._first_words(tile, cut)) if tile.space.read_write else 0
+            shift = Shift(name, moved, first)
+        written = shift.moved if tile.space.read_write else 0
+
+        tolls = sum(
+            _scaled(read, toll, name, shift.fetched) + _scaled(update, toll, name, written)
+            for toll in architecture.outer_tolls
+            for read, update in _toll_prices(toll, name)
+        )
+
+        def energy(read: int, update: int) -> int:
+            own = _scaled(read, outside, name, shift.fetched)
+            return tolls + own + _scaled(update, outside, name, written)
+
+        energies = [energy(outside.energy.read, outside.energy.update)]
+        if not tile.bypassed:
+            energies[0] += _scaled(inside.energy.fill, inside, name, shift.fetched)
+        if tile.bypassable and not tile.bypassed:
+            cheaper = _cheaper(outside, inside)
+            energies.append(
+                energy(outside.energy.read - cheaper.read, outside.energy.update - cheaper.update)
+            )
+        return Exchange(name, max(0, min(energies)), shift.fetched * scale, written * scale, tile.bypassed)
+
+    def _first_words(self, tile: Tile, cut: Cut) -> int:
+        # Of a window at most.
+        return self.space.moved_words(tile, cut) if tile.windowed else self.space.tile_words(tile, WHOLE)
+
+    def latency(self, place: int) -> int:
+        """Cycles that networks take in each visit."""
+        return network_latency(self.space.einsums[place].mapspace.architecture)
+
+    def scale(self, tile: Tile) -> float:
+        """How much a word of a tile loads the bandwidths of the outermost memory."""
+        return float(self.space.einsums[tile.place].mapspace.architecture.levels[0].scale(tile.space.name))
+
+    def prices(self, tile: Tile) -> list[tuple[float, float]]:
+        """Energy of a word that is fetched, and of one that is written back: as `exchange` has them."""
+        architecture = self.space.einsums[tile.place].mapspace.architecture
+        outside, inside = architecture.levels[0], architecture.on_chip[0]
+        name = tile.space.name
+
+        def price(energy: int, level: StorageLevel) -> float:
+            packing = level.packing_of(name)
+            return energy * packing.accesses_per_block / packing.block_size
+
+        tolls = [(toll, pair) for toll in architecture.outer_tolls for pair in _toll_prices(toll, name)]
+        down, up = (sum(price(pair[way], toll) for toll, pair in tolls) for way in (0, 1))
+        read, update = outside.energy.read, outside.energy.update
+        fill = 0.0 if tile.bypassed else price(inside.energy.fill, inside)
+        found = [(price(read, outside) + fill + down, price(update, outside) + up)]
+        if tile.bypassable and not tile.bypassed:
+            cheaper = _cheaper(outside, inside)
+            read, update = read - cheaper.read, update - cheaper.update
+            found.append((price(read, outside) + down, price(update, outside) + up))
+        return found
+
+    def shift(self, tile: Tile, cut: Cut) -> Shift:
+        """What a tile that is held below some loops exchanges with the outermost memory."""
+        first = self.space.tile_words(tile, WHOLE) if tile.space.read_write else 0
+        return Shift(tile.space.name, self.space.moved_words(tile, cut), first)
+
+    # Without what is exchanged
+
+    def inner(self, place: int, exchanging: frozenset[str], deeper: Deeper = ()) -> Inner:
+        """Least costs of all but what the outermost memory exchanges with the on-chip one.
+
+        Parameters
+        ----------
+        exchanging
+            Dataspaces of which all words cross between the two at least once, and load their bandwidths. For
+            energy they are left out: leakage alone depends on cycles.
+        deeper
+            What is stored in memories farther in, as of `EdgeKind`.
+        """
+        if self.is_unknown(place):
+            return self.arithmetic(place)
+        key = place, exchanging - {""} if self.objective != "energy" else frozenset(), deeper
+        if key not in self._inner:
+            found, least = self._inner_of(self._inner_mapspace(*key)), self.arithmetic(place)
+            # A survey that is stopped says nothing.
+            self._inner[key] = Inner(*map(max, found, least))
+        return self._inner[key]
+
+    def _inner_of(self, mapspace: Mapspace) -> Inner:
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.inner_bounds:
+            self.inner_bounds[renamed] = self._least_of(renamed)
+        return self.inner_bounds[renamed]
+
+    @cached_property
+    def _inner(self) -> dict[tuple[int, frozenset[str], Deeper], Inner]:
+        return {}
+
+    def in_parts(self, place: int, parts: Mapping[str, Parts]) -> Inner:
+        """Least costs as of `inner` where dimensions are cut into unequal parts: those of all parts.
+
+        Bandwidths do not count, which all visits load together; whole vectors are rounded up on totals.
+        """
+        key = place, tuple(sorted(parts.items()))
+        if key not in self._in_parts:
+            spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
+            paid, cycles = spare, 0
+            for chosen in product(*(sizes for _, sizes in key[1])):
+                one = tuple((dim, (own,)) for (dim, _), own in zip(key[1], chosen, strict=True))
+                energy, busy = self._in_part(place, one)
+                times = math.prod(count for _, count in chosen)
+                every = times * (energy - spare)
+                self.in_unlike_parts[place, one] = max(0, every + spare), times * busy
+                paid, cycles = paid + every, cycles + times * (busy - self.latency(place))
+            least = self.arithmetic(place)
+            paid = max(paid, least.paid)
+            self._in_parts[key] = Inner(least.free, paid, max(cycles, least.cycles) + self.latency(place))
+        return self._in_parts[key]
+
+    def _in_part(self, place: int, part: tuple[tuple[str, Parts], ...]) -> tuple[int, int]:
+        """The same for one visit, by a survey alone: there are many parts."""
+        mapspace = self._inner_mapspace(place, frozenset(), (), part)
+        renamed = by_position(mapspace.problem).mapspace(mapspace)
+        if renamed not in self.part_bounds:
+            self.part_bounds[renamed] = self.survey(renamed)
+        return self.part_bounds[renamed]
+
+    @cached_property
+    def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...]], Inner]:
+        return {}
+
+    def in_visits(
+        self, place: int, trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
+    ) -> tuple[int, int]:
+        """Least energy and cycles where all is on chip that may be, and shared loops bring the rest anew.
+
+        It holds with further loops, too.
+        """
+        problem = self.space.einsums[place].problem
+        names = [space.name for space in problem.dataspaces]
+        loops = tuple(sorted((problem.dims.index(dim), count) for dim, count in trips if count > 1))
+        key = self.alike[place], loops, tuple(sorted((names.index(name), level) for name, level in deeper))
+        if not loops or self.is_unknown(place):
+            return 0, 0
+        if key not in self._in_visits:
+            mapspace = self._inner_mapspace(place, frozenset(), deeper, (), trips)
+            self._in_visits[key] = self.survey(by_position(mapspace.problem).mapspace(mapspace))
+        return self._in_visits[key]
+
+    @cached_property
+    def _in_visits(self) -> dict[tuple[int, Numbered, Numbered], tuple[int, int]]:
+        return {}
+
+    def arithmetic(self, place: int) -> Inner:
+        """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
+        einsum = self.space.einsums[place]
+        architecture = einsum.mapspace.architecture
+        energy = einsum.problem.computes * architecture.compute.energy
+        units = math.prod(fanout.size for fanout in architecture.fanouts)
+        return Inner(energy, energy, -(-einsum.problem.computes // units))
+
+    def is_unknown(self, place: int) -> bool:
+        """Whether surveys say nothing of visits by further loops: with remainders, of windows, or in arrays.
+
+        Two fanouts inside of a level may take less of it in visits than in the whole, if both unroll one
+        dimension: the last child of the outer one may have work for a part of its children only.
+        """
+        return self.remainders is Remainders.EVERYWHERE and self._unknown[place]
+
+    @cached_property
+    def _unknown(self) -> tuple[bool, ...]:
+        return tuple(map(self._may_defy_surveys, self.space.einsums))
+
+    def _may_defy_surveys(self, einsum: CascadeEinsum) -> bool:
+        nodes, home = einsum.mapspace.architecture.nodes, self.space.memory.name
+        limited = (
+            at
+            for at, node in enumerate(nodes)
+            if isinstance(node, StorageLevel) and node.name != home and node.size_words is not None
+        )
+        crowded = any(unrolled_twice(einsum.mapspace, at) for at in limited)
+        return crowded or any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
+
+    def _least_of(self, mapspace: Mapspace) -> Inner:
+        """Least costs by searches where they matter, with and without energy of the outermost memory."""
+        paid, cycles = self.survey(mapspace)
+        free = paid
+        is_exact = self.remainders is not Remainders.EVERYWHERE  # see `survey`
+        if self.objective != "latency":
+            paid = max(paid, self._bound(mapspace, "energy") if is_exact else 0)
+            nodes = list(mapspace.architecture.nodes)
+            outside = nodes[0]
+            assert isinstance(outside, StorageLevel)
+            nodes[0] = replace(outside, energy=AccessEnergy(leak_per_cycle=outside.energy.leak_per_cycle))
+            architecture = replace(mapspace.architecture, nodes=tuple(nodes))
+            free = 0
+            if mapspace.keep[0].bypass != {space.name for space in mapspace.problem.dataspaces}:
+                free = self.survey(replace(mapspace, architecture=architecture))[0]
+        if self.objective != "energy" and is_exact:
+            cycles = max(cycles, self._bound(mapspace, "latency"))
+        return Inner(free, paid, cycles)
+
+    def _bound(self, mapspace: Mapspace, objective: str) -> int:
+        return self.searched(mapspace, (objective,), Caps()).bound or 0
+
+    def _inner_mapspace(
+        self,
+        place: int,
+        exchanging: frozenset[str],
+        deeper: Deeper = (),
+        parts: tuple[tuple[str, Parts], ...] = (),
+        trips: tuple[tuple[str, int], ...] = (),
+    ) -> Mapspace:
+        """All is stored or held on chip that may be; `parts` has extents of visits, `trips` their number."""
+        tiles = self.space.tiles[place]
+        farther_in = {name for name, _ in deeper}
+        above = frozenset(
+            tile.space.name for tile in tiles if not tile.bypassed and tile.space.name not in farther_in
+        )
+        moving = (self.space.dense[tile] for tile in tiles if tile.space.name in exchanging)
+        shifts = tuple(self.shift(tile, WHOLE) for tile in moving)
+        remainders = self.remainders is Remainders.EVERYWHERE
+        kind = EdgeKind(place, trips, above, shifts, parts, deeper=deeper, remainders=remainders)
+        einsum = self.space.einsums[place]
+        own = EdgeSpace(einsum, kind, self.timed, unlimited=bool(parts), is_relaxed=True)
+        mapspace = own.even_mapspace(None)
+        nodes, inside = list(mapspace.architecture.nodes), mapspace.architecture.on_chip[0]
+        outside, position = mapspace.architecture.levels[0], nodes.index(inside)
+        if any(t.bypassable and not t.bypassed and t.space.name not in farther_in for t in tiles):
+            nodes[position] = replace(unlimited(inside), energy=_cheaper(outside, inside))
+        # Shared loops count as loops of the outermost memory here, which its rules do not bind.
+        temporal = (own.visit_rules, *mapspace.temporal[1:])
+        architecture = replace(mapspace.architecture, nodes=tuple(nodes))
+        mapspace = replace(mapspace, architecture=architecture, temporal=temporal)
+        return with_places_of(self.space.einsums[place], mapspace, above)
+
+    # By surveys and searches
+
+    def survey(self, mapspace: Mapspace) -> tuple[int, int]:
+        """Least energy and cycles by the survey; 0 where it takes too much, or is stopped.
+
+        It holds with further shared loops, also where nests have remainders: without these loops there are
+        no more tiles of equal extents. An optimum would not hold: nests of visits are none of the whole.
+        """
+        self.surveys += 1
+        try:
+            space = self._surveyed_space(mapspace)
+            energies, cycles = Survey(space, self.clock.stop).overview
+        except Stopped:
+            return 0, 0
+        least = float(np.min(energies, initial=np.inf)), float(np.min(cycles, initial=np.inf))
+        if not all(map(math.isfinite, least)):
+            return 0, 0
+        return math.ceil(least[0] * SHARE_KEPT), math.ceil(least[1] * SHARE_KEPT)
+
+    def _surveyed_space(self, mapspace: Mapspace) -> SearchSpace:
+        """The space of a mapspace; with many tiles that may be short, cells of similar ones."""
+        for cells in range(len(GRAINS) + 1):
+            space = SearchSpace(mapspace, stop=self.clock.stop, grains=GRAINS[:cells])
+            if not space.uneven or space.lattice.size <= MOST_TILES:
+                return space
+        raise Stopped
+
+    def searched(
+        self, mapspace: Mapspace, objectives: tuple[str, ...], caps: Caps, known: Priced | None = None
+    ) -> Result:
+        """The optimum of a mapspace, from a known mapping, in the time that is left."""
+        self.searches += 1
+        limit_s = self.clock.left_s
+        if mapspace.factors != PERFECT and self.search_s < math.inf:
+            limit_s = self.search_s if limit_s is None else min(limit_s, self.search_s)
+        options = replace(self.options, objectives=objectives, time_limit_s=limit_s)
+        with SharedSearch(mapspace, options, None, self.clock.stop) as search:
+            return search.minimise(objectives, caps, known)
+
+
+def _scaled(energy: int, level: StorageLevel, name: str, words: int) -> int:
+    """Energy of some words, at the least: blocks are not rounded up."""
+    packing = level.packing_of(name)
+    return words * energy * packing.accesses_per_block // packing.block_size
+
+
+def _toll_prices(toll: StorageLevel, name: str) -> Iterator[tuple[int, int]]:
+    """Yield what a word pays that comes in, and one that goes out, if its dataspace pays there at all."""
+    if name in toll.passing:
+        ways = toll.charges(name, "down"), toll.charges(name, "up")
+        yield toll.energy.read * ways[0], toll.energy.update * ways[1]
+
+
+def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
+    """The less of the energies of two levels, action by action; nothing where their rows differ."""
+    if (outside.block_size, outside.packing) != (inside.block_size, ()) or inside.cluster_size > 1:
+        rows = {p.dataspace: (p.block_size, p.accesses_per_block) for p in inside.packing}
+        if any(
+            rows[name] != (outside.packing_of(name).block_size, outside.packing_of(name).accesses_per_block)
+            for name in rows
+        ):
+            return AccessEnergy(leak_per_cycle=inside.energy.leak_per_cycle)
+    own, other = inside.energy, outside.energy
+    return replace(
+        own,
+        read=min(own.read, other.read),
+        fill=min(own.fill, other.fill),
+        update=min(own.update, other.update),
+    )
+
+
+def unrolled_twice(mapspace: Mapspace, outside: int) -> bool:
+    """Whether two of the fanouts inside of a node may have spatial loops over the same dimension."""
+    seen = set[str]()
+    for at, rules in zip(mapspace.architecture.fanout_indices, mapspace.spatial, strict=True):
+        fixed = {rule.dim for rule in rules.factors if rule.value == 1 and rule.relation != ">="}
+        own = {dim for dim, bound in mapspace.problem.bound.items() if bound > 1 and dim not in fixed}
+        if at > outside and own & seen:
+            return True
+        seen |= own if at > outside else set()
+    return False
