@@ -22,12 +22,8 @@ settings.load_profile("shared machine")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Run all tests on all cores, but a part of them in this process, unless ``-n`` says otherwise.
-
-    There is a process more than there are cores, as some tests wait for processes of their own.
-    """
-    runs_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return len(os.sched_getaffinity(0)) + 1 if runs_all else 0
+    """Run all tests on all cores, but a part of them in this process, unless ``-n`` says otherwise."""
+    return None if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
 def pytest_collection_finish() -> None:
