@@ -127,16 +127,16 @@ def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed
         "spatial_choices": count_spatial_choices(mapspace),
         "evidence": _all_evidence(mapspace, result),
         **({"rules": [_written(rule) for rule in mapspace.rules]} if mapspace.rules else {}),
-        "versions": {
-            "tilewright": version("tilewright"),
-            "ortools": version("ortools"),
-            "numpy": version("numpy"),
-            "python": platform.python_version(),
-        },
-        "seed": seed,
-        "command": list(command),
     }
-    return {**document, "digest": canonical_sha256(document)}
+    return sealed(document, command, seed)
+
+
+def sealed(document: Json, command: Sequence[str], seed: int) -> Json:
+    """Return a certificate with what reproduces it, and a digest of all."""
+    names = ("tilewright", "ortools", "numpy")
+    versions = {**{name: version(name) for name in names}, "python": platform.python_version()}
+    whole = {**document, "versions": versions, "seed": seed, "command": list(command)}
+    return {**whole, "digest": canonical_sha256(whole)}
 
 
 def _format(mapspace: Mapspace) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from importlib.metadata import version
 
 from model.architecture import Fanout, StorageLevel
 from model.extents import PERFECT
@@ -23,7 +21,7 @@ from solver.certificate.canonical import (
     canonical_sha256,
     node_places,
 )
-from solver.certificate.document import check_certifiable
+from solver.certificate.document import check_certifiable, sealed
 from solver.fusion import FusedResult
 from solver.fusion.edges import with_places_of
 from solver.fusion.evidence import EdgeClaim, LeastClaim
@@ -66,12 +64,8 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         "cost": None if evaluation is None else {name: evaluation.value(name) for name in OBJECTIVES},
         "least": [_least(result.cascade, claim) for claim in result.evidence.least],
         "edges": [_edge(result.cascade, claim) for claim in result.evidence.edges],
-        "versions": {name: version(name) for name in ("tilewright", "ortools", "numpy")}
-        | {"python": platform.python_version()},
-        "seed": seed,
-        "command": list(command),
     }
-    return {**document, "digest": canonical_sha256(document)}
+    return sealed(document, command, seed)
 
 
 def _problem(result: FusedResult) -> Json:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 
 from model.mapspace import Mapspace
 from solver.certificate import CertificateError, canonical, canonical_sha256
 from solver.certificate.canonical import Json, canonical_mapping, canonical_text, has_sparse_data
-from solver.certificate.document import check_certifiable
+from solver.certificate.document import check_certifiable, sealed
 from solver.network.common import CommonProof, CommonRegion, CommonResult, Range, Slot
 from solver.result import Status
 
@@ -48,12 +46,8 @@ def common_certificate(result: CommonResult, command: Sequence[str], seed: int =
         "cost": result.value if is_optimal else None,
         "regions": _region(proof.whole, {}),
         "claims": list(_claims(proof)),
-        "versions": {name: version(name) for name in ("tilewright", "ortools", "numpy")}
-        | {"python": platform.python_version()},
-        "seed": seed,
-        "command": list(command),
     }
-    return {**document, "digest": canonical_sha256(document)}
+    return sealed(document, command, seed)
 
 
 def _problem(proof: CommonProof) -> Json:
