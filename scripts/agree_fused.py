@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -50,12 +51,15 @@ class Kind:
     """What cascades are drawn.
 
     `inner`: what is inside of the buffer: nothing, registers, an array of them, or one of arithmetic units.
+    `cores`: whether the buffer exists several times; `fills`: whether memories have a least utilization.
     """
 
     shapes: tuple[str, ...] = PRODUCTS
     inner: str = ""
     changes: tuple[Callable[[Cascade], Cascade], ...] = ()
     tolls: bool = False
+    cores: bool = False
+    fills: bool = False
 
     @property
     def remainders(self) -> bool:
@@ -92,11 +96,23 @@ KINDS = {
     "windows, uneven": Kind(WINDOWS, changes=(uneven,)),
     "windows, registers": Kind(WINDOWS, "registers"),
     "windows, array of registers": Kind(WINDOWS, "array"),
+    "cores": Kind(cores=True),
+    "cores, uneven": Kind(cores=True, changes=(uneven,)),
+    "cores, accelforge": Kind(cores=True, changes=(by_place,)),
+    "cores, registers": Kind(inner="registers", cores=True),
+    "cores, tolls": Kind(cores=True, tolls=True),
+    "cores, windows": Kind(WINDOWS, cores=True),
+    "least utilization": Kind(fills=True),
+    "least utilization, uneven": Kind(fills=True, changes=(uneven,)),
+    "least utilization, registers": Kind(inner="registers", fills=True),
+    "least utilization, windows": Kind(WINDOWS, fills=True),
+    "least utilization, cores": Kind(cores=True, fills=True),
     "remainders": Kind(changes=(with_remainders,)),
     "remainders, array of units": Kind(inner="units", changes=(with_remainders,)),
     "remainders, registers": Kind(inner="registers", changes=(with_remainders,)),
     "remainders, windows": Kind(WINDOWS, changes=(with_remainders,)),
     "remainders, windows, registers": Kind(WINDOWS, "registers", (with_remainders,)),
+    "remainders, least utilization": Kind(fills=True, changes=(with_remainders,)),
 }
 
 SIZES: dict[str, tuple[int, ...]] = {
@@ -140,14 +156,22 @@ def nodes_of(random: Random, kind: Kind) -> tuple[StorageLevel | Fanout, ...]:
         size_words=random.choice((3, 4, 5, 8, 12)),
         energy=AccessEnergy(*(random.randint(1, 4) for _ in range(3))),
     )
+    if kind.fills:
+        shares = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(4, 5), Fraction(1))
+        buffer = replace(buffer, min_utilization=random.choice(shares[not kind.inner :]))
+        registers = replace(registers, min_utilization=random.choice(shares))
     array = Fanout("PE", random.choice((2, 2, 3, 4)))
     inner = {"": (), "registers": (registers,), "array": (array, registers), "units": (array,)}
-    return main, buffer, *inner[kind.inner]
+    apart = frozenset(random.choice(((), (), (), ("A",), ("Z",), ("T", "V"))))
+    cores = (Fanout("core", random.choice((2, 2, 3, 4)), no_multicast=apart),) if kind.cores else ()
+    return main, *cores, buffer, *inner[kind.inner]
 
 
 def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
     letters = sorted({char for text in SHAPES[name] for char in text if char.islower()})
     sizes = SIZES.get(name, (2, 3, 4))
+    if kind.cores or kind.fills:
+        sizes = (2, 2, 3, 4) if name == "products" else (1, 2, 2, 3 if name == "attention" else 2)
     if kind.remainders:
         sizes = tuple({2, 3, 5} if name in ("products", "diamond") else {2, 3})
     bounds = {dim: random.choice(sizes) for dim in letters}
