@@ -57,7 +57,7 @@ def _disagreements(cascade: Cascade, mapping: FusedMapping, seed: int) -> Iterat
         counted = cost.einsum(einsum.name)
         if counted.visits != seen.visits[einsum.name] or counted.steps != seen.steps.get(einsum.name, 0):
             yield f"{einsum.name}: {counted.visits}, {counted.steps}; {seen.visits}, {seen.steps} seen"
-        for memory in counted.memories if not einsum.is_copy else ():
+        for memory in counted.memories:
             for space in memory.dataspaces:
                 counts = seen.counts[einsum.name, memory.name, space.dataspace]
                 theirs = (counts.reads, counts.fills, counts.updates)
