@@ -39,7 +39,7 @@ from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
 from model.fused.room import Rooms, held_extents, positions_of, tile_words
-from model.fused.visits import Visits
+from model.fused.visits import Visits, path_dims
 from model.mapspace import EXACT
 from model.problem import Dataspace
 
@@ -507,6 +507,7 @@ def _dataspace_cost(level: StorageLevel, name: str, tile_words: int, words: _Wor
 def _copy_cost(visits: Visits, place: int) -> EinsumCost:
     """What a copy moves between the memories that store its tensors, each word once."""
     einsum, mapping = visits.cascade.einsums[place], visits.mapping
+    path, depth = mapping.paths[place], len(mapping.paths[place].loops)
     levels = einsum.mapspace.architecture.levels
     names = [level.name for level in levels]
     homes = {
@@ -518,11 +519,11 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
     passed = [level for level in levels[min(homes.values()) : max(homes.values())] if level.tolls]
     if passed:
         text = f"the copy `{einsum.name}` passes the toll `{passed[0].name}`, which is not modelled"
-        raise FusedMappingError(text, mapping.paths[place].leaf)
+        raise FusedMappingError(text, path.leaf)
     transfer = transfer_of(einsum.mapspace, homes)
     return EinsumCost(
         einsum=einsum.name,
-        visits=math.prod(loop.trips for loop in mapping.paths[place].loops),
+        visits=math.prod(sum(visits.extents(place, dim, depth).values()) for dim in path_dims(path, depth)),
         steps=0,
         cycles=0 if transfer is None else transfer.cycles,
         compute_energy=0,
