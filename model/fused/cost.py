@@ -514,6 +514,7 @@ def _dataspace_cost(level: StorageLevel, name: str, tile_words: int, words: _Wor
 def _copy_cost(visits: Visits, place: int) -> EinsumCost:
     """What a copy moves between the memories that store its tensors, each word once."""
     einsum, mapping = visits.cascade.einsums[place], visits.mapping
+    path, depth = mapping.paths[place], len(mapping.paths[place].loops)
     levels = einsum.mapspace.architecture.levels
     names = [level.name for level in levels]
     homes = {
@@ -525,10 +526,8 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
     passed = [level for level in levels[min(homes.values()) : max(homes.values())] if level.tolls]
     if passed:
         text = f"the copy `{einsum.name}` passes the toll `{passed[0].name}`, which is not modelled"
-        raise FusedMappingError(text, mapping.paths[place].leaf)
+        raise FusedMappingError(text, path.leaf)
     transfer = transfer_of(einsum.mapspace, homes)
-    path = mapping.paths[place]
-    depth = len(path.loops)
     parts = (visits.extents(place, dim, depth).total() for dim in path_dims(path, depth))
     return EinsumCost(
         einsum=einsum.name,

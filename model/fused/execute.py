@@ -320,7 +320,7 @@ class _Run:
     chains: dict[tuple[int, tuple[int, ...]], list[_Chain]] = field(default_factory=dict)
     nests: dict[tuple[int, tuple[int, ...]], list[_Step]] = field(default_factory=dict)
     holding: dict[tuple[int, str], Link] = field(default_factory=dict)
-    touched: dict[tuple[int, str, str, int], Buffer] = field(default_factory=dict)
+    touched: dict[tuple[int, str, str], dict[tuple[int, ...], list[Buffer]]] = field(default_factory=dict)
     tolls: dict[tuple[str, str, str], Toll] = field(default_factory=dict)
     covered: dict[tuple[int, str, Trips], list[Words]] = field(default_factory=dict)
     taken: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
@@ -399,6 +399,7 @@ class _Run:
         chains = self._chains_for(place, bounds)
         for chain in chains:
             self._reserve(place, chain)
+            self._recall(place, bounds, chain)
             self._prepare(place, chain, trips)
         self._note_room(einsum)
         steps = self.nests[place, bounds]
@@ -423,6 +424,15 @@ class _Run:
         except KeyError:
             name = chain.space.name
             raise ValueError(f"a word of {name} is not there when it is needed") from None
+
+    def _recall(self, place: int, bounds: tuple[int, ...], chain: _Chain) -> None:
+        """What visits of other bounds have touched, in whichever instances, is not touched first any more."""
+        for memory in dict.fromkeys(chain.memories):
+            kinds = self.touched[place, chain.space.name, memory]
+            others = [own for kind, buffers in kinds.items() if kind != bounds for own in buffers]
+            for buffer in kinds[bounds]:
+                buffer.arrived.update(*(own.arrived for own in others))
+                buffer.served.update(*(own.served for own in others))
 
     # What stays above the nests
 
@@ -569,10 +579,15 @@ class _Run:
                 self._forget(tensor, path)
 
     def _finish(self, key: tuple[str, str], path: Path, depth: int) -> None:
-        """Free room now, or when the loops below the place end: other Einsums share them until then."""
+        """Free room now, or when the loops below the place end: other Einsums share them until then.
+
+        A turn that is beyond the bounds has taken none.
+        """
+        if key not in self.taken:
+            return
         if depth == len(path.loops):
-            self.taken.pop(key, None)  # a turn may have nothing to do
-        elif key in self.taken:
+            del self.taken[key]
+        else:
             self.done[key] = path.bodies[depth], depth
 
     def _forget(self, tensor: str, path: Path) -> None:
@@ -879,10 +894,10 @@ class _Builder:
         if node == len(self.architecture.nodes):
             return Store(unused, temporal_reuse=False)
         store = self._level_store(space, access, node, unused)
-        for instance, buffer in enumerate(store.buffers):
-            # The first touch of a word may be in a visit of another kind.
-            key = (self.place, space.name, self._memory(node, self._above(access)), instance)
-            first = self.run.touched.setdefault(key, buffer)
+        # A memory has one first touch of a word, at whichever of its places.
+        key = self.place, space.name, self._memory(node, self._above(access))
+        known = self.run.touched.setdefault(key, {}).setdefault(tuple(self.bounds.values()), store.buffers)
+        for buffer, first in zip(store.buffers, known, strict=False):
             buffer.arrived, buffer.served = first.arrived, first.served
         return store
 
