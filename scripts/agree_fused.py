@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
-from model.fused.cascade import Cascade
+from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.cost import evaluate_fused
 from model.mapspace import KeepRules
 from solver.fusion import FusedResult, FusionLimits, fuse_cascade
@@ -132,9 +132,22 @@ def drawn(random: Random, kind: Kind) -> tuple[str, Cascade]:
     name = random.choice(kind.shapes)
     architecture = Architecture("small", nodes_of(random, kind), Compute("MAC", energy=1))
     cascade = cascade_of(SHAPES[name], bounds_of(random, name, kind), architecture, random.choice((1, 1, 3)))
+    cascade = replace(cascade, einsums=tuple(map(with_own_names, cascade.einsums)))
     for change in kind.changes:
         cascade = change(cascade)
     return name, with_tolls(random, cascade) if kind.tolls else cascade
+
+
+def with_own_names(einsum: CascadeEinsum) -> CascadeEinsum:
+    """The same Einsum on an architecture that names no dataspaces of others."""
+    names = {own.name for own in einsum.problem.dataspaces}
+    architecture = einsum.mapspace.architecture
+    nodes = tuple(
+        replace(node, no_multicast=node.no_multicast & names) if isinstance(node, Fanout) else node
+        for node in architecture.nodes
+    )
+    architecture = replace(architecture, nodes=nodes)
+    return replace(einsum, mapspace=replace(einsum.mapspace, architecture=architecture))
 
 
 def nodes_of(random: Random, kind: Kind) -> tuple[StorageLevel | Fanout, ...]:

@@ -7,9 +7,9 @@ bounds, and only those that no other one dominates (energy, cycles, room) are co
 
 The architecture has an outermost memory and one on-chip memory, perhaps with an inner memory; one array at
 most lies somewhere. The on-chip memory has a place per dataspace, the inner one has one. Blocks are single
-words, factors perfect. Tensors are stored in any memory but the outermost one. Where nests have remainders, memories
-have one place and one instance; an array may be above the arithmetic. Einsums that access a tensor which is
-stored in the inner memory have none.
+words, factors perfect. Tensors are stored in any memory but the outermost one. Where nests have remainders,
+memories have one place and one instance; an array may be above the arithmetic. Einsums that access a tensor
+which is stored in the inner memory have none.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Step = tuple[str, int]
 
 @dataclass(frozen=True)
 class Loops:
-    """The private loops of a nest: in the two outer memories (outermost first), across the array, and inside."""
+    """The private loops of a nest: of the outer memories (outermost first), across the array, and inside."""
 
     above: tuple[Step, ...]
     across: tuple[Step, ...] = ()
@@ -256,7 +256,7 @@ def spreads(visits: Visits) -> Iterator[dict[str, Shares]]:
 
 
 def _across(visits: Visits, place: int, most: int) -> Iterator[Shares]:
-    """Yield the spatial loops that an Einsum may have where it holds tiles: none parts a window that slides."""
+    """Yield the spatial loops that an Einsum may have where it holds tiles: none parts a window."""
     einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
     sliding = [
         multi_term_dims(einsum, own.dataspace) for own in path.leaf.held if own.depth < len(path.loops)
@@ -691,7 +691,7 @@ class BruteForce:
         )
 
     def _least_room(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[int]:
-        """What a least utilization asks of the own tiles of a nest, beside what the Einsum stores and holds."""
+        """What is asked of the own tiles of a nest, beside what the Einsum stores and holds."""
         einsum, had = self.cascade.einsums[place], Counter[str]()
         architecture = einsum.mapspace.architecture
         for stored in (own for own in visits.mapping.stored if own.tensor in einsum.tensors):
@@ -867,10 +867,20 @@ class BruteForce:
                 dims = {rank: terms[0].dim for rank, terms in ranks}
                 wanted = {dims[rank]: size for rank, size in spread[space.name]}
                 orders.add(tuple(wanted.items()) if wanted == across else None)
+            if loops.across and self._are_windows_parted(einsum, across, spread):
+                continue
             if not orders:
                 yield loops
             elif None not in orders and len(orders) == 1:
                 yield replace(loops, across=orders.pop())
+
+
+    @staticmethod
+    def _are_windows_parted(einsum: CascadeEinsum, across: Counter[str], spread: dict[str, Shares]) -> bool:
+        """Whether cores part windows where something is above the nest, which is not searched."""
+        is_above = bool(spread) and are_cores(einsum.mapspace.architecture)
+        joint = (multi_term_dims(einsum, space.name) for space in einsum.problem.dataspaces)
+        return is_above and any(not own.isdisjoint(across) for own in joint)
 
 
 @dataclass(frozen=True)
@@ -962,7 +972,7 @@ class _Sum:
 
 
 def _undominated(sums: Sequence[_Sum], fills: bool) -> list[_Sum]:
-    """Those with no other one that has at most as much of everything; of room as much if it `fills` memories."""
+    """Those with no other one that has no more of anything; and as much room where tiles may be too small."""
     kept: list[tuple[tuple[int, ...], _Sum]] = []
     pairs = ((own.figures + tuple(-words for words in own.room if fills), own) for own in sums)
     for figures, candidate in sorted(pairs, key=lambda pair: pair[0]):

@@ -71,7 +71,7 @@ def check_tree(cascade: Cascade, mapping: FusedMapping) -> None:
 
 
 def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
-    """Check that each loop has something to do in all iterations over a largest part, and that parts are few."""
+    """Check that loops have something to do in all iterations over a largest part, and that parts are few."""
     einsum, path = cascade.einsums[place], mapping.paths[place]
     left, parts = dict(einsum.problem.bound), dict.fromkeys(einsum.problem.dims, 1)
     for loop in path.loops:
@@ -460,6 +460,24 @@ def check_spread(cascade: Cascade, mapping: FusedMapping, stored: Stored) -> Non
     if len(spreads) > 1:
         text = f"`{stored.tensor}` is spread differently over the instances of `{stored.memory}`"
         raise FusedMappingError(f"{text} by the Einsums that access it", stored)
+
+
+def check_held_spread(cascade: Cascade, mapping: FusedMapping) -> None:
+    """Check that all nests of an Einsum part what it holds among the instances of the memory alike.
+
+    Raises
+    ------
+    FusedMappingError
+        If they do not: what one visit leaves, the next one has to find.
+    """
+    for place, path in enumerate(mapping.paths):
+        einsum = cascade.einsums[place]
+        home = einsum.mapspace.architecture.on_chip[:1]
+        nests = path.leaf.nests if path.leaf.held and home else ()
+        shares = {tuple(_spatial_shares(einsum.mapspace.architecture, nest, home[0].name)) for nest in nests}
+        if len(shares) > 1:
+            text = f"the nests of `{einsum.name}` have different spatial loops outside of `{home[0].name}`"
+            raise FusedMappingError(f"{text}, where it holds a tile", path.leaf.held[0])
 
 
 def _spread(

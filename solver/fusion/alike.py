@@ -99,7 +99,7 @@ class Likeness:
         )
 
     def _structure(self, at: int, end: int, tensors: Sequence[str]) -> Iterator[object]:
-        if self.space.is_deep:
+        if self.space.is_intricate:
             yield at  # spreads and levels are not compared
         yield tuple(self._role(tensor, at, end) for tensor in tensors)
         numbers = {tensor: number for number, tensor in enumerate(tensors)}

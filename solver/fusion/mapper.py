@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from model.extents import ANY
 from model.fused.cascade import Cascade
-from model.fused.check import FusedMappingError, check_spread
+from model.fused.check import FusedMappingError, check_held_spread, check_spread
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
 from model.fused.report import FusedEvaluation
@@ -17,7 +17,6 @@ from model.mapspace import EXACT
 from model.objective import objective_value
 from model.wording import listing
 from solver.fusion.bounds import Remainders
-from solver.fusion.edges import EdgeKind
 from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.labels import Step
 from solver.fusion.least import LeastCosts
@@ -316,7 +315,7 @@ class _Search:
     def _map_alone(self) -> None:
         """Map each Einsum with remainders as if it were alone, those that differ in names alone once."""
         places = [place for place, einsum in enumerate(self.cascade.einsums) if not einsum.is_copy]
-        edges = [self.pricer.edge(EdgeKind(place, remainders=True)) for place in places]
+        edges = [self.pricer.edge(self.space.alone(place, remainders=True)) for place in places]
         distinct = {id(edge.core): edge for edge in edges}.values()
         for number, edge in enumerate(distinct):
             left_s = self.clock.left_s
@@ -329,7 +328,9 @@ class _Search:
         steps = [
             step
             if step.kind is None
-            else step._replace(kind=replace(step.kind, remainders=not step.kind.deeper), choice=None)
+            else step._replace(
+                kind=replace(step.kind, remainders=self.space.may_leave(step.kind)), choice=None
+            )
             for step in best.steps
         ]
         if not steps or self.clock.stop():
@@ -453,13 +454,18 @@ class _Search:
         return is_stuck or self.pricer.clock.stop()
 
     def _part(self, search: PathSearch, steps: Sequence[Step]) -> None:
-        """Have the tensors looked at spread by spread whose Einsums do not spread them alike."""
+        """Have tensors looked at spread by spread whose Einsums do not spread them alike.
+
+        The same of what Einsums hold, as far as it is open how spatial loops part it.
+        """
         open_ = {
             (tile.tensor, tile.level, step.frames)
             for step in steps
             for tile in step.stores
             if tile.spread is None
         }
+        holding = (own for own in steps if own.kind is not None and search.space.is_open(own.kind))
+        open_.update((self.cascade.einsums[own.place].name, 0, own.frames) for own in holding)
         if open_ <= search.by_spread:
             raise ContradictionError("a path's mapping is not valid, whatever is known of its tensors")
         search.by_spread |= open_
@@ -531,10 +537,12 @@ class _Search:
         Returns
         -------
         bool
-            Whether it is a mapping: its Einsums may spread a tensor differently that they all access.
+            Whether it is a mapping that costs what the path says: its Einsums may spread a tensor differently
+            that they all access, and held tiles may move more words, where that is open.
         """
         mapping = _fused_mapping(space, self.pricer, steps, points)
-        is_open = any(tile.spread is None for step in steps for tile in step.stores)
+        is_loose = any(step.kind is not None and space.is_open(step.kind) for step in steps)
+        is_open = is_loose or any(tile.spread is None for step in steps for tile in step.stores)
         if is_open and not _is_spread_alike(self.cascade, mapping):
             return False
         cost = evaluate_fused(self.cascade, mapping)
@@ -545,10 +553,10 @@ class _Search:
         value = cost.value(self.objective)
         expected = self._expected(steps, points)
         mixed = any(point is not None and point.paid is not None for point in points)
-        if value != expected and not mixed:
+        if (value < expected if is_loose else value != expected) and not mixed:
             raise ContradictionError(f"a path's mapping costs {value}, not {expected}")
         best.take(value, mapping, cost, steps)
-        return True
+        return not is_loose or value <= expected
 
     def _expected(self, steps: Sequence[Step], points: Sequence[Point | None]) -> int:
         energy = cycles = 0
@@ -565,6 +573,7 @@ def _is_spread_alike(cascade: Cascade, mapping: FusedMapping) -> bool:
     try:
         for stored in mapping.stored:
             check_spread(cascade, mapping, stored)
+        check_held_spread(cascade, mapping)
     except FusedMappingError:
         return False
     return True
@@ -620,7 +629,7 @@ def _taken(search: PathSearch, steps: Sequence[Step], running: Step, level: int)
         if step is running or _shared(step, running) > depth:
             tile = next(t for t in search.space.tiles[step.place] if t.space.name == name)
             cut = search.space.cuts(step.frames, step.place)[depth]
-            total += search.space.tile_words(tile, cut) * tile.size_per_value
+            total += search.space.held_words(tile, cut, () if step.kind is None else step.kind.shares)
     for stored in (tile for step in steps for tile in step.stores if tile.level == level):
         users = cascade.users[stored.tensor]
         waits = any(_shared(steps[user], running) > stored.depth for user in users)

@@ -233,7 +233,7 @@ class PathSearch:
 
         def is_known(label: Label) -> bool:
             is_open = bool(label.frames) or label.draft is not None
-            if not label.at or is_open or self.objective == "edp" or self.space.is_deep:
+            if not label.at or is_open or self.objective == "edp" or self.space.is_intricate:
                 return False
             state = label.at, self._waiting(label)
             rests[state] = rests[state] if state in rests else self._joined(state)
@@ -396,7 +396,7 @@ class PathSearch:
         total = 0, 0
         for place, known in enumerate(given, at):
             total = _plus(total, self.least.lower(frames, place, known))
-        if at == frames[-1].end or self.longest is not None or self.space.is_deep:
+        if at == frames[-1].end or self.longest is not None or self.space.is_intricate:
             return total
         if frames[-1].flat:
             least = self.least.together(frames, at, given, peak)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 from model.cost.plain import evaluate_in
@@ -115,8 +116,11 @@ class Coarser:
     settled: dict[tuple[int, frozenset[str]], list[_Settled]] = field(default_factory=dict)
 
     def add(self, kind: EdgeKind, energy: int, cycles: int) -> None:
-        """Remember what an edge costs, unless something is stored where no outer loop may move it."""
-        if kind.deeper:
+        """Remember what an edge costs, unless something is stored where no outer loop may move it.
+
+        Nor where spatial loops are fixed, or tiles have to be large.
+        """
+        if kind.deeper or kind.shares or kind.least:
             return
         own = _Settled(dict(kind.trips), kind.shifts, energy, cycles)
         self.settled.setdefault((kind.place, kind.above), []).append(own)
@@ -248,7 +252,10 @@ class EdgePricer(EdgeBounds):
             above=frozenset(map(renaming.dataspaces.__getitem__, kind.above)),
             shifts=tuple(replace(s, dataspace=renaming.dataspaces[s.dataspace]) for s in kind.shifts),
             deeper=tuple(sorted((renaming.dataspaces[name], level) for name, level in kind.deeper)),
-            shares=(),
+            shares=tuple(
+                (n, tuple((renaming.dims[dim], count) for dim, count in own)) for n, own in kind.shares
+            ),
+            undivided=tuple(sorted(renaming.dims[dim] for dim in kind.undivided)),
         )
 
     def _core_key(self, kind: EdgeKind) -> tuple[object, ...]:
@@ -270,6 +277,8 @@ class EdgePricer(EdgeBounds):
             tuple(sorted((names.index(name), level) for name, level in kind.deeper)),
             kind.rooms,
             tuple((n, tuple((problem.dims.index(d), count) for d, count in own)) for n, own in kind.shares),
+            kind.least,
+            tuple(sorted(map(problem.dims.index, kind.undivided))),
         )
 
     # Bounds of edges
@@ -294,6 +303,8 @@ class EdgePricer(EdgeBounds):
             cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
             cores += [self._shared(kind)] if kind.shares and not kind.parts else []
             energy, cycles = self.together(kind.place, cut, moves, kind.deeper, is_open=is_loose)
+            if kind.shares and kind.shifts:
+                held = max(held, EdgeSpace(self.space.einsums[kind.place], kind, self.timed).shift_energy)
             self._least[kind] = (
                 max(energy, *(core[0] + held for core in cores), 0),
                 max(cycles, *(core[1] for core in cores), 0),
@@ -302,7 +313,7 @@ class EdgePricer(EdgeBounds):
 
     def _shared(self, kind: EdgeKind) -> tuple[int, int]:
         """The same by a survey where it is known how stored tensors are spread, but for held tiles."""
-        kind = replace(kind, shifts=())
+        kind = replace(kind, shifts=(), least=())
         own = EdgeSpace(self.space.einsums[kind.place], kind, self.timed)
         mapspace = own.mapspace(self.space.memory.usable_words)
         renamed = by_position(mapspace.problem).mapspace(mapspace)
@@ -315,7 +326,7 @@ class EdgePricer(EdgeBounds):
         """A bound on an Einsum without remainders, or what it costs at the least if it has some, alone."""
         if self.remainders is not Remainders.ALONE:
             return least
-        known = list(self.edge(EdgeKind(place, remainders=True)).choices())
+        known = list(self.edge(self.space.alone(place, remainders=True)).choices())
         energies, cycles = (own.energy for own in known), (own.cycles for own in known)
         return min(least[0], min(energies, default=least[0])), min(least[1], min(cycles, default=least[1]))
 
@@ -553,7 +564,11 @@ class EdgePricer(EdgeBounds):
         What all together cost at the least is kept with the best nests: it is exact but for bandwidths, which
         all visits load together, and whole vectors.
         """
-        found = [self._mixed_at(edge.space, homes, at.room_words) for homes in edge.space.homes()]
+        # It is enough that tiles of one kind of visits are as large as memories ask for.
+        kinds = range(len(list(edge.space.kind.alike())))
+        large = list(product(kinds, repeat=len(edge.space.kind.least)))
+        pairs = product(edge.space.homes(), large)
+        found = [self._mixed_at(edge.space, homes, own, at.room_words) for homes, own in pairs]
         open_ = [own for own in found if own is not None]
         if not open_:
             at.beyond = None
@@ -567,13 +582,19 @@ class EdgePricer(EdgeBounds):
             need, inner = best.need_words, best.inner_words
             at.points.append(Point(energy, cycles, need, best.nests, best.paid, inner, best.homes))
 
-    def _mixed_at(self, space: EdgeSpace, homes: frozenset[int], room: int | None) -> _Mixed | None:
-        """What the kinds of visits cost with outputs at these levels; None if one does not fit."""
+    def _mixed_at(
+        self, space: EdgeSpace, homes: frozenset[int], large: Sequence[int], room: int | None
+    ) -> _Mixed | None:
+        """What the kinds of visits cost with outputs at these levels; None if one does not fit.
+
+        For each least that memories ask for, `large` has the number of the kind whose tiles take it.
+        """
         nests, paid, needs, energy, cycles = list[LoopNest](), [0, 0], [0], 0, 0
         inner = [(0,) * len(self.space.inner)]
         goal = {"energy": ("energy",), "latency": ("latency", "energy"), "edp": ("edp",)}[self.objective]
-        for kind in space.kind.alike():
-            own = replace(space, kind=replace(kind, homes=homes))
+        for number, kind in enumerate(space.kind.alike()):
+            asked = tuple(own for own, at in zip(kind.least, large, strict=True) if at == number)
+            own = replace(space, kind=replace(kind, homes=homes, least=asked))
             result = self._alone(own, room, goal)
             if result.status is Status.INFEASIBLE:
                 return None

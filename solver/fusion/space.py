@@ -17,9 +17,9 @@ from model.fused.visits import Visits, multi_term_dims
 from model.mapspace import KeepRules
 from model.numbers import divisors
 from model.problem import Dataspace
-from solver.fusion.edges import box_words
+from solver.fusion.edges import EdgeKind, box_words
 from solver.fusion.limits import FusionLimits, check_einsum
-from solver.fusion.stores import Spread, Stores
+from solver.fusion.stores import Shares, Spread, Stores
 
 Trips = dict[str, int]
 """By dimension of an Einsum, the product of the shared loops over it."""
@@ -194,6 +194,28 @@ class FusionSpace:
     def is_deep(self) -> bool:
         """Whether memories farther in than the outermost on-chip one may store tensors."""
         return any(level > 1 for levels in self.homes.values() for level in levels)
+
+    @cached_property
+    def is_parted(self) -> bool:
+        """Whether the outermost on-chip memory exists several times."""
+        return bool(self.stores.outside(1))
+
+    def alone(self, place: int, remainders: bool = False) -> EdgeKind:
+        """An Einsum that shares no loops, and neither stores nor holds anything."""
+        return EdgeKind(place, remainders=remainders, least=tuple(sorted(self.stores.least.items())))
+
+    def is_open(self, kind: EdgeKind) -> bool:
+        """Whether an Einsum holds tiles, and it is open how spatial loops part them among instances."""
+        return bool(kind.shifts) and not dict(kind.shares).keys() >= set(self.stores.outside(1))
+
+    def may_leave(self, kind: EdgeKind) -> bool:
+        """Whether nests may have remainders: instances have equal parts of what is stored and held."""
+        return not kind.deeper and not (kind.above and self.is_parted)
+
+    @cached_property
+    def is_intricate(self) -> bool:
+        """Whether more than the room of one memory matters to a path: some bounds are left out then."""
+        return self.is_deep or self.is_parted or bool(self.stores.least)
 
     @cached_property
     def inner(self) -> tuple[int, ...]:
@@ -463,13 +485,16 @@ class FusionSpace:
 
         Two segments follow each other only if tiles may be held between them so that no loop is better moved
         to the other one (docs/fusion.md, "Few orders of loops"), or tensors that keep what overlaps stored.
+        Where tiles have to be large, loops right below a place need not bring them anew.
         """
         kinds = self._tile_kinds(frame.start, frame.end)
         for counts in product(*map(divisors, left)):
             segment = _segment(counts)
             if not segment:
                 continue
-            parted = not frame.segments or _is_parted(frame.segments[-1], segment, kinds)
+            parted = not frame.segments or _is_parted(
+                frame.segments[-1], segment, kinds, bool(self.stores.least)
+            )
             if parted or self._keeps_between(frame, segment):
                 rest = tuple(total // own for total, own in zip(left, counts, strict=True))
                 yield replace(frame, segments=(*frame.segments, segment)), rest
@@ -585,10 +610,7 @@ class FusionSpace:
 
     def raw_trips(self, frames: Frames, place: int) -> Trips:
         """Trips of all loops over each dimension of an Einsum, whether or not they are empty."""
-        trips: Trips = {}
-        for frame, segment in ((own, segment) for own in frames for segment in own.segments):
-            trips = self.grown(trips, frame, place, segment)
-        return trips
+        return self._trips_above(frames, place, sum(len(frame.segments) for frame in frames))
 
     @cached_property
     def _kinds(self) -> dict[tuple[int, int], frozenset[TileKind]]:
@@ -598,7 +620,8 @@ class FusionSpace:
         """Kinds of all tiles that may be held."""
         key = start, end
         if key not in self._kinds:
-            tiles = (tile for place in range(start, end) for tile in self.tiles[place] if not tile.bypassed)
+            every = (tile for place in range(start, end) for tile in self.tiles[place])
+            tiles = (tile for tile in every if not tile.bypassed or self.stores.least)
             self._kinds[key] = frozenset(self.kind_of(tile, start, end) for tile in tiles)
         return self._kinds[key]
 
@@ -644,6 +667,20 @@ class FusionSpace:
         bounds = self.einsums[tile.place].problem.bound
         return box_words(tile.space, {dim: cut.largest(dim, bounds[dim]) for dim in tile.dims})
 
+    def held_words(self, tile: Tile, cut: Cut, shares: Shares = ()) -> int:
+        """Room of a held tile in one instance; at the least where it is open how spatial loops part it."""
+        if not self.is_parted:
+            return self.tile_words(tile, cut) * tile.size_per_value
+        outside, fixed = self.stores.outside(1), dict(shares)
+        if not fixed.keys() >= set(outside):
+            words = self.tile_words(tile, cut)
+            return -(-words // self.stores.instances(1)) * tile.size_per_value
+        bounds, parts = self.einsums[tile.place].problem.bound, dict.fromkeys(tile.dims, 1)
+        for dim, count in (loop for fanout in outside for loop in fixed[fanout] if loop[0] in parts):
+            parts[dim] *= count
+        sizes = {dim: -(-cut.largest(dim, bounds[dim]) // parts[dim]) for dim in tile.dims}
+        return box_words(tile.space, sizes) * tile.size_per_value
+
     def stored(self, frames: Frames, tensor: str, level: int = 1) -> tuple[int, int]:
         """How many segments lie above a stored tensor, as many as may be, and its room.
 
@@ -654,26 +691,39 @@ class FusionSpace:
         level
             Of the memory that stores it.
         """
-        most = sum(len(frame.segments) for frame in frames)
-        writer = self.cascade.writers[tensor]
-        if not self.slides(frames):
-            return most, self.stored_words(tensor, self.raw_trips(frames, writer), level)
-        visits, memory = self.visits(frames), self.memory.name
-        above = [0]
-        for segment in (segment for frame in frames for segment in frame.segments):
-            above.append(above[-1] + len(segment))
-        depth = max(d for d in range(most + 1) if _keeps_halo(visits, Stored(tensor, memory, above[d])))
-        tile = visits.tile(tensor, above[depth])
-        words = math.prod(max(high - low for low, high in spans) for _, spans in tile)
-        return depth, self._sized(tensor, words, level)
+        return next(self.stored_at_all(frames, tensor, level))
 
-    def spread_words(self, frames: Frames, tensor: str, level: int, spread: Spread) -> int:
-        """Room of a stored tensor in one instance of a memory; frames as of `stored`."""
+    def stored_at_all(self, frames: Frames, tensor: str, level: int) -> Iterator[tuple[int, int]]:
+        """Yield each number of segments that may lie above a stored tensor with its room, the most first."""
+        segments = [segment for frame in frames for segment in frame.segments]
+        if not self.slides(frames):
+            for depth in reversed(range(len(segments) + 1)):
+                trips = self._trips_above(frames, self.cascade.writers[tensor], depth)
+                yield depth, self.stored_words(tensor, trips, level)
+            return
+        visits, memory = self.visits(frames), self.memory.name
+        for depth in reversed(range(len(segments) + 1)):
+            loops = sum(map(len, segments[:depth]))
+            if _keeps_halo(visits, Stored(tensor, memory, loops)):
+                tile = visits.tile(tensor, loops)
+                words = math.prod(max(high - low for low, high in spans) for _, spans in tile)
+                yield depth, self._sized(tensor, words, level)
+
+    def _trips_above(self, frames: Frames, place: int, depth: int) -> Trips:
+        """Trips over each dimension of an Einsum of so many segments, whether or not they are empty."""
+        trips: Trips = {}
+        pairs = [(frame, segment) for frame in frames for segment in frame.segments]
+        for frame, segment in pairs[:depth]:
+            trips = self.grown(trips, frame, place, segment)
+        return trips
+
+    def spread_words(self, frames: Frames, tensor: str, level: int, spread: Spread, depth: int) -> int:
+        """Room of a stored tensor in one instance, below so many segments; frames as of `stored`."""
         counts: dict[str, int] = {}
         for share in spread:
             counts[share.rank] = counts.get(share.rank, 1) * share.parts
         above = [segment for frame in frames for segment in frame.segments]
-        loops = sum(len(segment) for segment in above[: self.stored(frames, tensor, level)[0]])
+        loops = sum(len(segment) for segment in above[:depth])
         parts = (self.visits(frames) if frames else self._unshared).tile(tensor, loops)
         return self._in_words(
             tensor,
@@ -781,13 +831,16 @@ def _segment(counts: Sequence[int]) -> Segment:
     return tuple((number, count) for number, count in enumerate(counts) if count > 1)
 
 
-def _is_parted(above: Segment, below: Segment, kinds: frozenset[TileKind]) -> bool:
-    """Whether tiles may be held between two segments so that no loop is better moved to the other one."""
+def _is_parted(above: Segment, below: Segment, kinds: frozenset[TileKind], large: bool) -> bool:
+    """Whether tiles may be held between two segments so that no loop is better moved to the other one.
+
+    With `large`, those below may be better off above, where tiles are smaller.
+    """
     outer, inner = {number for number, _ in above}, {number for number, _ in below}
-    using = [(moving, again) for moving, again in kinds if outer & moving and inner & again]
+    using = [(moving, again) for moving, again in kinds if outer & moving and (inner & again or large)]
     moving = frozenset[int]().union(*(kind[0] for kind in using))
     again = frozenset[int]().union(*(kind[1] for kind in using))
-    return outer <= moving and inner <= again
+    return outer <= moving and (inner <= again or large)
 
 
 def _home_rules(einsum: CascadeEinsum) -> KeepRules:

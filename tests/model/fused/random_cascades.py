@@ -370,11 +370,15 @@ class _NestDraw:
             left = -(-left // factors[node])
         return {**factors, chosen[-1]: left}
 
-    def factors(self, order: Sequence[StorageLevel | Fanout], over_cores: Sequence[str]) -> list[dict[str, int]]:
+    def factors(
+        self, order: Sequence[StorageLevel | Fanout], over_cores: Sequence[str]
+    ) -> list[dict[str, int]]:
         """Prime factors anywhere, but those of what registers store within them."""
         factors = [dict.fromkeys(self.bound, 1) for _ in order]
         left = dict(self.bound)
-        cores = [(i, node) for i, node in enumerate(order) if isinstance(node, Fanout) and node.name == "core"]
+        cores = [
+            (i, node) for i, node in enumerate(order) if isinstance(node, Fanout) and node.name == "core"
+        ]
         for (number, node), dim in product(cores, over_cores):
             if left[dim] % 2 == 0 and math.prod(factors[number].values()) < node.size:
                 factors[number][dim] *= 2
