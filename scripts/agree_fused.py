@@ -100,7 +100,6 @@ KINDS = {
     "remainders, windows": Kind(WINDOWS, changes=(with_remainders,)),
     "remainders, windows, registers": Kind(WINDOWS, "registers", (with_remainders,)),
     "long ranks": Kind(("products", "attention"), sizes=(4, 6, 8, 9, 10, 12)),
-    "long ranks, registers": Kind(("products",), "registers", sizes=(4, 6, 8, 9)),
 }
 
 SIZES: dict[str, tuple[int, ...]] = {
