@@ -52,6 +52,7 @@ class Kind:
 
     `inner`: what is inside of the buffer: nothing, registers, an array of them, or one of arithmetic units.
     `cores`: whether the buffer exists several times; `fills`: whether memories have a least utilization.
+    `sizes`: those of dimensions, if others than `SIZES`.
     """
 
     shapes: tuple[str, ...] = PRODUCTS
@@ -60,6 +61,7 @@ class Kind:
     tolls: bool = False
     cores: bool = False
     fills: bool = False
+    sizes: tuple[int, ...] = ()
 
     @property
     def remainders(self) -> bool:
@@ -113,6 +115,7 @@ KINDS = {
     "remainders, windows": Kind(WINDOWS, changes=(with_remainders,)),
     "remainders, windows, registers": Kind(WINDOWS, "registers", (with_remainders,)),
     "remainders, least utilization": Kind(fills=True, changes=(with_remainders,)),
+    "long ranks": Kind(("products", "attention"), sizes=(4, 6, 8, 9, 10, 12)),
 }
 
 SIZES: dict[str, tuple[int, ...]] = {
@@ -182,7 +185,7 @@ def nodes_of(random: Random, kind: Kind) -> tuple[StorageLevel | Fanout, ...]:
 
 def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
     letters = sorted({char for text in SHAPES[name] for char in text if char.islower()})
-    sizes = SIZES.get(name, (2, 3, 4))
+    sizes = kind.sizes or SIZES.get(name, (2, 3, 4))
     if kind.cores or kind.fills:
         sizes = (2, 2, 3, 4) if name == "products" else (1, 2, 2, 3 if name == "attention" else 2)
     if kind.remainders:

@@ -734,17 +734,20 @@ class BruteForce:
         if einsum.is_copy:
             return [_copy_item(einsum, stored)]
         assert all(level.block_size == 1 and not level.packing for level in architecture.levels)
-        total = [_Sum.nothing(len(architecture.levels))]
+        nothing = [_Sum.nothing(len(architecture.levels))]
+        # By which memories keep the output: nests of all kinds of visits agree.
+        totals = {homes: nothing for homes in product((False, True), repeat=2)}
         visits = 0
         for chosen in product(*(count.items() for count in counts)):
             size = {dim: extent for dim, (extent, _) in zip(dims, chosen, strict=True)}
             times = {dim: count for dim, (_, count) in zip(dims, chosen, strict=True)}
             firsts = {d for d, c, (e, _) in zip(dims, counts, chosen, strict=True) if next(iter(c)) == e}
             visits += math.prod(times.values())
-            kind = list(self._kind_sums(einsum, place, size, times, firsts, stored, held, spread))
-            one_by_one = _undominated(kind, self.fills)
-            total = _undominated([a.joined(b) for a, b in product(total, one_by_one)], self.fills)
-        return _items(architecture, einsum, total, visits)
+            for homes, total in totals.items():
+                kind = list(self._kind_sums(einsum, place, size, times, firsts, stored, held, spread, homes))
+                one_by_one = _undominated(kind, self.fills)
+                totals[homes] = _undominated([a.joined(b) for a, b in product(total, one_by_one)], self.fills)
+        return _items(architecture, einsum, [own for total in totals.values() for own in total], visits)
 
     def _kind_sums(
         self,
@@ -756,8 +759,9 @@ class BruteForce:
         stored: dict[str, str],
         held: dict[str, int],
         spread: dict[str, Shares],
+        homes: tuple[bool, bool],
     ) -> Iterator[_Sum]:
-        """Yield what the nests of one kind of visits add up to."""
+        """Yield what the nests of one kind of visits add up to, if certain memories keep the output."""
         bound = {**einsum.problem.bound, **size}
         kinds = {level.name: "inside" for level in einsum.mapspace.architecture.on_chip[1:]}
         above = tuple(
@@ -779,12 +783,12 @@ class BruteForce:
                 added = [
                     _Sum.of(architecture, einsum, space, option, visits, parts, moved, across)
                     for option in options
+                    if not space.read_write or (option.position is not None, option.registers) == homes
                 ]
                 added = _undominated(added, self.fills)
                 sums = _undominated([a.beside(b) for a, b in product(sums, added)], self.fills)
             for total in sums:
-                homes = dict(total.homes)
-                nest = _entries(architecture, loops, homes, outside)
+                nest = _entries(architecture, loops, dict(total.homes), outside)
                 yield replace(total, homes=(), nests=(nest,))
 
     def _steps(self, loops: Loops, bound: dict[str, int]) -> int:
