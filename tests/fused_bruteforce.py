@@ -736,7 +736,7 @@ class BruteForce:
         assert all(level.block_size == 1 and not level.packing for level in architecture.levels)
         nothing = [_Sum.nothing(len(architecture.levels))]
         # By which memories keep the output: nests of all kinds of visits agree.
-        totals = {homes: nothing for homes in product((False, True), repeat=2)}
+        totals = dict.fromkeys(product((False, True), repeat=2), nothing)
         visits = 0
         for chosen in product(*(count.items() for count in counts)):
             size = {dim: extent for dim, (extent, _) in zip(dims, chosen, strict=True)}
@@ -877,7 +877,6 @@ class BruteForce:
                 yield loops
             elif None not in orders and len(orders) == 1:
                 yield replace(loops, across=orders.pop())
-
 
     @staticmethod
     def _are_windows_parted(einsum: CascadeEinsum, across: Counter[str], spread: dict[str, Shares]) -> bool:

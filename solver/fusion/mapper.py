@@ -51,6 +51,12 @@ PERFECT_SHARED_LOOPS = "shared loops have no remainders"
 PERFECT_STORES = (
     "nests of Einsums that store tensors inside of the outermost on-chip memory have no remainders"
 )
+PERFECT_PARTS = (
+    "nests of Einsums that store or hold something in {memory}, which exists several times, have none"
+)
+WHOLE_WINDOWS = (
+    "Einsums that store or hold something in {memory} do not part dimensions of windows among its instances"
+)
 MEMORIES = "tensors are stored in {memories} only"
 
 
@@ -379,6 +385,18 @@ class _Search:
             yield MEMORIES.format(memories=listing(searched))
         if self.is_any and any(level > 1 for levels in self.space.homes.values() for level in levels):
             yield PERFECT_STORES
+        yield from self._restrictions_of_instances()
+
+    def _restrictions_of_instances(self) -> Iterator[str]:
+        """Yield what is left out where the outermost on-chip memory exists several times."""
+        if not self.space.is_parted:
+            return
+        memory = listing([self.space.memory.name])
+        if self.is_any:
+            yield PERFECT_PARTS.format(memory=memory)
+        spaces = ((e.mapspace, own) for e in self.cascade.einsums for own in e.problem.dataspaces)
+        if any(mapspace.has_windows(own) for mapspace, own in spaces):
+            yield WHOLE_WINDOWS.format(memory=memory)
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:
         """Search one space, from a known mapping on; edges are priced where a shortest path needs them."""

@@ -120,21 +120,12 @@ class Successors:
                 undivided=self._undivided(place, above, [tile for tile, _ in held]),
             )
             may_leave = self.space.may_leave(kind) and self.pricer.may_leave(frames, everything_above)
-            kind = replace(kind, remainders=may_leave)
-            for own in self._parted(kind, extents, frames):
-                room = self._room(label, stores, held, cuts, own.shares)
-                if room is None:
-                    continue
-                least = self._least(levels, tiles_here, held, cuts, own)
-                step = Step(
-                    place,
-                    frames,
-                    replace(own, least=least),
-                    None,
-                    stores,
-                    tuple((t.space.name, d) for t, d in held),
-                )
-                yield from self._roomed(label, room, step)
+            kinds = self._parted(replace(kind, remainders=may_leave), extents, frames)
+            rooms = ((own, self._room(label, stores, held, cuts, own.shares)) for own in kinds)
+            for own, room in ((own, room) for own, room in rooms if room is not None):
+                large = replace(own, least=self._least(levels, tiles_here, held, cuts, own))
+                names = tuple((tile.space.name, depth) for tile, depth in held)
+                yield from self._roomed(label, room, Step(place, frames, large, None, stores, names))
 
     def _undivided(self, place: int, above: set[str], held: Sequence[Tile]) -> tuple[str, ...]:
         """Dimensions that spatial loops outside of the outermost on-chip memory must not part.
