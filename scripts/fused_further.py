@@ -5,7 +5,9 @@ over two visits, are tiles of 2, 1, 2 and 1 rows. So tables know a point of a ne
 as many iterations that the whole would have there. docs/certificates.md explains why they hold.
 """
 
+import math
 from collections import defaultdict
+from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 from math import inf
@@ -53,6 +55,55 @@ class Further(Tables):
         """The loops of a node over a dimension as pairs of places, by how many tiles they may leave alone."""
         inside, outside = self.unrolled_around(p, d)
         return joins(self.space.bounds[d], self.space.factors[p][d], inside, outside)
+
+    @property
+    def least_cycles(self):
+        """Of a single choice."""
+        return self.busy + self.space.latency
+
+
+class Busy(Further):
+    """The same for the words that one bandwidth of a memory carries, in place of energy.
+
+    The busiest instance carries no less than all do on average. Words count in parts of `unit_words`.
+    """
+
+    def __init__(self, space, mask, rows, query, known, way):
+        self.home, self.kind = way
+        self.width = Fraction(*space.nodes[self.home]["bandwidths"][self.kind])
+        self.width *= int(rows[:, [q < self.home for q in space.fans]].prod(axis=(1, 2)).max())
+        scales = [Fraction(*held["bandwidth_scale"]) for held in space.at[self.home]]
+        self.unit_words = math.lcm(*(scale.denominator for scale in scales))
+        loads = [(v, n) for (p, v, kind), n in space.loads.items() if p == self.home and self.counts(kind)]
+        self.load = sum(int(scales[v] * self.unit_words) * n for v, n in loads)
+        super().__init__(space, mask, rows, query, known, False)
+
+    def counts(self, kind):
+        """Whether words of a kind load the bandwidth."""
+        return self.kind in (kind, "shared")
+
+    def charges_at(self, rows, v, p, asking):
+        """Words of one dataspace at one level."""
+        scale = Fraction(*self.space.at[p][v]["bandwidth_scale"])
+        for charge in super().charges_at(rows, v, p, asking) if self.space.home[p] == self.home else ():
+            yield charge._replace(price=charge.price * int(scale * self.unit_words), block=1)
+
+    def priced(self, doc, action, share):
+        """Words of an action that load the bandwidth."""
+        return int(self.counts("read" if action == "read" else "write"))
+
+    def energy(self, busy, query):
+        """The most words that a mapping that takes so long may move; negative for none."""
+        cycles = query.latency - self.space.latency
+        if not busy <= cycles < inf:
+            return cycles if busy <= cycles else -1
+        return math.floor(cycles * self.width * self.unit_words) - self.load
+
+    @property
+    def least_cycles(self):
+        """Of a single choice."""
+        words = self.accesses + self.load
+        return max(self.busy, math.ceil(Fraction(words, self.unit_words) / self.width)) + self.space.latency
 
 
 @lru_cache(1 << 12)
@@ -120,15 +171,36 @@ def floor(space, energy=inf, cycles=inf):
 
 def floor_kept(space, mask, energy, cycles):
     """The same of one choice of levels that keep the dataspaces; of that of both which is given."""
-    stack, known = [space.spatial] if len(space.spatial) else [], {}
+    stack, known = [space.spatial] if len(space.spatial) else [], defaultdict(dict)
+    ways = (limited(space) if energy == inf else []) or [None]
     while stack and min(energy, cycles) > 0:
-        if len(known) > MOST_NUMBERS // len(space.nodes):
-            known.clear()
-        tables = Further(space, mask, stack.pop(), Query(energy - 1, cycles - 1), known, False)
-        if len(tables.left) > 1:
-            stack += halves(tables.left)
-        elif len(tables.left) and cycles < inf:
-            cycles = tables.busy + space.latency
-        elif len(tables.left):
-            energy = tables.least_energy
+        query = Query(energy - 1, cycles - 1)
+        tables = bounded(space, mask, stack.pop(), query, known, ways)
+        rows = tables[-1].left
+        if len(rows) > 1:
+            stack += halves(rows)
+        elif len(rows) and energy < inf:
+            energy = tables[0].least_energy
+        elif len(rows):
+            cycles = max(own.least_cycles for own in tables)
     return energy, cycles
+
+
+def bounded(space, mask, rows, query, known, ways):
+    """Tables of energy, or of each of several bandwidths, of what those before leave open."""
+    tables = []
+    for way in ways:
+        if len(known[way]) > MOST_NUMBERS // len(space.nodes):
+            known[way].clear()
+        arguments = space, mask, rows, query, known[way]
+        tables.append(Busy(*arguments, way) if way else Further(*arguments, False))
+        rows = tables[-1].left
+        if not len(rows):
+            break
+    return tables
+
+
+def limited(space):
+    """The bandwidths that limit words, as memories and kinds."""
+    kinds = ((p, kind, width) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items())
+    return [(p, kind) for p, kind, width in kinds if width]

@@ -127,10 +127,16 @@ class Tables:
         return [all(self.low[p][d] == self.high[p][d] for p in self.space.fans) for d in self.space.every]
 
     @property
+    def accesses(self):
+        """What accesses of a single choice cost at the least."""
+        return (
+            int(self.paid + self.table(self.size - 1, self.start)[self.place(self.space.bounds)]) * self.unit
+        )
+
+    @property
     def least_energy(self):
         """Of a single choice."""
-        accesses = int(self.paid + self.table(self.size - 1, self.start)[self.place(self.space.bounds)])
-        return accesses * self.unit + self.space.arithmetic + self.busy * self.leaks
+        return self.accesses + self.space.arithmetic + self.busy * self.leaks
 
     def slow(self, rows):
         """Per choice, at the least, the cycles that bandwidths take: each word moves once.
@@ -259,7 +265,12 @@ class Tables:
         kinds += [(served, "update", False)] if rw else []
         kinds += [(served if passed else got, "fill", first)] if p > self.mask[v][0] else []
         for (who, counted), action, fresh in kinds:
-            yield Charge(*who, math.floor(doc[action] * share), doc["block"], counted, fresh)
+            yield Charge(*who, self.priced(doc, action, share), doc["block"], counted, fresh)
+
+    @staticmethod
+    def priced(doc, action, share):
+        """The price of an access, of which a share of instances pays."""
+        return math.floor(doc[action] * share)
 
     def scale(self, charges):
         """Prices by node that asks, in a unit that keeps sums of doubles exact, as the limit is then."""
