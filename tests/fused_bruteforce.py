@@ -831,8 +831,10 @@ class BruteForce:
         key = place, tuple(bound.values()), above, tuple(spread.items())
         if key not in self.options:
             inside = [s for s, over in zip(einsum.problem.dataspaces, above, strict=True) if over == "inside"]
-            cores = are_cores(einsum.mapspace.architecture)
-            first = cores and self.even and not {"stored", "held"} & set(above)
+            # The order of loops and cores matters to windows alone.
+            slides = any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
+            cores = are_cores(einsum.mapspace.architecture) and self.even and slides
+            first = cores and not {"stored", "held"} & set(above)
             self.options[key] = [
                 (
                     loops,
@@ -842,7 +844,7 @@ class BruteForce:
                     ],
                 )
                 for found in self._loops(einsum, bound, inside, spread)
-                for loops in (_parted(found) if cores and self.even else [found])
+                for loops in (_parted(found) if cores else [found])
             ]
         return self.options[key]
 
