@@ -24,6 +24,7 @@ from solver.fusion.limits import FusionLimits
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.pricing import EdgePricer, Point
 from solver.fusion.space import FusionSpace
+from solver.fusion.spreading import agreed, is_open
 from solver.result import (
     REMAINDERS_S,
     Clock,
@@ -236,6 +237,7 @@ class _Search:
         self.counts = Counts()
         self.bounds: dict[object, LeastCosts] = {}
         self.paths = 0
+        self.agreed = set[object]()
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
         self.is_any = any(einsum.mapspace.factors == ANY for einsum in cascade.einsums)
@@ -468,8 +470,25 @@ class _Search:
             return self.pricer.clock.stop()
         is_stuck = not self._refine(steps, left)
         self._try(search.space, steps, left, best)
+        self._agree(search, steps, best)
         self._report(best, None)
         return is_stuck or self.pricer.clock.stop()
+
+    def _agree(self, search: PathSearch, steps: Sequence[Step], best: _Best) -> None:
+        """Find a mapping whose Einsums spread what a path stores alike, where the path leaves that open."""
+        key = tuple((step.frames, step.stores, step.held) for step in steps)
+        if key in self.agreed or not any(is_open(search, step) for step in steps):
+            return
+        self.agreed.add(key)
+        for _ in range(ROUNDS):
+            path = agreed(search, steps, best.value)
+            if path is None or self.pricer.clock.stop():
+                return
+            left = _rooms_left(search, path)
+            is_settled = not self._refine(path, left)
+            self._try(search.space, path, left, best)
+            if is_settled:
+                return
 
     def _part(self, search: PathSearch, steps: Sequence[Step]) -> None:
         """Have tensors looked at spread by spread whose Einsums do not spread them alike.

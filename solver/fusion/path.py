@@ -478,7 +478,7 @@ class PathSearch:
             paths that are left.
         """
         queue = Queue(limit, width)
-        start = self._start(first, waiting)
+        start = self.start(first, waiting)
         queue.push(start, self.value(start))
         last = None if most is None else self.counts.expanded + most
         while queue:
@@ -516,7 +516,8 @@ class PathSearch:
         drafted = () if label.draft is None else (label.draft.frame,)
         return any(self.space.sliding(frame.start, frame.end) for frame in (*label.frames, *drafted))
 
-    def _start(self, first: int, waiting: Waiting) -> Label:
+    def start(self, first: int, waiting: Waiting) -> Label:
+        """A path that has not begun, at a cut where some tensors wait."""
         if waiting is None:
             crossing = self.space.storable.intersection(self.space.crossing(first))
             waiting = frozenset((tensor, 0) for tensor in crossing)
@@ -577,7 +578,7 @@ class PathSearch:
             values = values * (cycles + float(label.cycles + outside[1]))
         for longer, left, value in zip(frames, lefts, worth(values), strict=True):
             if value >= 0 and queue.improves(value):
-                yield self._with_body(label, longer, left), value
+                yield self.with_body(label, longer, left), value
 
     def _bodies(self, label: Label, draft: Draft) -> _Bodies:
         """The bodies that a draft may become, and the least cost of each one's Einsums."""
@@ -607,7 +608,7 @@ class PathSearch:
     def _drawn_bodies(self) -> dict[tuple[object, ...], _Bodies]:
         return {}
 
-    def _with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
+    def with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
         """The label with a body that is drafted, or opened once no loops are left."""
         if max(left) > 1:
             return replace(label, draft=Draft(frame, left))
