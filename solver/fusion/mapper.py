@@ -323,7 +323,7 @@ class _Search:
     def _map_alone(self) -> None:
         """Map each Einsum with remainders as if it were alone, those that differ in names alone once."""
         places = [place for place, einsum in enumerate(self.cascade.einsums) if not einsum.is_copy]
-        edges = [self.pricer.edge(self.space.alone(place, remainders=True)) for place in places]
+        edges = [self.pricer.edge(self.space.stores.alone(place, remainders=True)) for place in places]
         distinct = {id(edge.core): edge for edge in edges}.values()
         for number, edge in enumerate(distinct):
             left_s = self.clock.left_s
@@ -337,7 +337,7 @@ class _Search:
             step
             if step.kind is None
             else step._replace(
-                kind=replace(step.kind, remainders=self.space.may_leave(step.kind)), choice=None
+                kind=replace(step.kind, remainders=self.space.stores.may_leave(step.kind)), choice=None
             )
             for step in best.steps
         ]
@@ -501,7 +501,7 @@ class _Search:
             for tile in step.stores
             if tile.spread is None
         }
-        holding = (own for own in steps if own.kind is not None and search.space.is_open(own.kind))
+        holding = (own for own in steps if own.kind is not None and search.space.stores.is_open(own.kind))
         open_.update((self.cascade.einsums[own.place].name, 0, own.frames) for own in holding)
         if open_ <= search.by_spread:
             raise ContradictionError("a path's mapping is not valid, whatever is known of its tensors")
@@ -578,7 +578,7 @@ class _Search:
             that they all access, and held tiles may move more words, where that is open.
         """
         mapping = _fused_mapping(space, self.pricer, steps, points)
-        is_loose = any(step.kind is not None and space.is_open(step.kind) for step in steps)
+        is_loose = any(step.kind is not None and space.stores.is_open(step.kind) for step in steps)
         is_open = is_loose or any(tile.spread is None for step in steps for tile in step.stores)
         if is_open and not _is_spread_alike(self.cascade, mapping):
             return False

@@ -326,7 +326,7 @@ class EdgePricer(EdgeBounds):
         """A bound on an Einsum without remainders, or what it costs at the least if it has some, alone."""
         if self.remainders is not Remainders.ALONE:
             return least
-        known = list(self.edge(self.space.alone(place, remainders=True)).choices())
+        known = list(self.edge(self.space.stores.alone(place, remainders=True)).choices())
         energies, cycles = (own.energy for own in known), (own.cycles for own in known)
         return min(least[0], min(energies, default=least[0])), min(least[1], min(cycles, default=least[1]))
 

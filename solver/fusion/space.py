@@ -18,7 +18,7 @@ from model.mapspace import KeepRules
 from model.numbers import divisors
 from model.problem import Dataspace
 from solver.fusion.copies import Copies
-from solver.fusion.edges import EdgeKind, box_words
+from solver.fusion.edges import box_words
 from solver.fusion.limits import FusionLimits, check_einsum
 from solver.fusion.stores import Shares, Spread, Stores
 
@@ -206,18 +206,6 @@ class FusionSpace:
     def is_parted(self) -> bool:
         """Whether the outermost on-chip memory exists several times."""
         return bool(self.stores.outside(1))
-
-    def alone(self, place: int, remainders: bool = False) -> EdgeKind:
-        """An Einsum that shares no loops, and neither stores nor holds anything."""
-        return EdgeKind(place, remainders=remainders, least=tuple(sorted(self.stores.least.items())))
-
-    def is_open(self, kind: EdgeKind) -> bool:
-        """Whether an Einsum holds tiles, and it is open how spatial loops part them among instances."""
-        return bool(kind.shifts) and not dict(kind.shares).keys() >= set(self.stores.outside(1))
-
-    def may_leave(self, kind: EdgeKind) -> bool:
-        """Whether nests may have remainders: instances have equal parts of what is stored and held."""
-        return not kind.deeper and not (kind.above and self.is_parted)
 
     @cached_property
     def is_intricate(self) -> bool:

@@ -15,7 +15,7 @@ MOST = 500
 
 def is_open(search: PathSearch, step: Step) -> bool:
     """Whether a step leaves open how a tensor is spread, or a held tile parted."""
-    has_open = step.kind is not None and search.space.is_open(step.kind)
+    has_open = step.kind is not None and search.space.stores.is_open(step.kind)
     return has_open or any(tile.spread is None for tile in step.stores)
 
 

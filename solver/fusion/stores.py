@@ -104,6 +104,18 @@ class Stores:
         for counts in self._counts(self.outside(level), own):
             yield tuple(Share(fanout, rank, count, own[rank]) for fanout, rank, count in counts)
 
+    def alone(self, place: int, remainders: bool = False) -> EdgeKind:
+        """An Einsum that shares no loops, and neither stores nor holds anything."""
+        return EdgeKind(place, remainders=remainders, least=tuple(sorted(self.least.items())))
+
+    def is_open(self, kind: EdgeKind) -> bool:
+        """Whether an Einsum holds tiles, and it is open how spatial loops part them among instances."""
+        return bool(kind.shifts) and not dict(kind.shares).keys() >= set(self.outside(1))
+
+    def may_leave(self, kind: EdgeKind) -> bool:
+        """Whether nests may have remainders: instances have equal parts of what is stored and held."""
+        return not kind.deeper and not (kind.above and self.outside(1))
+
     def loops_outside(self, level: int, extents: Mapping[str, int]) -> Iterator[Shares]:
         """Yield all spatial loops of fanouts outside of a memory, given extents of dimensions in a visit."""
         outside = self.outside(level)

@@ -214,7 +214,7 @@ class Successors:
                 shares=shares,
                 undivided=self._undivided(place, above, [tile for tile, _ in held]),
             )
-            may_leave = self.space.may_leave(kind) and self.pricer.may_leave(frames, everything_above)
+            may_leave = self.space.stores.may_leave(kind) and self.pricer.may_leave(frames, everything_above)
             kinds = self._parted(replace(kind, remainders=may_leave), extents, frames)
             rooms = ((own, self._room(label, stores, held, cuts, own.shares)) for own in kinds)
             for own, room in ((own, room) for own, room in rooms if room is not None):
@@ -246,7 +246,7 @@ class Successors:
         ):
             return
         if (
-            not self.space.is_open(kind)
+            not self.space.stores.is_open(kind)
             or (self.space.einsums[kind.place].name, 0, frames) not in self.by_spread
         ):
             yield kind
@@ -275,7 +275,7 @@ class Successors:
             # Where it is open how it is spread, it may take all that it has in one instance.
             times = 1 if tile.spread is not None else self.space.stores.instances(level)
             least[level] -= tile.words * times if tile.level else least[level]
-        times = self.space.stores.instances(1) if self.space.is_open(kind) else 1
+        times = self.space.stores.instances(1) if self.space.stores.is_open(kind) else 1
         for own, depth in held if 1 in least else ():
             least[1] -= self.space.held_words(own, cuts[depth], kind.shares) * times
         return tuple(sorted((level, words) for level, words in least.items() if words > 0))
