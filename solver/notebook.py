@@ -30,7 +30,7 @@ from solver.cli.options import SHIPPED, input_path
 from solver.cli.sparse import with_sparse_data
 from solver.explain import explain_sparse, reasons_time_s
 from solver.fusion import fuse_cascade, mapper
-from solver.fusion.space import FusionLimits
+from solver.fusion.limits import FusionLimits
 from solver.network import run
 from solver.report.document import Document, headed, result_document
 from solver.report.fused import fused_result_document

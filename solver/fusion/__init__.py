@@ -1,7 +1,7 @@
 """Fused cascades: the best tree of bodies, shared loops, stored and held tiles, and nests, with a proof."""
 
+from solver.fusion.limits import FusionLimits, LimitError, NotSearchedError
 from solver.fusion.mapper import FusedResult, FusionProgress, fuse_cascade
-from solver.fusion.space import FusionLimits, LimitError, NotSearchedError
 
 __all__ = [
     "FusedResult",

@@ -73,6 +73,10 @@ class LeastCosts:
         words = self.space.memory.usable_words
         return UNLIMITED_WORDS if words is None else words
 
+    def room_of(self, level: int) -> int:
+        """Words of an on-chip memory."""
+        return self.usable if level == 1 else self.space.rooms.get(level, UNLIMITED_WORDS)
+
     @cached_property
     def bounds(self) -> DraftBounds:
         """Bounds on many bodies at a time."""

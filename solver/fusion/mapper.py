@@ -21,9 +21,10 @@ from solver.fusion.edges import EdgeKind
 from solver.fusion.evidence import FusionEvidence, evidence_of
 from solver.fusion.labels import Step
 from solver.fusion.least import LeastCosts
+from solver.fusion.limits import FusionLimits
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.pricing import EdgePricer, Point
-from solver.fusion.space import Frame, FusionLimits, FusionSpace
+from solver.fusion.space import Frame, FusionSpace
 from solver.result import (
     REMAINDERS_S,
     Clock,

@@ -14,17 +14,17 @@ import numpy as np
 
 from model.objective import objective_value
 from solver.fusion.alike import Likeness, Waiting, Window
-from solver.fusion.bounds import Remainders
 from solver.fusion.drafts import DECIDED_OUTSIDE, FloatArray, Given, worth
-from solver.fusion.edges import EdgeKind
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile
 from solver.fusion.least import UNLIMITED_WORDS, LeastCosts
-from solver.fusion.pricing import Choice, EdgePricer
-from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
+from solver.fusion.pricing import EdgePricer
+from solver.fusion.space import Frame, Frames, FusionSpace
+from solver.fusion.successors import Successors
 
 SHARED = (
     "least",
     "likeness",
+    "successors",
     "ends",
     "_after",
     "_states",
@@ -91,14 +91,14 @@ class PathSearch:
     spread; of others the best nests of each Einsum count, whether or not they spread them alike."""
 
     @cached_property
-    def usable(self) -> int:
-        """Words of the outermost on-chip memory."""
-        return self.least.usable
-
-    @cached_property
     def least(self) -> LeastCosts:
         """Bounds on Einsums."""
         return LeastCosts(self.space, self.pricer, self.longest is not None)
+
+    @cached_property
+    def successors(self) -> Successors:
+        """Extends paths by Einsums."""
+        return Successors(self.space, self.pricer, self.least, self.as_paid, self.by_spread)
 
     # Bounds on the rest of a path
 
@@ -138,11 +138,7 @@ class PathSearch:
         taken = Counter[int]()
         for tensor, level in waiting:
             taken[level] += self.space.stored_words(tensor, {}, level)
-        return all(words <= self.room_of(level) for level, words in taken.items())
-
-    def room_of(self, level: int) -> int:
-        """Words of an on-chip memory."""
-        return self.usable if level == 1 else self.space.rooms.get(level, UNLIMITED_WORDS)
+        return all(words <= self.least.room_of(level) for level, words in taken.items())
 
     def _waiting(self, label: Label) -> Waiting:
         """What is stored at the cut of a label without open bodies."""
@@ -549,7 +545,7 @@ class PathSearch:
             return
         if label.opening:
             yield replace(label, opening=False, parent=label, step=None), None
-        following = self._opened(label) if label.opening else self._processed(label)
+        following = self._opened(label) if label.opening else self.successors.of(label)
         for own in following:
             yield own, None
 
@@ -615,281 +611,6 @@ class PathSearch:
         room = Room(label.room.held + more, label.room.peaks + more, inner)
         parted = (*label.parted[:-1], True, False) if label.parted else (False,)
         return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
-
-    def _processed(self, label: Label) -> Iterator[Label]:
-        """Yield the label with the next Einsum mapped in each way."""
-        place = label.at
-        einsum = self.space.einsums[place]
-        if einsum.is_copy:
-            yield from self._closed(label, label.room, Step(place, label.frames, None, None, (), ()))
-            return
-        written = [t.tensor for t in self.space.tiles[place] if t.space.read_write]
-        for homes in product(*((0, *self.space.homes.get(tensor, ())) for tensor in written)):
-            pairs = [(tensor, level) for tensor, level in zip(written, homes, strict=True) if level]
-            for stores in product(*(self._stores(label.frames, place, *pair) for pair in pairs)):
-                yield from self._mapped(label, stores)
-
-    def _stores(self, frames: Frames, place: int, tensor: str, level: int) -> Iterator[StoredTile]:
-        """Yield a tensor that an Einsum writes as it is stored; with each spread, if these are told apart."""
-        tile = self._stored(frames, tensor, level)
-        if not self.space.stores.outside(level):
-            yield tile
-        elif (tensor, level, frames) not in self.by_spread:
-            yield tile._replace(spread=None)
-        else:
-            yield from self._spread(frames, place, tile)
-
-    def _spread(self, frames: Frames, place: int, tile: StoredTile) -> Iterator[StoredTile]:
-        around = tuple(frame for frame in frames if frame.end > tile.last)
-        extents = self.space.extents(frames, place)
-        for spread in self.space.stores.spreads(place, tile.tensor, tile.level, extents):
-            words = self.space.spread_words(around, tile.tensor, tile.level, spread)
-            if words <= self.room_of(tile.level):
-                yield tile._replace(words=words, spread=spread)
-
-    def _stored(self, frames: Frames, tensor: str, level: int) -> StoredTile:
-        """A tensor at its place, below the loops that its writer shares with all readers."""
-        last = self.space.cascade.users[tensor][-1]
-        depth, words = self.space.stored(tuple(frame for frame in frames if frame.end > last), tensor, level)
-        return StoredTile(tensor, depth, words, last, level)
-
-    def _mapped(self, label: Label, stores: tuple[StoredTile, ...]) -> Iterator[Label]:
-        homes = {tile.tensor: tile.level for tile in (*label.stored, *stores)}
-        here = [tile for tile in self.space.tiles[label.at] if tile.tensor in homes]
-        # What counts as stored before a path begins need not be: it may be anywhere, or come from outside.
-        choices = [(homes[tile.tensor],) if homes[tile.tensor] else self._anywhere(tile) for tile in here]
-        for chosen in product(*choices):
-            levels = {tile.space.name: own for tile, own in zip(here, chosen, strict=True) if own}
-            yield from self._held(label, stores, levels)
-
-    def _anywhere(self, tile: Tile) -> tuple[int, ...]:
-        """Levels that a tile may come from; 0 for outside, where that may be cheaper."""
-        levels = self.space.homes[tile.tensor]
-        return (0, *levels) if tile.bypassable or 1 not in levels else levels
-
-    def _held(self, label: Label, stores: tuple[StoredTile, ...], levels: dict[str, int]) -> Iterator[Label]:
-        """Yield the label with each choice of held tiles beside what is stored, by `levels`."""
-        place, frames = label.at, label.frames
-        cuts = self.space.cuts(frames, place)
-        tiles = [tile for tile in self.space.tiles[place] if tile.space.name not in levels]
-        above = {name for name, level in levels.items() if level == 1}
-        deeper = tuple(sorted((name, level) for name, level in levels.items() if level > 1))
-        spreads = {
-            tile.tensor: (tile.level, tile.spread) for tile in (*label.stored, *stores) if tile.level > 1
-        }
-        shares = self.space.stores.shares(place, self.space.extents(frames, place), spreads)
-        if shares is None:
-            return
-        for depths in product(*(self._depths(frames, tile) for tile in tiles)):
-            held = [(tile, depth) for tile, depth in zip(tiles, depths, strict=True) if depth is not None]
-            room = self._room(label, stores, held, cuts)
-            if room is None:
-                continue
-            everything_above = frozenset(above | {tile.space.name for tile, _ in held})
-            kind = EdgeKind(
-                place,
-                tuple(sorted(cuts[-1].trips.items())),
-                everything_above,
-                tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
-                tuple(sorted(cuts[-1].parts.items())),
-                deeper=deeper,
-                shares=shares,
-                remainders=not deeper and self.pricer.may_leave(frames, everything_above),
-            )
-            step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
-            yield from self._roomed(label, room, step)
-
-    def _depths(self, frames: Frames, tile: Tile) -> Iterator[int | None]:
-        """Yield the places above shared loops at which a tile is held with profit; None is below all."""
-        yield None
-        if tile.bypassed:
-            return
-        least = self.space.least_depth(frames, tile)
-        places = ((frame, number) for frame in frames for number in range(len(frame.segments)))
-        for depth, (frame, number) in enumerate(places):
-            moving, again = self.space.kind_of(tile, frame.start, frame.end)
-            below = {loop for loop, _ in frame.segments[number]}
-            above = {loop for loop, _ in frame.segments[number - 1]} if number else moving
-            if depth >= least and below & again and (number == 0 or above & moving):
-                yield depth
-
-    def _room(
-        self,
-        label: Label,
-        stores: Sequence[StoredTile],
-        held: Sequence[tuple[Tile, int]],
-        cuts: Sequence[Cut],
-    ) -> Room | None:
-        """Room after an Einsum's stored and held tiles have got theirs; None if there is too little."""
-        amounts = list(label.room.held)
-        added = [(tile.depth, tile.words) for tile in stores if tile.level == 1]
-        for tile, depth in held:
-            words = self.space.tile_words(tile, cuts[depth]) * tile.size_per_value
-            amounts[depth] += words
-            added.append((depth, words))
-        peaks = self._peaks(label.room.peaks, added, _taken(label, stores, 1) + sum(amounts), 1)
-        inner = [
-            self._peaks(
-                own,
-                [(t.depth, t.words) for t in stores if t.level == level],
-                _taken(label, stores, level),
-                level,
-            )
-            for level, own in zip(self.space.rooms, label.room.inner, strict=True)
-        ]
-        fitting = [own for own in inner if own is not None]
-        if peaks is None or len(fitting) < len(inner):
-            return None
-        return Room(tuple(amounts), peaks, tuple(fitting))
-
-    def _peaks(
-        self, before: Sequence[int], added: Sequence[tuple[int, int]], taken_words: int, level: int
-    ) -> tuple[int, ...] | None:
-        """Most that Einsums so far took of a memory, with tiles that are `added`: depths and words."""
-        peaks = list(before)
-        for depth, words in added:
-            for shared in range(depth + 1, len(peaks)):
-                peaks[shared] += words if peaks[shared] else 0
-        if max(taken_words, *peaks) > self.room_of(level):
-            return None
-        return (*peaks[:-1], max(peaks[-1], taken_words))
-
-    def _roomed(self, label: Label, room: Room, step: Step) -> Iterator[Label]:
-        """Yield the label with each room that later tensors may leave of memories farther in."""
-        assert step.kind is not None
-        left = [
-            [
-                (level, words - _taken(label, step.stores, level) - later)
-                for later in self._later(label, level)
-            ]
-            for level, words in self.space.rooms.items()
-        ]
-        for chosen in product(*left):
-            limited = ((level, words) for level, words in chosen if words < self.space.rooms[level])
-            if all(words >= 0 for _, words in chosen):
-                kind = replace(step.kind, rooms=tuple(limited))
-                yield from self._chosen(label, room, step._replace(kind=kind))
-
-    def _later(self, label: Label, level: int) -> tuple[int, ...]:
-        """Room of tensors that later Einsums may store above loops which they share with the next one."""
-        key = label.frames, label.at, level
-        if key not in self._laters:
-            self._laters[key] = tuple(sorted(self._sums_later(*key)))
-        return self._laters[key]
-
-    @cached_property
-    def _laters(self) -> dict[tuple[Frames, int, int], tuple[int, ...]]:
-        return {}
-
-    def _sums_later(self, frames: Frames, place: int, level: int) -> set[int]:
-        sums = {0}
-        for writer in range(place + 1, frames[0].end if frames else 0):
-            around = tuple(frame for frame in frames if frame.end > writer)
-            shared = sum(len(frame.segments) for frame in around)
-            written = (t.tensor for t in self.space.tiles[writer] if t.space.read_write)
-            for tensor in (t for t in written if level in self.space.homes.get(t, ())):
-                tile = self._stored(frames, tensor, level)
-                sizes = {own.words for own in self._spread(around, writer, tile)} | {tile.words}
-                sums |= {a + b for a in sums for b in sizes} if tile.depth < shared else set()
-        return sums
-
-    def _chosen(self, label: Label, room: Room, step: Step) -> Iterator[Label]:
-        """Yield the label with each choice for the next edge that has room."""
-        assert step.kind is not None
-        taken = _taken(label, step.stores, 1) + sum(room.held)
-        n_instances = self.space.einsums[step.place].n_instances
-        for choice in self.pricer.edge(step.kind).choices(self.as_paid):
-            if choice.need_words > self.usable - taken:
-                continue
-            peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + choice.need_words))
-            inner = self._inner_peaks(label, room, step, choice)
-            energy = label.energy + choice.energy * n_instances
-            cycles = label.cycles + choice.cycles * n_instances
-            grown = replace(label, energy=energy, cycles=cycles)
-            yield from self._closed(grown, Room(room.held, peaks, inner), step._replace(choice=choice), label)
-
-    def _inner_peaks(
-        self, label: Label, room: Room, step: Step, choice: Choice
-    ) -> tuple[tuple[int, ...], ...]:
-        """Most that is taken of memories farther in, with the own tiles of an edge."""
-        if choice.point is None:
-            return room.inner
-        needs = dict(zip(self.space.inner, choice.point.inner_words, strict=True))
-        return tuple(
-            (*own[:-1], max(own[-1], _taken(label, step.stores, level) + needs[level]))
-            for level, own in zip(self.space.rooms, room.inner, strict=True)
-        )
-
-    def _falls_apart(self, label: Label, step: Step) -> bool:
-        """Whether a body might as well be two, at the cut before or after an Einsum.
-
-        That is where nothing is stored across the cut below some loop of the innermost body around. Then each
-        side can have these loops for itself, and a side of one Einsum needs no shared loops: as private ones
-        they do not cost more, unless tiles are held between them.
-        """
-        stored = (*label.stored, *step.stores)
-        for cut in (step.place, step.place + 1):
-            around = [frame for frame in step.frames if frame.start < cut < frame.end]
-            was_seen = cut == step.place and bool(around) and around[-1].end > cut + 1
-            if not around or was_seen or self.space.slides(step.frames):
-                continue
-            above = sum(len(frame.segments) for frame in around[:-1])
-            crossing = (own for own in stored if own.last >= cut and self._writer(own) < cut)
-            held = {step.place: any(depth >= above for _, depth in step.held)}
-            held[step.place - 1] = any(label.room.held[above:])
-            if all(own.depth <= above for own in crossing) and self._may_part(around[-1], cut, held):
-                return True
-        return False
-
-    def _writer(self, tile: StoredTile) -> int:
-        return self.space.cascade.writers[tile.tensor]
-
-    def _may_part(self, frame: Frame, cut: int, held: dict[int, bool]) -> bool:
-        """Whether both sides of a cut do as well without the other one; `held` says who holds tiles there."""
-        for start, end in ((frame.start, cut), (cut, frame.end)):
-            rules = self.space.einsums[start].mapspace.temporal[0]
-            # With remainders, the private loops of visits are none of the whole.
-            uneven = self.pricer.remainders is Remainders.EVERYWHERE
-            is_ruled = uneven or bool(rules.factors or rules.inner or rules.outer)
-            if end == start + 1 and (is_ruled or held.get(start, True)):
-                return False
-            if end > start + 1 and self.least.groups.inside_of(frame.start, frame.end, start, end) is None:
-                return False
-        return True
-
-    def _closed(self, label: Label, room: Room, step: Step, parent: Label | None = None) -> Iterator[Label]:
-        """Yield the label at the next cut, with bodies closed that end there; none if one lacks a body."""
-        after = step.place + 1
-        frames = tuple(frame for frame in label.frames if frame.end > after)
-        ended = zip(label.frames[len(frames) :], label.parted[len(frames) :], strict=True)
-        if any(not frame.flat and not parted for frame, parted in ended):
-            return
-        if not self.space.is_deep and self._falls_apart(label, step):
-            return
-        depth = sum(len(frame.segments) for frame in frames)
-        peaks, *inner = ((*own[:depth], max(own[depth:])) for own in (room.peaks, *room.inner))
-        starts = [frame.start for frame in frames for _ in frame.segments]
-        stored = tuple(
-            tile
-            for tile in sorted((*label.stored, *step.stores))
-            if tile.last >= after or (tile.depth < depth and starts[tile.depth] <= tile.last)
-        )
-        yield replace(
-            label,
-            at=after,
-            opening=True,
-            frames=frames,
-            parted=label.parted[: len(frames)],
-            stored=stored,
-            room=Room(room.held[:depth], peaks, tuple(inner)),
-            parent=parent or label,
-            step=step,
-        )
-
-
-def _taken(label: Label, stores: Sequence[StoredTile], level: int) -> int:
-    """Words that stored tensors take of a memory while the next Einsum runs."""
-    return sum(tile.words for tile in (*label.stored, *stores) if tile.level == level)
 
 
 def _counts(frame: Frame, classes: int) -> tuple[int, ...]:

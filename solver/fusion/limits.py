@@ -1,0 +1,113 @@
+"""What the search for fused mappings is limited to: by its user, and by what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from model.extents import PERFECT
+from model.fused.cascade import Cascade, CascadeEinsum
+from model.mapspace import ACCELFORGE, TIMELOOP
+from model.wording import listing
+from solver.fusion.stores import Stores
+
+
+class NotSearchedError(ValueError):
+    """A cascade has what the search for fused mappings does not know."""
+
+
+class LimitError(ValueError):
+    """A limit names what is not there; `field` is its name in `FusionLimits`."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True)
+class FusionLimits:
+    """What narrows the space.
+
+    Parameters
+    ----------
+    max_loops, max_loops_per_rank
+        Most shared loops above an Einsum, in all and over one of its ranks; None for no limit.
+    no_fuse
+        Tensors that go through the outermost memory.
+    memories
+        On-chip memories that may store tensors; None for all that are searched.
+    """
+
+    max_loops: int | None = None
+    max_loops_per_rank: int | None = None
+    no_fuse: frozenset[str] = frozenset()
+    memories: frozenset[str] | None = None
+
+    def phrases(self) -> Iterator[str]:
+        """Yield what the limits leave, for people."""
+        if self.max_loops is not None:
+            yield f"at most {self.max_loops} shared loops above an Einsum"
+        if self.max_loops_per_rank is not None:
+            yield f"at most {self.max_loops_per_rank} shared loops over one rank of an Einsum"
+        if self.no_fuse:
+            yield f"{listing(sorted(self.no_fuse))} through the outermost memory"
+        if self.memories is not None:
+            yield f"tensors are stored in {listing(sorted(self.memories))}"
+
+    def check(self, cascade: Cascade) -> None:
+        """Check that a cascade has what the limits name.
+
+        Raises
+        ------
+        LimitError
+            If a tensor or a memory is not there, or is none that tensors are stored in.
+        """
+        for tensor in sorted(self.no_fuse - cascade.users.keys()):
+            between = listing(cascade.intermediates)
+            raise LimitError("no_fuse", f"no Einsum accesses {tensor!r}; tensors between Einsums: {between}")
+        architecture = cascade.einsums[0].mapspace.architecture
+        outermost, on_chip = architecture.levels[0].name, [level.name for level in architecture.on_chip]
+        searched = {level.name for level in Stores(cascade).levels.values()}
+        for memory in sorted((self.memories or frozenset()) - searched):
+            if memory == outermost:
+                text = f"{memory!r} is the outermost memory; tensors that are not fused go through it anyway"
+            elif memory in on_chip:
+                text = f"tensors are stored in {listing(sorted(searched))}: {memory!r} is not searched"
+            else:
+                text = f"there is no memory {memory!r}; on chip there are {listing(on_chip)}"
+            raise LimitError("memories", text)
+
+
+def check_einsum(einsum: CascadeEinsum) -> None:
+    """Check that the search knows all that an Einsum and its architecture have.
+
+    Raises
+    ------
+    NotSearchedError
+        If it does not.
+    """
+    mapspace = einsum.mapspace
+    architecture = mapspace.architecture
+    if not architecture.on_chip:
+        raise NotSearchedError("there is no on-chip memory to fuse into")
+    home = architecture.on_chip[0]
+    if architecture.instances_above(architecture.nodes.index(home)) > 1:
+        raise NotSearchedError(f"`{home.name}` exists several times: that is not searched")
+    if mapspace.counting == TIMELOOP:
+        raise NotSearchedError("Timeloop's rule does not count fused mappings")
+    by_place = mapspace.counting == ACCELFORGE
+    if by_place and any(map(mapspace.has_windows, mapspace.problem.dataspaces)):
+        raise NotSearchedError(
+            "sliding windows are not searched with fusion by AccelForge's rule: --counting exact counts what "
+            "an execution moves"
+        )
+    if home.min_utilization:
+        raise NotSearchedError(f"a least utilization of `{home.name}` is not searched with fusion")
+    for level in (own for own in architecture.levels if own.no_coalesce):
+        raise NotSearchedError(f"`no_coalesce` at `{level.name}` is not modelled in fused mappings")
+    if mapspace.rules:
+        raise NotSearchedError("rules of your own are not searched with fusion")
+    try:
+        replace(mapspace, factors=PERFECT).check_searchable(by_bounds=by_place)
+    except ValueError as error:
+        raise NotSearchedError(str(error)) from None
