@@ -112,8 +112,9 @@ class FusedResult:
         What narrows it besides.
     evidence
         What the bound rests on, for certificates.
-    perfect_factors
-        Where nests may have remainders, what is known of the mappings without any.
+    perfect_factors, equal_parts
+        Where there may be remainders, what is known of the mappings without any, and of those where shared
+        loops have none.
     """
 
     status: Status
@@ -130,6 +131,7 @@ class FusedResult:
     limits: FusionLimits = FusionLimits()
     evidence: FusionEvidence = field(default_factory=FusionEvidence)
     perfect_factors: Narrower | None = None
+    equal_parts: Narrower | None = None
 
     @property
     def units_per_pj(self) -> int:
@@ -234,16 +236,19 @@ class _Search:
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
         self.is_any = any(einsum.mapspace.factors == ANY for einsum in cascade.einsums)
+        self.widest = replace(self.space, remainders=True) if self.is_any else self.space
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
         self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
-        unfused, perfect = self._unfused(_Best()), None
+        unfused, perfect, even = self._unfused(_Best()), None, None
         best = replace(unfused.best)
         outcome = self._fused(best)
         if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
             unfused, outcome = self._with_remainders(best)
+            even = Narrower(self._status(outcome), best.value, outcome.bound)
+            outcome = self._in_unlike_parts(best)
         if not outcome.proven:
             self.clock.end(self._ending(outcome))
         return FusedResult(
@@ -261,6 +266,7 @@ class _Search:
             self.limits,
             evidence_of(self.pricer) if perfect is None else FusionEvidence(),
             perfect,
+            even,
         )
 
     def _unfused(self, best: _Best) -> _Outcome:
@@ -304,9 +310,14 @@ class _Search:
         best.take_of(unfused.best)
         self.pricer.clock = self._clock_of_stage(0.3)
         self._solve(self.space, best)
-        self.pricer = replace(self.pricer, remainders=Remainders.EVERYWHERE, clock=self._clock_of_stage(1.0))
+        self.pricer = replace(self.pricer, remainders=Remainders.EVERYWHERE, clock=self._clock_of_stage(0.5))
         self._refit(best)
         return unfused, self._solve(self.space, best)
+
+    def _in_unlike_parts(self, best: _Best) -> _Outcome:
+        """Search shared loops with remainders, too."""
+        self.pricer.clock = self._clock_of_stage(1.0)
+        return self._solve(self.widest, best)
 
     def _clock_of_stage(self, share: float) -> Clock:
         """A clock with a share of the time that is left for remainders, or with the default limit."""
@@ -403,7 +414,7 @@ class _Search:
         self.pricer.space = space
         is_estimate = longest is not None
         homes = tuple(sorted(space.homes.items()))
-        key = homes, space.limits.max_loops == 0, is_estimate, self.pricer.remainders
+        key = homes, space.limits.max_loops == 0, is_estimate, self.pricer.remainders, space.remainders
         if key not in self.bounds:
             self.bounds[key] = LeastCosts(space, self.pricer, is_estimate)
         search = PathSearch(space, self.pricer, self.objective, self.counts, longest, as_paid=as_paid)
@@ -478,7 +489,6 @@ class _Search:
         """Tell of progress; bounds of narrower spaces are none on the result."""
         if self.on_progress is None:
             return
-        is_widest = not self.is_any or self.pricer.remainders is Remainders.EVERYWHERE
         known = [value for value in (self.incumbent, best.value) if value is not None]
         self.incumbent = min(known, default=None)
         cuts = len(self.cascade.einsums)
@@ -490,7 +500,7 @@ class _Search:
                 cuts,
                 self.counts.open,
                 self.incumbent,
-                bound if is_widest and self.pricer.space is self.space else None,
+                bound if self.pricer.space is self.widest else None,
             )
         )
 

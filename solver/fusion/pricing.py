@@ -266,6 +266,7 @@ class EdgePricer(EdgeBounds):
             tuple(sorted(shifts)),
             parts,
             kind.homes,
+            frozenset(map(problem.dims.index, kind.later)),
             kind.remainders,
             tuple(sorted((names.index(name), level) for name, level in kind.deeper)),
             kind.rooms,
