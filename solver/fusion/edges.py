@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
-from model.architecture import Architecture, Fanout, Packing, StorageLevel
+from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel
 from model.cost.prices import access_energy
 from model.cost.rules import rule_of
 from model.extents import ANY, PERFECT
@@ -401,6 +401,16 @@ class EdgeSpace:
         # Of several nests, each says for which visits it is where its loops go beyond them.
         beyond = self.kind.parts and nest_bounds(self.einsum.problem, nest) != tuple(self.extents.values())
         return replace(nest, bounds=tuple(self.extents.items())) if beyond else nest
+
+    def shifted_cycles(self, number: int, bandwidth: Bandwidth) -> Fraction:
+        """Cycles that words of held tiles take of one bandwidth of a level."""
+        level = self.einsum.mapspace.architecture.levels[number]
+        rate = level.bandwidth(bandwidth)
+        if number > self._home_number or not self.kind.shifts or rate is None:
+            return Fraction(0)
+        own = self._loaded(number, level)
+        words = {"read_bandwidth": own.other_reads, "write_bandwidth": own.other_writes}
+        return words.get(bandwidth, own.other_reads + own.other_writes) / rate
 
     @property
     def _home(self) -> StorageLevel:

@@ -23,7 +23,8 @@ from solver.fusion.labels import Step
 from solver.fusion.least import LeastCosts
 from solver.fusion.limits import FusionLimits
 from solver.fusion.path import Counts, PathSearch
-from solver.fusion.pricing import EdgePricer, Point
+from solver.fusion.points import Point
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Frame, FusionSpace
 from solver.result import (
     REMAINDERS_S,
@@ -316,6 +317,7 @@ class _Search:
 
     def _in_unlike_parts(self, best: _Best) -> _Outcome:
         """Search shared loops with remainders, too."""
+        self.pricer = self.pricer.without_unlike_visits()
         self.pricer.clock = self._clock_of_stage(1.0)
         return self._solve(self.widest, best)
 
@@ -481,7 +483,8 @@ class _Search:
             return step
         for known in self.pricer.edge(step.kind).choices(search.as_paid):
             cheap = known.energy <= step.choice.energy and known.cycles <= step.choice.cycles
-            if known.point is not None and left.has_room(known.point) and cheap:
+            is_known = left.words is None or known.room_words <= left.words
+            if known.point is not None and is_known and left.has_room(known.point) and cheap:
                 return step._replace(choice=known)
         return step
 

@@ -305,7 +305,7 @@ class PathSearch:
         if step.kind is None or step.choice is None:
             return False
         chosen, known = step.choice, self.pricer.edge(step.kind).choices(self.as_paid)
-        return not any(own.need_words <= chosen.need_words and own[:2] == chosen[:2] for own in known)
+        return not any(own.room_words <= chosen.room_words and own[:2] == chosen[:2] for own in known)
 
     def _tail(self, at: int, waiting: Waiting, limits: Limits, width: int | None) -> tuple[_Tail, ...]:
         tails: list[_Tail] = []
