@@ -52,6 +52,8 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     if any(einsum.mapspace.factors != PERFECT for einsum in result.cascade.einsums):
         raise CertificateError("fused mappings with remainders are not certified: --factors perfect")
+    if any(einsum.is_copy for einsum in result.cascade.einsums):
+        raise CertificateError("fused mappings of cascades with copy operations are not certified yet")
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,

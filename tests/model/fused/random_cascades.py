@@ -38,6 +38,30 @@ SHAPES: dict[str, tuple[str, ...]] = {
     "copy": ("B[m,k] <- A[m,k]", "C[m,n] = B[m,k] W[k,n]", "Z[m,o] = C[m,n] V[n,o]"),
 }
 
+COPIES: dict[str, tuple[str, ...]] = {
+    "copied input": ("C[m,a] <- A[m,a]", "Q[m,e] = C[m,a] X[a,e]", "Z[m,e] = C[m,a] Y[a,e] Q[m,e]"),
+    "copy between": ("T[m,b] = A[m,a] W[a,b]", "C[m,b] <- T[m,b]", "Z[m,c] = C[m,b] V[b,c]"),
+    "copy and source": ("T[m,b] = A[m,b]", "C[m,b] <- T[m,b]", "U[m] = T[m,b]", "Z[m,b] = C[m,b] U[m]"),
+    "copies of copies": ("T[m,b] = A[m,b]", "C[m,b] <- T[m,b]", "D[m,b] <- C[m,b]", "Z[m] = D[m,b] T[m,b]"),
+    "two copies": ("C[m,b] <- A[m,b]", "D[m,b] <- C[m,b]", "E[m,b] <- C[m,b]", "Z[m] = D[m,b] E[m,b]"),
+    "copied output": ("T[m,b] = A[m,a] W[a,b]", "Z[m] = T[m,b]", "C[m,b] <- T[m,b]"),
+    "turned copy": ("T[m,b] = A[m,b]", "C[b,m] <- T[m,b]", "Z[m,c] = C[b,m] V[b,c]"),
+    "projections of a copy": (
+        "C[m,d] <- I[m,d]",
+        "Q[m,e] = C[m,d] X[d,e]",
+        "K[m,e] = C[m,d] Y[d,e]",
+        "Z[m,p] = Q[m,e] K[p,e]",
+    ),
+}
+"""Cascades with copies."""
+
+COPIED_WINDOWS: dict[str, tuple[str, ...]] = {
+    "copied window": ("T[p] = A[p]", "C[p] <- T[p]", "Z[q] = C[q+r] V[r]"),
+    "window beside": ("T[p] = A[p]", "C[p] <- T[p]", "U[q] = C[q+r] V[r]", "Z[q] = U[q] T[q]"),
+    "window ahead": ("T[p] = A[p]", "C[p] <- T[p]", "U[q] = T[q+r] V[r]", "Z[q] = U[q] C[q]"),
+    "copied first": ("C[p,c] <- A[p,c]", "Z[q] = C[q+r,c] W[r,c]"),
+}
+
 
 @dataclass(frozen=True)
 class _Parsed:
@@ -92,14 +116,14 @@ SIZES, ODD_SIZES = (2, 2, 3, 4, 4, 6), (2, 3, 5, 7)
 
 def random_cascade(random: Random, name: str, choices: Sequence[int] = SIZES) -> Cascade:
     """Bounds at random, windows that fit the tensors that they slide over, and two or three memories."""
-    shape = SHAPES[name]
+    shape = (SHAPES | COPIES | COPIED_WINDOWS)[name]
     letters = sorted({char for text in shape for char in text if char.islower()})
     sizes = {dim: random.choice(choices) for dim in letters}
-    if name == "projections":
+    if name in ("projections", "projections of a copy"):
         sizes["p"] = sizes["m"]
     if name == "skip":
         sizes["d"] = sizes["b"]
-    if name in ("window", "depthwise", "residual"):
+    if name in ("window", "depthwise", "residual", *COPIED_WINDOWS):
         sizes["r"] = random.choice((2, 3))
         sizes["p"] = sizes["q"] + sizes["r"] - 1
     if name == "residual":
