@@ -237,7 +237,8 @@ class _Search:
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
         self.is_any = any(einsum.mapspace.factors == ANY for einsum in cascade.einsums)
-        self.widest = replace(self.space, remainders=True) if self.is_any else self.space
+        remainders = self.is_any and not limits.equal_parts
+        self.widest = replace(self.space, remainders=True) if remainders else self.space
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
@@ -248,6 +249,7 @@ class _Search:
         if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
             unfused, outcome = self._with_remainders(best)
+        if self.widest is not self.space:
             even = Narrower(self._status(outcome), best.value, outcome.bound)
             outcome = self._in_unlike_parts(best)
         if not outcome.proven:
@@ -311,7 +313,11 @@ class _Search:
         best.take_of(unfused.best)
         self.pricer.clock = self._clock_of_stage(0.3)
         self._solve(self.space, best)
-        self.pricer = replace(self.pricer, remainders=Remainders.EVERYWHERE, clock=self._clock_of_stage(0.5))
+        self.pricer = replace(
+            self.pricer,
+            remainders=Remainders.EVERYWHERE,
+            clock=self._clock_of_stage(0.5 if self.widest is not self.space else 1.0),
+        )
         self._refit(best)
         return unfused, self._solve(self.space, best)
 
@@ -381,7 +387,8 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield from self.limits.phrases()
-        yield PERFECT_SHARED_LOOPS if self.is_any else PERFECT_LOOPS
+        if self.widest is self.space:
+            yield PERFECT_SHARED_LOOPS if self.is_any else PERFECT_LOOPS
         first = self.cascade.einsums[0]
         even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
