@@ -114,7 +114,7 @@ class Stores:
 
     def may_leave(self, kind: EdgeKind) -> bool:
         """Whether nests may have remainders: instances have equal parts of what is stored and held."""
-        return not kind.deeper and not (kind.above and self.outside(1))
+        return not any(map(self.outside, [level for _, level in kind.deeper] + [1] * bool(kind.above)))
 
     def loops_outside(self, level: int, extents: Mapping[str, int]) -> Iterator[Shares]:
         """Yield all spatial loops of fanouts outside of a memory, given extents of dimensions in a visit."""

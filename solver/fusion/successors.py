@@ -14,7 +14,8 @@ from solver.fusion.bounds import Remainders
 from solver.fusion.edges import EdgeKind, lone_dims
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
 from solver.fusion.least import LeastCosts
-from solver.fusion.pricing import Choice, EdgePricer
+from solver.fusion.points import Choice
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
 from solver.fusion.stores import Shares
 
@@ -214,7 +215,8 @@ class Successors:
                 shares=shares,
                 undivided=self._undivided(place, above, [tile for tile, _ in held]),
             )
-            may_leave = self.space.stores.may_leave(kind) and self.pricer.may_leave(frames, everything_above)
+            is_even = not self.pricer.may_leave(frames, kind.at_home)
+            may_leave = not is_even and self.space.stores.may_leave(kind)
             kinds = self._parted(replace(kind, remainders=may_leave), extents, frames)
             rooms = ((own, self._room(label, stores, held, cuts, own.shares)) for own in kinds)
             for own, room in ((own, room) for own, room in rooms if room is not None):
@@ -390,7 +392,7 @@ class Successors:
         least = dict(step.kind.least).get(1, 0)
         for choice in self.pricer.edge(step.kind).choices(self.as_paid):
             needed = max(choice.need_words, least)
-            if needed > self.least.usable - taken:
+            if max(choice.room_words, least) > self.least.usable - taken:
                 continue
             peaks = (*room.peaks[:-1], max(room.peaks[-1], taken + needed))
             inner = self._inner_peaks(label, room, step, choice)
