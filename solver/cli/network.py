@@ -47,6 +47,7 @@ from solver.report.pictures import check_plot, draw_sweep
 from solver.result import Status, Termination, TooLargeError
 
 if TYPE_CHECKING:
+    from model.fused.cascade import Cascade
     from model.sweep import Variant
     from solver.fusion import FusionLimits, FusionProgress
     from solver.network.cache import ResultCache
@@ -66,6 +67,7 @@ FUSED_ONLY = (
     *("fused-mapping", "certificate"),
 )
 ONLY_PERFECT = "fused mappings with remainders are not certified"
+NO_COPIES = "fused mappings of cascades with copy operations are not certified yet"
 OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
@@ -170,6 +172,11 @@ def _given(arguments: argparse.Namespace, options: Iterable[str]) -> Iterator[st
     return (name for name in options if getattr(arguments, name.replace("-", "_")) not in (None, False))
 
 
+def _check_certified(cascade: Cascade, certified: bool) -> None:
+    if certified and any(einsum.is_copy for einsum in cascade.einsums):
+        raise OutputError(f"{NO_COPIES}: not with --certificate and --check")
+
+
 def _fuse(arguments: argparse.Namespace) -> int:
     """Find the best fused mapping of a workload; write and print it."""
     _refuse_options(arguments, UNFUSED_ONLY, "does not go with --fuse")
@@ -190,6 +197,7 @@ def _fuse(arguments: argparse.Namespace) -> int:
     values, options = parse_assignments(arguments.variables), load_options(arguments)
     options = replace(options, factors=PERFECT) if certified else options
     cascade, read = load_cascade(arguments.specs, values, options)
+    _check_certified(cascade, certified)
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
     notes += [Note(f"loops have perfect factors: {ONLY_PERFECT}")] * (options.factors != arguments.factors)
     limits = _limits(arguments)
