@@ -8,7 +8,9 @@ from itertools import chain, pairwise, product
 from math import inf, prod
 
 from claims import Query, natural, need
-from fused_einsums import UNLIMITED, Edge, Kind, divisors_of
+from fused_einsums import divisors_of
+from fused_further import floor
+from fused_visits import UNLIMITED, Kind, UnevenVisits, visits_as_mapspace
 
 Way = namedtuple(
     "Way", "room energy reads writes passes stored held", defaults=(0, 0, 0, 0, False, 0, False)
@@ -18,41 +20,48 @@ Way = namedtuple(
 class Floors:
     """Least costs of Einsums whose tiles are all on chip, as `least` of a certificate claims them.
 
-    `used` has the claims that something rests on.
+    `used` has the claims that something rests on, `left` what is left of those that were checked.
     """
 
-    def __init__(self, cascade, claims, timed):
-        self.cascade, self.timed, self.known, self.used = cascade, timed, defaultdict(list), {}
+    def __init__(self, cascade, claims, timed, left):
+        self.cascade, self.timed, self.left = cascade, timed, left
+        self.known, self.used = defaultdict(list), {}
         for claim in claims:
             einsum, exchanging = cascade.einsums[claim["einsum"]], frozenset(claim["exchanging"])
-            numbers = [claim[key] for key in ("free", "paid", "cycles")]
+            numbers = tuple(claim[key] for key in ("free", "paid", "cycles"))
             whole = all(type(n) is int and n >= 0 for n in numbers)
             need(whole, "least costs are natural numbers")
             may_stay = exchanging <= {*einsum.stay} and not einsum.is_copy
             need(may_stay, "tiles are exchanged that may be on chip")
-            deep = deep_of(cascade, einsum, claim)
-            self.known[einsum.key, deep, exchanging].append((visits_of(einsum, claim), *numbers))
+            deep, visits = deep_of(cascade, einsum, claim), visits_of(einsum, claim)
+            numbers = left.get((einsum.key, deep, exchanging, visits, numbers), numbers)
+            self.known[einsum.key, deep, exchanging].append((visits, *numbers))
 
     def verify(self, refute):
-        """Check all claims that something rests on."""
+        """Check all claims that something rests on; whether they count for what they say."""
+        is_whole = True
         for einsum, deep, exchanging, visits, *numbers in self.used.values():
-            self.check(einsum, visits, deep, exchanging, *numbers, refute)
+            key, claimed = (einsum.key, deep, exchanging, visits), tuple(numbers)
+            if (*key, claimed) not in self.left:
+                found = self.check(einsum, visits, deep, exchanging, claimed, refute)
+                self.left |= {(*key, claimed): found, (*key, found): found}
+            is_whole &= self.left[*key, claimed] == claimed
+        return is_whole
 
-    def check(self, einsum, visits, deep, exchanging, free, paid, cycles, refute):
-        """Check a claim."""
-        once = einsum.whole
+    def check(self, einsum, visits, deep, exchanging, numbers, refute):
+        """Check a claim; what is left of it, where this program's own bounds are lower."""
+        (free, paid, cycles), once = numbers, einsum.whole
         pairs = ((v, einsum.touched(v, once)) for v in sorted(exchanging) if self.timed)
         held = tuple((v, words, min(words, einsum.held(v, once)[2])) for v, words in pairs)
         # Bandwidths carry the words of all visits together, however these differ.
         is_even = all(size * count == whole for size, count, whole in zip(*visits, einsum.bounds))
         above = frozenset(einsum.stay).difference(v for v, _ in deep)
         kind = Kind(*visits, above, held, None, not is_even, deep)
-        for without, energy in ((False, paid), (True, free)):
-            space = Edge(einsum, kind, None, self.problem(einsum, kind, without))
-            below = energy and refute(space, Query(energy=energy - 1))
-            need(not below, f"Einsum {einsum.number} costs {energy:,} at least with all its tiles on chip")
-        below = cycles and refute(space, Query(latency=cycles - 1))
-        need(not below, f"Einsum {einsum.number} takes {cycles:,} cycles at least with all its tiles on chip")
+        free, paid = (
+            least(self.problem(einsum, kind, own), einsum, kind, refute, energy=energy)
+            for own, energy in ((True, free), (False, paid))
+        )
+        return free, paid, least(self.problem(einsum, kind, True), einsum, kind, refute, cycles=cycles)
 
     def problem(self, einsum, kind, without):
         """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
@@ -135,12 +144,12 @@ class Floors:
 class Edges:
     """Bounds on the edges of a cascade: claims of a certificate, each checked, and closed forms."""
 
-    def __init__(self, cascade, doc, every=True):
+    def __init__(self, cascade, doc, left, every=True):
         self.cascade, self.counts_cycles, self.used = cascade, doc["objective"] != "energy", {}
         leaks = any(node.get("leak") for einsum in cascade.einsums for node in einsum.doc["nodes"])
         self.timed = timed = self.counts_cycles or leaks
-        self.floors = Floors(cascade, [own for own in doc["least"] if every or is_once(own)], timed)
-        self.claims, self.settled = defaultdict(list), defaultdict(list)
+        self.floors = Floors(cascade, [own for own in doc["least"] if every or is_once(own)], timed, left)
+        self.claims, self.settled, self.left = defaultdict(list), defaultdict(list), left
         for claim in doc["edges"]:
             need(type(claim["ruled"]) is bool, "rules bind the outermost loops, or not")
             if every or claim["ruled"] or is_once(claim):
@@ -165,7 +174,8 @@ class Edges:
         limits = above, held if self.timed else (), homes, claim["loose"], deep
         kind, most = Kind(*visits_of(einsum, claim), *limits), inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
-        ruled = claim["ruled"] and (bool(deep) or not self.is_free(einsum))
+        ruled = claim["ruled"] and (bool(deep) or einsum.is_any or not self.is_free(einsum))
+        corners = self.left.get((einsum.key, kind, room, limited, corners, ruled), corners)
         stated = einsum, kind, room, limited, corners, ruled
         if claim["ruled"]:
             self.claims[einsum.key, kind].append((most, corners, stated))
@@ -176,10 +186,13 @@ class Edges:
             self.settled[einsum.key, above, deep].append((kind, least, stated))
 
     def verify(self, refute):
-        """Check all claims that something rests on."""
-        self.floors.verify(refute)
-        for stated in self.used.values():
-            self.check(*stated, refute)
+        """Check all claims that something rests on; whether they count for what they say."""
+        is_whole = self.floors.verify(refute)
+        for key, stated in self.used.items():
+            if key not in self.left:
+                found = self.check(*stated, refute)
+                self.left |= {key: found, (*key[:-2], found, key[-1]): found}
+        return is_whole and all(self.left[key] == key[-2] for key in self.used)
 
     def use(self, einsum, *stated):
         """Remember a claim that something rests on."""
@@ -187,9 +200,16 @@ class Edges:
 
     @staticmethod
     def check(einsum, kind, room, limited, corners, ruled, refute):
-        """Check a claim: each mapping has the energy and the cycles of some corner."""
+        """Check a claim: each mapping has the energy and the cycles of some corner; what is left of these."""
         doc = einsum.visit(kind, room, *limited, is_relaxed=not ruled)
-        space = Edge(einsum, kind, room, doc if ruled else unruled(einsum, doc))
+        if not ruled:
+            doc = unruled(einsum, doc)
+            energy, cycles = (corners[0][0], corners[-1][1]) if corners else (inf, inf)
+            if einsum.doc_for(kind)["factors"] == "any":
+                energy = least(doc, einsum, kind, refute, energy=energy)
+                cycles = least(doc, einsum, kind, refute, cycles=cycles) if energy < inf else inf
+                return ((energy, cycles),) if energy < inf else ()
+        space = visits_as_mapspace(einsum, kind, doc)
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
         ends += [(inf, corners[-1][1])] if corners else []
@@ -200,6 +220,7 @@ class Edges:
                     not found,
                     f"Einsum {einsum.number} costs {corners} at least in {prod(kind.trips):,} visits",
                 )
+        return corners
 
     # Closed forms
 
@@ -367,6 +388,22 @@ class Edges:
         return groups == [[divisors_of(n) for n in einsum.bounds]] or einsum.space.computes == 1
 
 
+def least(doc, einsum, kind, refute, energy=inf, cycles=inf):
+    """The energy or the cycles that a claim on further shared loops says, or what is left of it.
+
+    With perfect factors these may be the outermost private loops: then it holds or not.
+    """
+    space, claimed = visits_as_mapspace(einsum, kind, doc), min(energy, cycles)
+    if isinstance(space, UnevenVisits):
+        return floor(space, energy, cycles)
+    query = Query(energy=energy - 1) if energy < inf else Query(latency=cycles - 1)
+    what = (
+        f"{claimed:,} {'units of energy' if energy < inf else 'cycles'} at least with all its tiles on chip"
+    )
+    need(not claimed or not refute(space, query), f"Einsum {einsum.number} costs {what}")
+    return claimed
+
+
 def visits_of(einsum, claim):
     """Bounds of the visits that a claim is about, and how many there are, per dimension."""
     bounds, trips = tuple(claim["bounds"]), tuple(claim["trips"])
@@ -457,7 +494,9 @@ def unruled(einsum, doc):
         }
         for own in doc.get("memories", [])
     ]
-    every = {"kind": "temporal", "name": "", "factors": [divisors_of(n) for n in doc["bounds"]]}
+    is_any = doc["factors"] == "any"
+    free = [[1, n] if is_any else divisors_of(n) for n in doc["bounds"]]
+    every = {"kind": "temporal", "name": "", "factors": free}
     nodes = [dict(old[0]), every, *(dict(old[n]) for n in inner)]
     for node in nodes:
         if "leak_fanouts" in node:

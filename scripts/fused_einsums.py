@@ -1,69 +1,16 @@
-"""Einsums of a cascade as the checker reads them: what visits cost, as mapspaces, and how tiles move."""
+"""Einsums of a cascade as the checker reads them: their visits, what these cost, and how tiles move."""
 
 import json
 import math
-from collections import Counter, namedtuple
+from collections import Counter, defaultdict
 from functools import cache, cached_property
 from itertools import chain, product
 from math import prod
 
 from claims import EXACT, CannotCheckError, need
+from fused_visits import UNLIMITED, Kind, visits_as_mapspace
 from perfect import Space
-
-# Visits of an Einsum: the bounds of each; how many there are, per dimension; dataspaces above the nests;
-# what is held (number, moved, first); on-chip levels that keep the outputs (None: any); bandwidths left out;
-# dataspaces stored in memories farther in, with the numbers of these, of which the outermost on chip is 1.
-Kind = namedtuple("Kind", "bounds trips above held homes loose deep", defaults=(None, False, ()))
-UNLIMITED = {"bandwidths": dict.fromkeys(("read", "write", "shared")), "ports": []}
-
-
-class Edge(Space):
-    """Visits of an Einsum with equal bounds as one mapspace; nothing stays from one visit to the next.
-
-    Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of
-    held tiles besides. Words of an output that an earlier visit has touched are not touched for the first
-    time: only the trips over its own dimensions bring new ones.
-    """
-
-    def __init__(self, einsum, kind, room, doc=None):
-        super().__init__(doc or einsum.visit(kind, room))
-        self.visits, self.outside = prod(kind.trips), kind.above.union(v for v, _ in kind.deep)
-        self.fresh = [prod(n for d, n in enumerate(kind.trips) if d in dims) for dims in einsum.dims]
-        self.computes, self.arithmetic = self.computes * self.visits, self.arithmetic * self.visits
-        self.latency, self.steps = self.latency * self.visits, self.steps * self.visits
-        most = max([self.computes, self.latency, *(space.most * self.visits for space in self.spaces)])
-        need(most * len(self.spaces) < EXACT, "the problem is too large", CannotCheckError)
-        self.loads = Counter()
-        for v, moved, first in kind.held:
-            read, filled, written, drained = einsum.shifted(v, moved, first)
-            self.loads[0, v, "read"] += read
-            self.loads[0, v, "write"] += written
-            self.loads[einsum.home, v, "write"] += filled
-            self.loads[einsum.home, v, "read"] += drained
-            for p, down, up in einsum.tolls(v):
-                self.loads[p, v, "read"] += read * down
-                self.loads[p, v, "write"] += written * up
-
-    def arranged(self, mask, single=False):
-        """The same of places of a memory; any number of tiles may be above the nests."""
-        own = [() if v in self.outside else kept for v, kept in enumerate(mask)]
-        crowded = single and any(max(memory.kept(own)) > 1 for memory in self.memories)
-        return not crowded and super().arranged(mask)
-
-    def accesses(self, v, *counts):
-        """Accesses of all visits; those of the arithmetic are counted over all of them already."""
-        for source, *way, times, first in super().accesses(v, *counts):
-            yield source, *way, times * (1 if source is None else self.visits), first * self.fresh[v]
-
-    def level_cycles(self, p, counts, steps):
-        """Cycles that level `p` needs, with the words of held tiles."""
-        return super().level_cycles(p, Counter(counts) + self.loads, steps)
-
-    def floor(self, v, kept, measure):
-        """The floor with the words of held tiles."""
-        ways = [(p, kind, words) for (p, own, kind), words in self.loads.items() if own == v and measure]
-        loads = [words * self.rates(v, p, kind).get(measure, 0) for p, kind, words in ways]
-        return super().floor(v, kept, measure) + float(sum(loads))
+from remainders import Nest, Uneven
 
 
 class Einsum:
@@ -81,13 +28,16 @@ class Einsum:
             "Einsums run some times",
         )
         counting, self.placed = self.doc["counting"], self.doc["counting"] == "accelforge"
-        known = counting in {"exact", "accelforge"} and self.doc["factors"] == "perfect"
-        need(known, "the counting is known")
+        need(counting in {"exact", "accelforge"}, "the counting is known")
+        need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
         need(not self.doc.get("rules"), "there are no rules of the user's own")
-        self.space = Space(self.doc)
+        self.is_any = self.doc["factors"] == "any"
+        self.space = (Uneven if self.is_any else Space)(self.doc)
+        self.even_doc = without_remainders(self.doc) if self.is_any else self.doc
         tolled = {p for p, own in self.space.at.items() if any("toll" in held for held in own)}
         alike = all("toll" in held for p in tolled for held in self.space.at[p])
         need(alike, "tolls store nothing")
+        need(not (tolled and self.is_any), "words with remainders pass no tolls", CannotCheckError)
         memories = [p for p in self.space.stores if p not in tolled]
         need(len(memories) > 1, "there is an on-chip memory")
         self.home, self.tolled = memories[1], tolled
@@ -98,8 +48,8 @@ class Einsum:
         fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
         need(all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans), "the on-chip memory exists once")
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
-        dense = all(space.dense for space in self.spaces)
-        need(dense or not self.placed, "no windows slide by AccelForge's rule", CannotCheckError)
+        dense = not self.placed or all(space.dense for space in self.spaces)
+        need(dense, "no windows slide by AccelForge's rule", CannotCheckError)
         self.ranks = [[[(d, c) for d, c in rank] for rank in own["ranks"]] for own in self.doc["dataspaces"]]
         self.writes = [own["read_write"] for own in self.doc["dataspaces"]]
         self.tensors = [access["tensor"] for access in doc["accesses"]]
@@ -185,11 +135,11 @@ class Einsum:
         store, unless it `is_relaxed`: further shared loops may. Fanouts spread it along ranks that dimensions
         index by themselves; `shares` says how, by fanout.
         """
-        bounds, huge = list(kind.bounds), EXACT
-        nodes = [dict(node) for node in self.doc["nodes"]]
+        bounds, huge, given = list(kind.bounds), EXACT, self.doc_for(kind)
+        nodes = [dict(node) for node in given["nodes"]]
         for node in nodes:
             if node["kind"] != "storage":
-                node["factors"] = self.divided(node["factors"], bounds)
+                node["factors"] = self.divided(node["factors"], bounds, given)
             elif kind.loose:
                 node.update(UNLIMITED)
         nodes[0] |= {"least_size": 0, "most_size": huge}
@@ -207,10 +157,10 @@ class Einsum:
             node, counts = nodes[self.space.fans[number]], dict(loops)
             pairs = enumerate(node["factors"])
             node["factors"] = [[f for f in own if f == counts.get(d, 1)] for d, own in pairs]
-        spaces = [{**own, "keep": self.kept(v, kind)} for v, own in enumerate(self.doc["dataspaces"])]
-        doc = {**self.doc, "bounds": bounds, "nodes": nodes, "dataspaces": spaces}
+        spaces = [{**own, "keep": self.kept(v, kind)} for v, own in enumerate(given["dataspaces"])]
+        doc = {**given, "bounds": bounds, "nodes": nodes, "dataspaces": spaces}
         memories = [
-            {**own, "factors": self.divided(own["factors"], bounds)} for own in doc.get("memories", [])
+            {**own, "factors": self.divided(own["factors"], bounds, given)} for own in doc.get("memories", [])
         ]
         return {**doc, "memories": memories} if memories else doc
 
@@ -227,8 +177,14 @@ class Einsum:
             pairs = enumerate(node["factors"])
             node["factors"] = [[f for f in own if f == 1] if d in still else own for d, own in pairs]
 
-    def divided(self, lists, bounds):
+    def doc_for(self, kind):
+        """The problem of the nests of visits: what is stored farther in leaves them no remainders."""
+        return self.even_doc if kind.deep else self.doc
+
+    def divided(self, lists, bounds, doc):
         """The factors that are allowed for other bounds, dimension by dimension; None for any."""
+        if doc["factors"] == "any":
+            return lists
         found = []
         for own, n, whole in zip(lists, bounds, self.bounds):
             free = own is None or own == [1] or whole % n == 0 or own == divisors_of(whole)
@@ -345,7 +301,8 @@ class Einsum:
         """Room of an on-chip memory that the tiles of a nest take."""
         total = 0
         for p in self.levels[level - 1]:
-            extent = [prod(own.get(d, 1) for own in loops[p:]) for d in range(len(self.bounds))]
+            whole = [prod(own.get(d, 1) for own in loops[p:]) for d in range(len(self.bounds))]
+            extent = [*map(min, whole, kind.bounds)]
             kept = [v for v, own in enumerate(mask) if p in own and self.level_of(v, kind) != level]
             total += sum(self.box(v, extent) * self.space.at[p][v]["size"] for v in kept)
         return total
@@ -354,13 +311,32 @@ class Einsum:
         """Energy, cycles, and rooms of the own tiles of all visits; raises if they are no mapping."""
         given = {self.bounds_of(own): own for own in nests}
         need(len(given) == len(nests) == sum(1 for _ in self.kinds(cut)), "each kind of visits has a nest")
-        actions, counts, homes, steps, leaks = Counter(), Counter(), set(), 0, Counter()
-        edges, rooms = [], [0] * len(self.levels)
+        edges, read, rooms, homes = [], [], [0] * len(self.levels), set()
         for bounds, trips in self.kinds(cut):
             need(bounds in given, "each kind of visits has a nest")
             kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
-            edge = Edge(self, kind, None)
+            edge = visits_as_mapspace(self, kind, self.visit(kind, None))
             loops, mask = edge.read(given[bounds])
+            own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
+            rooms = [*map(max, rooms, own)]
+            homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))
+            edges.append(edge)
+            read.append((loops, mask))
+        need(len(homes) == 1, "all visits keep the outputs in the same memories")
+        apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
+        joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
+        need(joint, "parts that differ are parts of the output", CannotCheckError)
+        count = self.count_uneven if self.is_any and not deep else self.count_even
+        energy, busy, leaks = count(edges, read)
+        energy += sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
+        energy += sum(round(leak * busy) for leak in leaks.values())
+        return energy, math.ceil(busy) + sum(edge.latency for edge in edges), rooms
+
+    @staticmethod
+    def count_even(edges, read):
+        """Energy of accesses, cycles, and leakage by level, of visits without remainders."""
+        actions, counts, steps, leaks = Counter(), Counter(), 0, Counter()
+        for edge, (loops, mask) in zip(edges, read):
             moves, sizes, used = edge.moves(loops, mask)
             need(edge.fits(sizes), "the nests respect all capacities")
             seen = Counter()
@@ -368,32 +344,61 @@ class Einsum:
                 actions[v, p, seen[v, p], block, access, paying] += count
                 counts[edge.home[p], v, way] += count
                 seen[v, p] += 1
-            for p in edge.stores:
-                leak = edge.nodes[p]["leak"] * prod(used[q] for q in edge.nodes[p]["leak_fanouts"])
-                leaks[p] = max(leaks[p], leak)
-            outputs = [(v, *mask[v]) for v, own in enumerate(self.writes) if own]
-            homes.add(tuple(outputs))
+            leaks |= Counter(dict(zip(edge.stores, edge.leaks(used))))
             steps += edge.computes // prod(used.values())
-            own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
-            rooms = [*map(max, rooms, own)]
-            edges.append(edge)
-        need(len(homes) == 1, "all visits keep the outputs in the same memories")
-        apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
-        joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
-        need(joint, "parts that differ are parts of the output", CannotCheckError)
         busy = max(edges[0].level_cycles(p, counts, steps) for p in edges[0].homes)
-        energy = sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
-        energy += sum(round(leak * busy) for leak in leaks.values())
-        energy += sum(
-            -(-count // block) * access * paying for (*_, block, access, paying), count in actions.items()
-        )
-        return energy, math.ceil(busy) + sum(edge.latency for edge in edges), rooms
+        paid_for = ((-(-n // block) * access * paying) for (*_, block, access, paying), n in actions.items())
+        return sum(paid_for), busy, leaks
+
+    @staticmethod
+    def count_uneven(edges, read):
+        """The same of visits whose loops may have remainders: instances do what their shares ask for."""
+        spent, busiest, steps, leaks = defaultdict(Counter), defaultdict(list), 0, Counter()
+        nests = [(edge, Nest(edge, loops), mask) for edge, (loops, mask) in zip(edges, read)]
+        for edge, (loops, mask) in zip(edges, read):
+            need(edge.price(loops, mask)["fits"], "the nests respect all capacities")
+        for edge, nest, _ in nests:
+            leaks |= Counter(edge.leaking(nest))
+            steps += nest.steps() * edge.visits
+        tenants = ((*own[:2], *pair) for *own, mask in nests for pair in own[0].tenants(mask).items())
+        for edge, nest, home, own in tenants:
+            flows = edge.flows(nest, home, own)
+            paying = min(nest.instances(home), edge.nodes[home]["most_paying"])
+            for (v, p, *_), (number, (instances, counts)) in product(own, enumerate(flows)):
+                words = {(number, instances, way): n for way, n in enumerate(counts[v])}
+                spent[v, p, paying].update(words)
+            loads = (edge.cycles(home, own, counts) for _, counts in flows)
+            busiest[home].append(max(loads, key=lambda own: math.ceil(max(own))))
+        energy = sum(edges[0].spent(v, p, alike_flows(words)) for (v, p, _), words in spent.items())
+        busy = [math.ceil(max(map(sum, zip(*own)))) for own in busiest.values()]
+        return energy, max(steps, *busy), leaks
 
     def bounds_of(self, nest):
-        """The bounds that a nest's loops multiply to."""
-        pairs = [(d, n) for own in nest["loops"] for d, n in own]
-        need(all(type(n) is int and d in range(len(self.bounds)) for d, n in pairs), "nests have loops")
-        return tuple(prod(n for e, n in pairs if e == d) for d in range(len(self.bounds)))
+        """The bounds of the visits that a nest is for."""
+        bounds = nest["bounds"]
+        need(len(bounds) == len(self.bounds) and {*map(type, bounds)} <= {int}, "nests are for visits")
+        return tuple(bounds)
+
+
+def alike_flows(words):
+    """Instances, and what each of them reads, fills and updates, of numbers by group, instances and way."""
+    groups = dict.fromkeys((number, instances) for number, instances, _ in words)
+    return [(own[1], [words[*own, way] for way in range(3)]) for own in groups]
+
+
+def without_remainders(doc):
+    """A problem with any factors as one with perfect factors: those that divide what they split."""
+
+    def listed(lists):
+        pairs = zip(lists, doc["bounds"])
+        return [own and [f for f in divisors_of(n) if own[0] <= f <= (own[1] or n)] for own, n in pairs]
+
+    nodes = [dict(node) for node in doc["nodes"]]
+    for node in (own for own in nodes if "factors" in own):
+        node["factors"] = listed(node["factors"])
+    memories = [{**own, "factors": listed(own["factors"])} for own in doc.get("memories", [])]
+    found = {**doc, "factors": "perfect", "nodes": nodes}
+    return {**found, "memories": memories} if memories else found
 
 
 def divisors_of(number):

@@ -616,7 +616,7 @@ def parted(above, below, kinds):
     return above <= moving and below <= again
 
 
-FORMAT = "tilewright certificate fused 3"
+FORMAT = "tilewright certificate fused 4"
 CLAIMS = "problem problem_sha256 status objective bound mapping cost least edges"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 
@@ -651,16 +651,24 @@ def confirmed(cascade, doc, limit, refute):
     Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
     over memories that exist several times is left open first.
     """
-    edges = Edges(cascade, doc, every=False)
+    left = {}
     with suppress(CannotCheckError):
-        if Paths(cascade, edges, doc["objective"], limit, FEW_LABELS).least() >= limit:
-            edges.verify(refute)
+        if left_open(cascade, doc, limit, refute, left, FEW_LABELS, every=False) >= limit:
             return limit
-    edges = Edges(cascade, doc)
-    least = Paths(cascade, edges, doc["objective"], limit).least()
+    least = left_open(cascade, doc, limit, refute, left)
     several = any(cascade.instances(n) > 1 for n in chain(*cascade.storable.values()))
     if least < limit and several:
-        edges = Edges(cascade, doc)
-        least = Paths(cascade, edges, doc["objective"], limit, is_spread=True).least()
-    edges.verify(refute)
+        least = left_open(cascade, doc, limit, refute, left, is_spread=True)
     return least
+
+
+def left_open(cascade, doc, limit, refute, left, most=MOST_LABELS, every=True, is_spread=False):
+    """The least value of all paths that claims leave open below a limit, or the limit; claims are checked.
+
+    Claims of which less is `left`, as this program's own bounds are lower, are used as that.
+    """
+    while True:
+        edges = Edges(cascade, doc, left, every)
+        least = Paths(cascade, edges, doc["objective"], limit, most, is_spread).least()
+        if (least < limit and not every) or edges.verify(refute) or least < limit:
+            return least

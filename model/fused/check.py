@@ -71,7 +71,7 @@ def check_tree(cascade: Cascade, mapping: FusedMapping) -> None:
 
 
 def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
-    """Check that each loop has something to do in all iterations over a largest part, and that parts are few."""
+    """Check that each loop has work in all iterations over a largest part, and that parts are few."""
     einsum, path = cascade.einsums[place], mapping.paths[place]
     left, parts = dict(einsum.problem.bound), dict.fromkeys(einsum.problem.dims, 1)
     for loop in path.loops:

@@ -259,7 +259,7 @@ class _Search:
             self._statistics(),
             tuple(self._restrictions()),
             self.limits,
-            evidence_of(self.pricer) if perfect is None else FusionEvidence(),
+            evidence_of(self.pricer),
             perfect,
         )
 

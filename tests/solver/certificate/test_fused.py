@@ -53,7 +53,7 @@ def certified(cascade: Cascade, objective: str, limits: FusionLimits | None = No
 def least(document, limit, is_spread=False):
     """The least value of all paths below a limit, by what the certificate says of its edges."""
     cascade = fused_cascade.Cascade(document["problem"])
-    edges = fused_edges.Edges(cascade, document)
+    edges = fused_edges.Edges(cascade, document, {})
     return fused_paths.Paths(cascade, edges, document["objective"], limit, is_spread=is_spread).least()
 
 
