@@ -7,7 +7,7 @@ from functools import cache, reduce
 from itertools import chain, pairwise, product
 from math import inf, prod
 
-from claims import Query, natural, need
+from claims import CannotCheckError, Query, natural, need
 from fused_einsums import divisors_of
 from fused_further import floor
 from fused_visits import UNLIMITED, Kind, UnevenVisits, visits_as_mapspace
@@ -175,10 +175,11 @@ class Edges:
         kind, most = Kind(*visits_of(einsum, claim), *limits), inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
         ruled = claim["ruled"] and (bool(deep) or einsum.is_any or not self.is_free(einsum))
+        if claim["ruled"] or einsum.doc_for(kind)["factors"] == "any":
+            own = self.left.get((einsum.key, kind, room, limited, corners, True), corners)
+            self.claims[einsum.key, kind].append((most, own, (einsum, kind, room, limited, own, True)))
         corners = self.left.get((einsum.key, kind, room, limited, corners, ruled), corners)
         stated = einsum, kind, room, limited, corners, ruled
-        if claim["ruled"]:
-            self.claims[einsum.key, kind].append((most, corners, stated))
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips)] == einsum.bounds
         is_even = is_even and homes is None and not kind.loose
         if is_even and not ruled and most >= self.cascade.usable and not any(limited):
@@ -190,13 +191,22 @@ class Edges:
         is_whole = self.floors.verify(refute)
         for key, stated in self.used.items():
             if key not in self.left:
-                found = self.check(*stated, refute)
+                found = self.checked(*stated, refute)
                 self.left |= {key: found, (*key[:-2], found, key[-1]): found}
         return is_whole and all(self.left[key] == key[-2] for key in self.used)
 
     def use(self, einsum, *stated):
         """Remember a claim that something rests on."""
         self.used[einsum.key, *stated] = einsum, *stated
+
+    def checked(self, einsum, kind, *stated):
+        """What is left of a claim: nothing where a check takes too much, if others may do."""
+        try:
+            return self.check(einsum, kind, *stated)
+        except CannotCheckError:
+            if einsum.doc_for(kind)["factors"] == "perfect":
+                raise
+            return ((0, 0),)
 
     @staticmethod
     def check(einsum, kind, room, limited, corners, ruled, refute):
