@@ -18,6 +18,7 @@ class Cascade:
     def __init__(self, doc):
         need(0 < len(doc["einsums"]) <= MOST_EINSUMS, "there are Einsums, and not too many", CannotCheckError)
         self.einsums = [Einsum(own, number) for number, own in enumerate(doc["einsums"])]
+        need(not any(own.is_copy for own in self.einsums), "no Einsum is a copy", CannotCheckError)
         self.rooms, self.most_loops, self.most_per_rank = (
             doc[key] for key in ("rooms", "most_loops", "most_loops_per_rank")
         )

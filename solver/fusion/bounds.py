@@ -360,6 +360,8 @@ class EdgeBounds:
     def arithmetic(self, place: int) -> Inner:
         """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
         einsum = self.space.einsums[place]
+        if einsum.is_copy:
+            return Inner(0, 0, 0)
         architecture = einsum.mapspace.architecture
         energy = einsum.problem.computes * architecture.compute.energy
         units = math.prod(fanout.size for fanout in architecture.fanouts)
