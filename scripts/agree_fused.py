@@ -192,6 +192,7 @@ def enumerated(cascade: Cascade, kind: Kind, limits: FusionLimits) -> dict[str, 
         even=not several,
         divided=True,
         remainders=kind.remainders,
+        ragged=kind.remainders,
         memories=limits.memories,
     )
     return brute.optima(OBJECTIVES)

@@ -224,6 +224,8 @@ def _limits(arguments: argparse.Namespace) -> FusionLimits:
         arguments.max_fused_loops_per_rank,
         frozenset(chain.from_iterable(arguments.no_fuse or ())),
         None if arguments.fuse_into is None else frozenset(chain.from_iterable(arguments.fuse_into)),
+        # Certificates do not know unlike visits of nests with remainders.
+        equal_parts=arguments.certificate is not None or arguments.check,
     )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from model.numbers import divisors
+from model.extents import ANY, PERFECT, Extents
 from solver.fusion.bounds import Deeper
 from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import WHOLE, Cut, Frame, Frames, FusionSpace, Tile, Trips
@@ -203,7 +203,7 @@ class Floor:
     def least(self, trips: Trips) -> tuple[int, int]:
         """Energy and cycles, as whole numbers that no exact one is below."""
         index = tuple(
-            int(np.searchsorted(own, trips.get(dim, 1)))
+            int(np.searchsorted(own, trips.get(dim, 1), side="right")) - 1
             for dim, own in zip(self.dims, self.parts, strict=True)
         )
         found = self.energy[index], self.cycles[index]
@@ -215,7 +215,8 @@ class Floor:
     def among(self, trips: dict[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """The same for many bodies at a time."""
         index = tuple(
-            np.searchsorted(own, trips[dim]) for dim, own in zip(self.dims, self.parts, strict=True)
+            np.searchsorted(own, trips[dim], side="right") - 1
+            for dim, own in zip(self.dims, self.parts, strict=True)
         )
         return self.energy[index], self.cycles[index]
 
@@ -283,9 +284,11 @@ class DraftBounds:
             decided = self._decided(frame, left.shape[1])
             within = self._counted(frames, frame, place, within, decided * following)
             last = self._counted(frames, frame, place, last, decided * following * left)
+        elif self.space.remainders:
+            within, last = self._in_fewest(place, within), self._in_fewest(place, last)
         tiles, deepest = self.space.tiles[place], self._deepest(frame, place)
         follows = bool(deepest) and place in self.space.followers
-        is_open = (slides or follows) and not self.are_estimates
+        is_open = (slides or follows or self.space.remainders) and not self.are_estimates
         stored = given.places
         floor = (
             self.floor(place, given.outside, given.taken_words).among(last)
@@ -340,6 +343,8 @@ class DraftBounds:
 
         Where it `is_open`, loops may cut dimensions into unequal parts.
         """
+        if is_open and self.space.remainders:
+            return _Inside(*self.pricer.in_any_parts(place, deeper))
         if is_open:
             return _Inside(*self.pricer.arithmetic(place))
         tiles = self.space.tiles[place]
@@ -399,7 +404,7 @@ class DraftBounds:
     def _inner_of(
         self, place: int, last: dict[str, FloatArray], deeper: Deeper, is_open: bool, is_rough: bool
     ) -> _Inside:
-        if not is_rough:
+        if not is_rough or is_open:
             return self._inner(place, last, deeper, is_open)
         tiles = self.space.tiles[place]
         always = (t for t in tiles if not t.bypassed and t.tensor not in self.space.storable)
@@ -434,7 +439,9 @@ class DraftBounds:
     def _floor(self, place: int, outside: frozenset[str], steps: int) -> Floor:
         bound = self.space.einsums[place].problem.bound
         dims = tuple(self.space.looped(place))
-        parts = [np.array(divisors(bound[dim]), np.float64) for dim in dims]
+        remainders = self.space.remainders
+        counts = (Extents(bound[dim], ANY if remainders else PERFECT).least_factors(1) for dim in dims)
+        parts = [np.array(own, np.float64) for own in counts]
         shape = tuple(map(len, parts))
         last = {dim: np.ones(math.prod(shape)) for dim in bound}
         grid = np.meshgrid(*parts, indexing="ij")
@@ -442,7 +449,8 @@ class DraftBounds:
         ways = self.ways_anywhere(place, last, outside)
         costs = self.cheapest(ways, self.least_taken(steps), math.prod(shape))
         apart = self._apart(place, last)
-        energy, cycles = (over_multiples(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs)
+        over = over_more if remainders else over_multiples
+        energy, cycles = (over(np.where(apart, np.inf, own).reshape(shape), parts) for own in costs)
         return Floor(dims, tuple(parts), energy, cycles)
 
     def room_steps(self, taken_words: int) -> int:
@@ -477,7 +485,8 @@ class DraftBounds:
             return iter([_nothing(len(next(iter(last.values()))))])
         tiles = self.space.tiles[place]
         options = [list(self._anywhere(tile, last, outside, span)) for tile in tiles]
-        return self._ways(place, options, last, {}, is_rough=True)
+        is_open = self.space.remainders and not self.are_estimates
+        return self._ways(place, options, last, {}, is_open, is_rough=True)
 
     def _anywhere(
         self,
@@ -560,9 +569,17 @@ class DraftBounds:
         for number, dims in enumerate(self.space.classes(frame.start, frame.end)):
             dim = dims[place - frame.start]
             values, index = np.unique(totals[:, number], return_inverse=True)
-            counts = [self._count(frames, frame, place, dim, (number, int(value))) for value in values]
+            led = self.space.remainders and place in self.space.followers
+            counts = [
+                1 if led else self._count(frames, frame, place, dim, (number, int(value))) for value in values
+            ]
             found[dim] = np.minimum(found[dim], np.array(counts, np.float64)[index])
         return found
+
+    def _in_fewest(self, place: int, trips: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        """As many parts of each dimension as one loop makes that comes to tiles of the same extents."""
+        bound = self.space.einsums[place].problem.bound
+        return {dim: np.ceil(bound[dim] / np.ceil(bound[dim] / own)) for dim, own in trips.items()}
 
     def _count(self, frames: Frames, frame: Frame, place: int, dim: str, loop: tuple[int, int]) -> int:
         own = Frame(frame.start, frame.end, ((loop,),) if loop[1] > 1 else ())
@@ -694,6 +711,13 @@ def over_multiples(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray
         moved = np.moveaxis(costs, axis, 0)
         least = [moved[[own[j] % each == 0 for j in range(len(own))]].min(axis=0) for each in own]
         costs = np.moveaxis(np.array(least), 0, axis)
+    return costs
+
+
+def over_more(costs: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
+    """The least over all higher numbers of parts, axis by axis: the last ones, which rise."""
+    for axis in range(costs.ndim - len(parts), costs.ndim):
+        costs = np.flip(np.minimum.accumulate(np.flip(costs, axis), axis), axis)
     return costs
 
 

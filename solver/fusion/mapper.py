@@ -23,7 +23,8 @@ from solver.fusion.labels import Step, StoredTile, room_of
 from solver.fusion.least import LeastCosts
 from solver.fusion.limits import FusionLimits
 from solver.fusion.path import Counts, PathSearch
-from solver.fusion.pricing import EdgePricer, Point
+from solver.fusion.points import Point
+from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import FusionSpace
 from solver.result import (
     REMAINDERS_S,
@@ -112,8 +113,9 @@ class FusedResult:
         What narrows it besides.
     evidence
         What the bound rests on, for certificates.
-    perfect_factors
-        Where nests may have remainders, what is known of the mappings without any.
+    perfect_factors, equal_parts
+        Where there may be remainders, what is known of the mappings without any, and of those where shared
+        loops have none.
     """
 
     status: Status
@@ -130,6 +132,7 @@ class FusedResult:
     limits: FusionLimits = FusionLimits()
     evidence: FusionEvidence = field(default_factory=FusionEvidence)
     perfect_factors: Narrower | None = None
+    equal_parts: Narrower | None = None
 
     @property
     def units_per_pj(self) -> int:
@@ -235,16 +238,21 @@ class _Search:
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
         self.is_any = any(einsum.mapspace.factors == ANY for einsum in cascade.einsums)
+        remainders = self.is_any and not limits.equal_parts
+        self.widest = replace(self.space, remainders=True) if remainders else self.space
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
         self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
-        unfused, perfect = self._unfused(_Best()), None
+        unfused, perfect, even = self._unfused(_Best()), None, None
         best = replace(unfused.best)
         outcome = self._fused(best)
         if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
             unfused, outcome = self._with_remainders(best)
+        if self.widest is not self.space:
+            even = Narrower(self._status(outcome), best.value, outcome.bound)
+            outcome = self._in_unlike_parts(best)
         if not outcome.proven:
             self.clock.end(self._ending(outcome))
         return FusedResult(
@@ -262,6 +270,7 @@ class _Search:
             self.limits,
             evidence_of(self.pricer, self.perfect_pricer),
             perfect,
+            even,
         )
 
     def _unfused(self, best: _Best) -> _Outcome:
@@ -306,9 +315,19 @@ class _Search:
         self.pricer.clock = self._clock_of_stage(0.3)
         self._solve(self.space, best)
         self.perfect_pricer = self.pricer
-        self.pricer = replace(self.pricer, remainders=Remainders.EVERYWHERE, clock=self._clock_of_stage(1.0))
+        self.pricer = replace(
+            self.pricer,
+            remainders=Remainders.EVERYWHERE,
+            clock=self._clock_of_stage(0.5 if self.widest is not self.space else 1.0),
+        )
         self._refit(best)
         return unfused, self._solve(self.space, best)
+
+    def _in_unlike_parts(self, best: _Best) -> _Outcome:
+        """Search shared loops with remainders, too."""
+        self.pricer = self.pricer.without_unlike_visits()
+        self.pricer.clock = self._clock_of_stage(1.0)
+        return self._solve(self.widest, best)
 
     def _clock_of_stage(self, share: float) -> Clock:
         """A clock with a share of the time that is left for remainders, or with the default limit."""
@@ -370,7 +389,8 @@ class _Search:
     def _restrictions(self) -> Iterator[str]:
         architecture = self.cascade.einsums[0].mapspace.architecture
         yield from self.limits.phrases()
-        yield PERFECT_SHARED_LOOPS if self.is_any else PERFECT_LOOPS
+        if self.widest is self.space:
+            yield PERFECT_SHARED_LOOPS if self.is_any else PERFECT_LOOPS
         first = self.cascade.einsums[0]
         even = [level.name for level in architecture.on_chip if level.name not in first.uneven]
         if first.mapspace.counting == EXACT and even:
@@ -405,7 +425,7 @@ class _Search:
         self.pricer.space = space
         is_estimate = longest is not None
         homes = tuple(sorted(space.homes.items()))
-        key = homes, space.limits.max_loops == 0, is_estimate, self.pricer.remainders
+        key = homes, space.limits.max_loops == 0, is_estimate, self.pricer.remainders, space.remainders
         if key not in self.bounds:
             self.bounds[key] = LeastCosts(space, self.pricer, is_estimate)
         search = PathSearch(space, self.pricer, self.objective, self.counts, longest, as_paid=as_paid)
@@ -472,7 +492,8 @@ class _Search:
             return step
         for known in self.pricer.edge(step.kind).choices(search.as_paid):
             cheap = known.energy <= step.choice.energy and known.cycles <= step.choice.cycles
-            if known.point is not None and left.has_room(known.point) and cheap:
+            is_known = left.words is None or known.room_words <= left.words
+            if known.point is not None and is_known and left.has_room(known.point) and cheap:
                 return step._replace(choice=known)
         return step
 
@@ -480,7 +501,6 @@ class _Search:
         """Tell of progress; bounds of narrower spaces are none on the result."""
         if self.on_progress is None:
             return
-        is_widest = not self.is_any or self.pricer.remainders is Remainders.EVERYWHERE
         known = [value for value in (self.incumbent, best.value) if value is not None]
         self.incumbent = min(known, default=None)
         cuts = len(self.cascade.einsums)
@@ -492,7 +512,7 @@ class _Search:
                 cuts,
                 self.counts.open,
                 self.incumbent,
-                bound if is_widest and self.pricer.space is self.space else None,
+                bound if self.pricer.space is self.widest else None,
             )
         )
 
