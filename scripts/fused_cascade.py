@@ -124,7 +124,7 @@ class Cascade:
         return found
 
     def together(self, tiles):
-        """Words of tensors in one memory, pairs of tensor and words; of copies the largest one at the least."""
+        """Least words of some tensors in one memory: of a tensor and its copies the largest one counts."""
         largest = {}
         for t, words in tiles:
             first = self.family.get(t, t)
@@ -132,7 +132,7 @@ class Cascade:
         return sum(largest.values())
 
     def is_part(self, copy, source, target):
-        """Whether of a copy's tile and its source's one is always part of the other: pairs of tensor, loops."""
+        """Whether the tile of a copy, or that of its source, is always part of the other one."""
         if not source[1] and not target[1]:
             return True
         tiles = []

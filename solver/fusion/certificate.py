@@ -51,13 +51,10 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
-<<<<<<< HEAD
-=======
     if result.equal_parts is not None:
         raise CertificateError(
             "shared loops with remainders are not certified: `FusionLimits(equal_parts=True)`"
         )
->>>>>>> origin/rem30
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
