@@ -53,12 +53,11 @@ PERFECT_SHARED_LOOPS = "shared loops have no remainders"
 PERFECT_STORES = (
     "nests of Einsums that store tensors in memories which exist several times have no remainders"
 )
-PERFECT_PARTS = (
-    "nests of Einsums that store or hold something in {memory}, which exists several times, have none"
-)
+PERFECT_PARTS = "nests of Einsums that store or hold something in {memory}, which exists several times, have no remainders"
 WHOLE_WINDOWS = (
     "Einsums that store or hold something in {memory} do not part dimensions of windows among its instances"
 )
+COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 MEMORIES = "tensors are stored in {memories} only"
 
 
@@ -237,6 +236,7 @@ class _Search:
         self.clock = Clock(options.time_limit_s, should_stop)
         self.space = FusionSpace(cascade, limits)
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
+        self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
         self.counts = Counts()
         self.bounds: dict[object, LeastCosts] = {}
         self.paths = 0
@@ -274,7 +274,7 @@ class _Search:
             self._statistics(),
             tuple(self._restrictions()),
             self.limits,
-            evidence_of(self.pricer),
+            evidence_of(self.pricer, self.perfect_pricer),
             perfect,
             even,
         )
@@ -320,6 +320,7 @@ class _Search:
         best.take_of(unfused.best)
         self.pricer.clock = self._clock_of_stage(0.3)
         self._solve(self.space, best)
+        self.perfect_pricer = self.pricer
         self.pricer = replace(
             self.pricer,
             remainders=Remainders.EVERYWHERE,
@@ -408,6 +409,8 @@ class _Search:
         homes = {level for levels in self.space.homes.values() for level in levels if level > 1}
         if self.is_any and any(map(self.space.stores.outside, homes)):
             yield PERFECT_STORES
+        if self.space.stores.least and self.space.copies.accessed:
+            yield COPIES_INSIDE
         yield from self._restrictions_of_instances()
 
     def _restrictions_of_instances(self) -> Iterator[str]:
