@@ -53,7 +53,10 @@ PERFECT_SHARED_LOOPS = "shared loops have no remainders"
 PERFECT_STORES = (
     "nests of Einsums that store tensors in memories which exist several times have no remainders"
 )
-PERFECT_PARTS = "nests of Einsums that store or hold something in {memory}, which exists several times, have no remainders"
+PERFECT_PARTS = (
+    "nests of Einsums that store or hold something in {memory}, which exists several times, have no "
+    "remainders"
+)
 WHOLE_WINDOWS = (
     "Einsums that store or hold something in {memory} do not part dimensions of windows among its instances"
 )
