@@ -8,8 +8,7 @@ bounds, and only those that no other one dominates (energy, cycles, room) are co
 The architecture has an outermost memory and one on-chip memory, perhaps with an inner memory or an array of
 register files; the on-chip memory has a place per dataspace, the inner one has one. Blocks are single words,
 factors perfect. Tensors are stored in any memory but the outermost one. Where nests have remainders, memories
-have one place and one instance; an array may be above the arithmetic. Einsums that access a tensor which is
-stored in the inner memory have none.
+have one place and one instance; an array may be above the arithmetic.
 """
 
 from __future__ import annotations
@@ -834,7 +833,8 @@ class BruteForce:
         """Yield loops of which none outside moves what is stored inside, and that spread it as it must be."""
         nests = uneven_nests if self.remainders else loop_nests
         for loops in nests(einsum.mapspace.architecture, bound):
-            if inside and not loops.divide(bound):
+            # Memories that exist several times store nothing where there are remainders.
+            if inside and einsum.mapspace.architecture.fanouts and not loops.divide(bound):
                 continue
             across = Counter[str]()
             for dim, size in loops.across:

@@ -51,7 +51,7 @@ EVEN_NESTS = "tiles that are neither stored nor held have one place in {memories
 PERFECT_LOOPS = "loops have no remainders"
 PERFECT_SHARED_LOOPS = "shared loops have no remainders"
 PERFECT_STORES = (
-    "nests of Einsums that store tensors inside of the outermost on-chip memory have no remainders"
+    "nests of Einsums that store tensors in memories which exist several times have no remainders"
 )
 MEMORIES = "tensors are stored in {memories} only"
 
@@ -231,6 +231,7 @@ class _Search:
         self.clock = Clock(options.time_limit_s, should_stop)
         self.space = FusionSpace(cascade, limits)
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
+        self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
         self.counts = Counts()
         self.bounds: dict[object, LeastCosts] = {}
         self.paths = 0
@@ -267,7 +268,7 @@ class _Search:
             self._statistics(),
             tuple(self._restrictions()),
             self.limits,
-            evidence_of(self.pricer),
+            evidence_of(self.pricer, self.perfect_pricer),
             perfect,
             even,
         )
@@ -313,6 +314,7 @@ class _Search:
         best.take_of(unfused.best)
         self.pricer.clock = self._clock_of_stage(0.3)
         self._solve(self.space, best)
+        self.perfect_pricer = self.pricer
         self.pricer = replace(
             self.pricer,
             remainders=Remainders.EVERYWHERE,
@@ -348,7 +350,9 @@ class _Search:
         steps = [
             step
             if step.kind is None
-            else step._replace(kind=replace(step.kind, remainders=not step.kind.deeper), choice=None)
+            else step._replace(
+                kind=replace(step.kind, remainders=self.space.stores.may_leave(step.kind.deeper)), choice=None
+            )
             for step in best.steps
         ]
         if not steps or self.clock.stop():
@@ -396,7 +400,8 @@ class _Search:
         searched = [level.name for level in self.space.stores.levels.values()]
         if len(architecture.on_chip) > len(searched) and self.limits.memories is None:
             yield MEMORIES.format(memories=listing(searched))
-        if self.is_any and any(level > 1 for levels in self.space.homes.values() for level in levels):
+        homes = {level for levels in self.space.homes.values() for level in levels if level > 1}
+        if self.is_any and any(map(self.space.stores.outside, homes)):
             yield PERFECT_STORES
 
     def _solve(self, space: FusionSpace, best: _Best) -> _Outcome:

@@ -203,7 +203,8 @@ class Successors:
                 tuple(sorted(cuts[-1].parts.items())),
                 deeper=deeper,
                 shares=shares,
-                remainders=not deeper and self.pricer.may_leave(frames, everything_above),
+                remainders=self.space.stores.may_leave(deeper)
+                and self.pricer.may_leave(frames, everything_above | levels.keys()),
             )
             step = Step(place, frames, kind, None, stores, tuple((t.space.name, d) for t, d in held))
             yield from self._roomed(label, room, step)
