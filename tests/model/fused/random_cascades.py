@@ -46,7 +46,6 @@ COPIES: dict[str, tuple[str, ...]] = {
     "two copies": ("C[m,b] <- A[m,b]", "D[m,b] <- C[m,b]", "E[m,b] <- C[m,b]", "Z[m] = D[m,b] E[m,b]"),
     "copied output": ("T[m,b] = A[m,a] W[a,b]", "Z[m] = T[m,b]", "C[m,b] <- T[m,b]"),
     "copy around": ("T[b] = A[b]", "Q[b] = T[b]", "C[b] <- T[b]", "U[o] = Q[b] V[o]", "Z[b] = C[b] U[o]"),
-    "scattered": ("T[m,g] = A[m,g]", "X[e,g] <- T[m,g]", "Z[e,g] = X[e,g] W[g]"),
     "turned copy": ("T[m,b] = A[m,b]", "C[b,m] <- T[m,b]", "Z[m,c] = C[b,m] V[b,c]"),
     "projections of a copy": (
         "C[m,d] <- I[m,d]",
