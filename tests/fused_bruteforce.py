@@ -1083,11 +1083,13 @@ def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
     moved = [s for s in einsum.problem.dataspaces if homes[s.name] != homes[source]]
     if not moved:
         return nothing
-    words = math.prod(extents(moved[0], einsum.problem.bound))
-    reads, writes = Counter({homes[source]: words}), Counter(homes[s.name] for s in moved)
+    words = {s.name: math.prod(extents(s, einsum.problem.bound)) for s in einsum.problem.dataspaces}
+    reads, writes = Counter({homes[source]: words[source]}), Counter[int]()
+    for space in moved:
+        writes[homes[space.name]] += words[space.name]
     energy, busy = 0, Fraction(0)
     for number, level in enumerate(levels):
-        own = reads[number], writes[number] * words
+        own = reads[number], writes[number]
         price = level.energy.fill if number > homes[source] else level.energy.update
         energy += own[0] * level.energy.read + own[1] * price
         rates = (
