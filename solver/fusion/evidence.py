@@ -81,14 +81,17 @@ class FusionEvidence:
     edges: tuple[EdgeClaim, ...] = ()
 
 
-def evidence_of(pricer: EdgePricer) -> FusionEvidence:
+def evidence_of(pricer: EdgePricer, perfect: EdgePricer | None = None) -> FusionEvidence:
     """Return what a search knows about edges, each once, whatever their names.
 
-    Where nests may have remainders, what is known without any says nothing.
+    Where nests may have remainders, what is known without any says nothing, but of those Einsums that store
+    tensors in memories farther in, which have none: this is what is known of them by `perfect`.
     """
-    least = (_counted(claim, pricer.objective) for claim in _least_claims(pricer))
-    edges = (*_cores(pricer), *_edges(pricer), *_shared(pricer), *_alone(pricer))
-    return FusionEvidence(tuple(least), edges)
+    pricers = [pricer] if perfect is None else [pricer, perfect]
+    least = [claim for own in pricers for claim in _least_claims(own) if own is pricer or claim.deeper]
+    cores = [claim for own in pricers for claim in _cores(own) if own is pricer or claim.kind.deeper]
+    edges = (*cores, *_edges(pricer), *_shared(pricer), *_alone(pricer))
+    return FusionEvidence(tuple(_counted(claim, pricer.objective) for claim in least), edges)
 
 
 def _counted(claim: LeastClaim, objective: str) -> LeastClaim:

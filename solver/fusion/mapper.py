@@ -231,6 +231,7 @@ class _Search:
         self.clock = Clock(options.time_limit_s, should_stop)
         self.space = FusionSpace(cascade, limits)
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
+        self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
         self.counts = Counts()
         self.bounds: dict[object, LeastCosts] = {}
         self.paths = 0
@@ -267,7 +268,7 @@ class _Search:
             self._statistics(),
             tuple(self._restrictions()),
             self.limits,
-            evidence_of(self.pricer),
+            evidence_of(self.pricer, self.perfect_pricer),
             perfect,
             even,
         )
@@ -313,6 +314,7 @@ class _Search:
         best.take_of(unfused.best)
         self.pricer.clock = self._clock_of_stage(0.3)
         self._solve(self.space, best)
+        self.perfect_pricer = self.pricer
         self.pricer = replace(
             self.pricer,
             remainders=Remainders.EVERYWHERE,
