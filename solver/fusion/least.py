@@ -115,7 +115,7 @@ class LeastCosts:
         else:
             outside = given.outside
             moves = [self._least_exchange(tile, cuts, outside) for tile in self.space.tiles[place]]
-            follows = place in self.space.followers
+            follows = self.pricer.follows(place)
             found = [
                 self.pricer.together(place, cuts[-1], moves, deeper, follows, self.is_estimate)
                 for deeper in given.among(self.space.deeper_choices(place, outside), self.space.tiles[place])

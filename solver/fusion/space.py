@@ -498,13 +498,13 @@ class FusionSpace:
 
     def products(self, frames: Frames, start: int, end: int) -> Iterator[tuple[int, ...]]:
         """Yield trips for each class, all loops of the body together, not all 1."""
-        left = [self._parts_left(frames, place) for place in range(start, end)]
+        left = [self.parts_left(frames, place) for place in range(start, end)]
         is_plain = not self.slides(frames) and not self.sliding(start, end)
-        for chosen in self._choose(self.classes(start, end), left, (), self._leaders(start, end)):
+        for chosen in self._choose(self.classes(start, end), left, (), self.leaders(start, end)):
             if is_plain or self._is_even(frames, start, end, chosen):
                 yield chosen
 
-    def _parts_left(self, frames: Frames, place: int) -> Trips:
+    def parts_left(self, frames: Frames, place: int) -> Trips:
         """What divides all parts of each dimension."""
         cut = self.cuts(frames, place)[-1]
         return {
@@ -514,7 +514,7 @@ class FusionSpace:
             for dim, bound in self.einsums[place].problem.bound.items()
         }
 
-    def _leaders(self, start: int, end: int) -> list[list[int]]:
+    def leaders(self, start: int, end: int) -> list[list[int]]:
         """Per class of loops, the Einsums of a body, counted from its first, that follow no reader."""
         readers = [
             any(start <= r < end for t in einsum.written for r in self.cascade.readers(t))
@@ -550,15 +550,15 @@ class FusionSpace:
         if not self.slides(frames) and not any(number in sliding for number, _ in segment):
             return True
         own = (*frames, Frame(start, end, (segment,)))
-        if any(self._is_moved_twice(own, place) for place in range(start, end)):
+        if any(self.is_moved_twice(own, place) for place in range(start, end)):
             return False  # which visits do not know
-        return all(self._is_whole(frames, start, end, loop) for loop in segment)
+        return all(self.is_whole(frames, start, end, loop) for loop in segment)
 
     @cached_property
     def _whole(self) -> dict[tuple[Frames, int, int, tuple[int, int]], bool]:
         return {}
 
-    def _is_whole(self, frames: Frames, start: int, end: int, loop: tuple[int, int]) -> bool:
+    def is_whole(self, frames: Frames, start: int, end: int, loop: tuple[int, int]) -> bool:
         """Whether one loop of a body cuts what follows no reader into equal parts, and nothing too often."""
         key = frames, start, end, loop
         if key not in self._whole:
@@ -571,7 +571,7 @@ class FusionSpace:
             )
         return self._whole[key]
 
-    def _is_moved_twice(self, frames: Frames, place: int) -> bool:
+    def is_moved_twice(self, frames: Frames, place: int) -> bool:
         """Whether two loops that a reader shares with a writer move one window of it."""
         einsum = self.einsums[place]
         for access in einsum.accesses:
