@@ -365,9 +365,10 @@ class EdgeBounds:
         A visit costs no less than its share of a visit that is a multiple of it, as its loops could be the
         outermost private ones there. So these are looked at which no other one is a multiple of.
         """
-        key = place, most
+        bound = self.space.einsums[place].problem.bound
+        key = place, tuple((dim, _halved(bound[dim], size)) for dim, size in most)
         if key not in self._rates:
-            self._rates[key] = self._rate(place, most)
+            self._rates[key] = self._rate(*key)
         return self._rates[key]
 
     @cached_property
@@ -392,11 +393,19 @@ class EdgeBounds:
 
     def _in_part(self, place: int, part: tuple[tuple[str, Parts], ...]) -> tuple[int, int]:
         """The same for one visit, by a survey alone: there are many parts."""
-        mapspace = self._inner_mapspace(place, frozenset(), (), part)
-        renamed = by_position(mapspace.problem).mapspace(mapspace)
-        if renamed not in self.part_bounds:
-            self.part_bounds[renamed] = self.survey(renamed)
-        return self.part_bounds[renamed]
+        dims = self.space.einsums[place].problem.dims
+        key = self.alike[place], tuple((dims.index(dim), size) for dim, ((size, _),) in part)
+        if key not in self._part_costs:
+            mapspace = self._inner_mapspace(place, frozenset(), (), part)
+            renamed = by_position(mapspace.problem).mapspace(mapspace)
+            if renamed not in self.part_bounds:
+                self.part_bounds[renamed] = self.survey(renamed)
+            self._part_costs[key] = self.part_bounds[renamed]
+        return self._part_costs[key]
+
+    @cached_property
+    def _part_costs(self) -> dict[tuple[int, Numbered], tuple[int, int]]:
+        return {}
 
     @cached_property
     def _in_parts(self) -> dict[tuple[int, tuple[tuple[str, Parts], ...]], Inner]:
@@ -576,6 +585,11 @@ def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
         fill=min(own.fill, other.fill),
         update=min(own.update, other.update),
     )
+
+
+def _halved(bound: int, size: int) -> int:
+    """The least of a bound and its halves, rounded up, that is no less than a size."""
+    return -((-bound) >> ((bound // size).bit_length() - 1))
 
 
 def unrolled_twice(mapspace: Mapspace, outside: int) -> bool:

@@ -163,7 +163,8 @@ class LeastCosts:
         """Least energy and cycles of an Einsum that keeps its tiles so."""
         moves = [own.move for own in chosen if own.move is not None]
         deeper = tuple(sorted((own.name, own.level) for own in chosen if own.level > 1))
-        energy, cycles = self.pricer.together(place, cut, moves, deeper, is_estimate=self.is_estimate)
+        is_open = bool(cut.parts) and not self.is_estimate
+        energy, cycles = self.pricer.together(place, cut, moves, deeper, is_open, self.is_estimate)
         if cut.parts:
             return energy, cycles
         above = frozenset(own.name for own in chosen if own.above)

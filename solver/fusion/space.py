@@ -549,8 +549,7 @@ class FusionSpace:
         segment = _segment(counts)
         if not self.slides(frames) and not any(number in sliding for number, _ in segment):
             return True
-        own = (*frames, Frame(start, end, (segment,)))
-        if any(self.is_moved_twice(own, place) for place in range(start, end)):
+        if self._moves_twice((*frames, Frame(start, end, (segment,)))):
             return False  # which visits do not know
         return all(self.is_whole(frames, start, end, loop) for loop in segment)
 
@@ -570,6 +569,21 @@ class FusionSpace:
                 for place, dim in zip(range(start, end), dims, strict=True)
             )
         return self._whole[key]
+
+    def _moves_twice(self, frames: Frames) -> bool:
+        """Whether loops move some window of the innermost body's Einsums twice, whatever their trips are."""
+        key = tuple(
+            (frame.start, frame.end, frozenset(number for own in frame.segments for number, _ in own))
+            for frame in frames
+        )
+        if key not in self._twice:
+            places = range(frames[-1].start, frames[-1].end)
+            self._twice[key] = any(self.is_moved_twice(frames, place) for place in places)
+        return self._twice[key]
+
+    @cached_property
+    def _twice(self) -> dict[tuple[tuple[int, int, frozenset[int]], ...], bool]:
+        return {}
 
     def is_moved_twice(self, frames: Frames, place: int) -> bool:
         """Whether two loops that a reader shares with a writer move one window of it."""
