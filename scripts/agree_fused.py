@@ -50,12 +50,14 @@ class Kind:
     """What cascades are drawn.
 
     `inner`: what is inside of the buffer: nothing, registers, an array of them, or one of arithmetic units.
+    `sizes`: those of dimensions, if others than `SIZES`.
     """
 
     shapes: tuple[str, ...] = PRODUCTS
     inner: str = ""
     changes: tuple[Callable[[Cascade], Cascade], ...] = ()
     tolls: bool = False
+    sizes: tuple[int, ...] = ()
 
     @property
     def remainders(self) -> bool:
@@ -97,6 +99,7 @@ KINDS = {
     "remainders, registers": Kind(inner="registers", changes=(with_remainders,)),
     "remainders, windows": Kind(WINDOWS, changes=(with_remainders,)),
     "remainders, windows, registers": Kind(WINDOWS, "registers", (with_remainders,)),
+    "long ranks": Kind(("products", "attention"), sizes=(4, 6, 8, 9, 10, 12)),
 }
 
 SIZES: dict[str, tuple[int, ...]] = {
@@ -147,7 +150,7 @@ def nodes_of(random: Random, kind: Kind) -> tuple[StorageLevel | Fanout, ...]:
 
 def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
     letters = sorted({char for text in SHAPES[name] for char in text if char.islower()})
-    sizes = SIZES.get(name, (2, 3, 4))
+    sizes = kind.sizes or SIZES.get(name, (2, 3, 4))
     if kind.remainders:
         sizes = tuple({2, 3, 5} if name in ("products", "diamond") else {2, 3})
     bounds = {dim: random.choice(sizes) for dim in letters}

@@ -21,7 +21,7 @@ from model.cost.batch import BatchEvaluator, encode
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.numbers import prime_factors
 from model.problem import Dataspace, Problem, Term
-from solver.cli.arguments import positive
+from solver.cli.options import positive
 
 CONVOLUTION = Problem(
     "convolution",

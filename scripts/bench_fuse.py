@@ -22,7 +22,7 @@ from model.extents import FACTORS, PERFECT, Factors
 from model.formats.fused import load_cascade
 from model.formats.timeloop.loader import LoadOptions
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from solver.cli.arguments import positive
+from solver.cli.options import positive
 from solver.fusion import FusedResult, FusionLimits, fuse_cascade
 from solver.report.figures import objective_text, percent, seconds_text
 from solver.result import Options

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from model.architecture import BANDWIDTHS, StorageLevel
 from model.mapspace import Mapspace
-from solver.cli.arguments import objectives, sizes
+from solver.cli.options import objectives, sizes
 from solver.pareto import pareto_front
 from solver.result import Options, Statistics, Status
 from solver.search import map_einsum

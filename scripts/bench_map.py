@@ -27,7 +27,7 @@ from rich.table import Table
 
 from model.extents import ANY, FACTORS, PERFECT, Factors
 from model.places import spread
-from solver.cli.arguments import objectives
+from solver.cli.options import objectives
 from solver.result import Options, Result, Status
 from solver.search import map_einsum
 

@@ -22,7 +22,7 @@ from rich.table import Table
 from model.extents import PERFECT
 from model.formats.cascade import load_network
 from model.formats.timeloop import LoadOptions
-from solver.cli.arguments import objectives, positive
+from solver.cli.options import objectives, positive
 from solver.network import NetworkResult, Processes, Run, Serial, map_network
 from solver.result import Options
 

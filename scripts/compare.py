@@ -16,8 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench_cases import Case, bench_cases, containing
 from rich.console import Console
 
-from solver.cli.arguments import add_mapper_options, objectives, seconds, seed
+from solver.cli.arguments import add_mapper_options
 from solver.cli.commands import chosen_mappers
+from solver.cli.options import objectives, seconds, seed
 from solver.cli.output import OutputError, check_outputs, write_output
 from solver.cli.progress import interruptible
 from solver.comparison import Comparison, compare

@@ -35,7 +35,7 @@ from sparse_bounds import refute as refute_sparse
 
 MOST_BYTES = 1 << 26  # of a file
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {n}" for n in (6, 7, 8))
-FUSED, SAME, SPARSE = (f"tilewright certificate {kind}" for kind in ("fused 3", "same 1", "sparse 1"))
+FUSED, SAME, SPARSE = (f"tilewright certificate {kind}" for kind in ("fused 4", "same 1", "sparse 1"))
 CLAIMS = "problem problem_sha256 status objectives bounds mapping cost spatial_choices evidence"
 KEYS = {"format", "versions", "seed", "command", "digest", *CLAIMS.split()}
 EXITS = {"UNREADABLE": 2, "INVALID": 1, "CANNOT CHECK": 6, "VALID": 0}  # the worst first

@@ -95,7 +95,7 @@ class Tables:
         self.start, levels = (None,) * len(mask), range(-1, self.size + 1)
         self.memory = {p: own for own in space.memories for p in own.places}
         self.idle = {p for own in space.memories for p in own.idle(mask)}
-        self.fixed = [all(self.low[p][d] == self.high[p][d] for p in space.fans) for d in space.every]
+        self.fixed = self.fixed_dims()
         self.single, self.deep, self.known, self.keys = len(rows) == 1, deep, known, {}
         powers = [1 << i for i in range(31)]
         self.few, self.many = (
@@ -114,13 +114,29 @@ class Tables:
         self.reused = [
             [p for p in kept[1:] if space.at[p][v]["temporal_reuse"]] for v, kept in enumerate(mask)
         ]
-        used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds))
+        used = prod(ceiling(n, rows[:, :, d].prod(axis=1)) for d, n in enumerate(space.bounds)) * space.visits
         self.leaks, used = self.leak(), np.maximum(used, self.slow(rows))
         self.busy = int(used.min())
         limits = [self.energy(int(cycles), query) for cycles in used]
         self.limit, self.left = max(limits), rows[:0]
         if self.limit >= 0:
             self.fill(rows, limits)
+
+    def fixed_dims(self):
+        """Per dimension, whether all choices have the same factors."""
+        return [all(self.low[p][d] == self.high[p][d] for p in self.space.fans) for d in self.space.every]
+
+    @property
+    def accesses(self):
+        """What accesses of a single choice cost at the least."""
+        return (
+            int(self.paid + self.table(self.size - 1, self.start)[self.place(self.space.bounds)]) * self.unit
+        )
+
+    @property
+    def least_energy(self):
+        """Of a single choice."""
+        return self.accesses + self.space.arithmetic + self.busy * self.leaks
 
     def slow(self, rows):
         """Per choice, at the least, the cycles that bandwidths take: each word moves once.
@@ -136,6 +152,10 @@ class Tables:
                 loads[space.home[p], "read"] += read * scale
                 loads[space.home[p], "write"] += written * scale
                 loads[space.home[p], "shared"] += (read + written) * scale
+        for (p, v, kind), words in space.loads.items():
+            scale = Fraction(*space.at[p][v]["bandwidth_scale"])
+            loads[p, kind] += words * scale
+            loads[p, "shared"] += words * scale
         for (p, kind), load in loads.items():
             width = space.nodes[p]["bandwidths"][kind]
             if width:
@@ -145,7 +165,7 @@ class Tables:
 
     def moved_once(self, v, p):
         """Words that all instances of a level read of a dataspace, and that they write, at the least."""
-        doc, words = self.space.at[p][v], self.spaces[v].least
+        doc, words = self.space.at[p][v], self.spaces[v].least * self.space.visits
         again, inner = doc["passes_on"] or doc["first_write_reads"], p > self.mask[v][0]
         if not self.spaces[v].rw:
             return words, words * inner
@@ -173,7 +193,8 @@ class Tables:
                 (n for q, n in factors.items() if q not in counted),
                 start=np.ones((len(rows), len(self.space.bounds)), dtype=np.int64),
             )
-            words = self.spread_out(v, apart, prod((n for q, n in factors.items() if q < p), start=1), first)
+            outside = prod((n for q, n in factors.items() if q < p), start=1)
+            words = self.spread_out(v, apart, outside, first)
             total = total + ceiling(words, block) * float(price)
         return total + np.zeros(len(rows))
 
@@ -192,10 +213,11 @@ class Tables:
             begun, whole = outside + 0 * blocks, prod(self.space.bounds[d] for d in space.relevant)
             sure = (blocks > 1) & (blocks > begun)
             again, begun = (np.where(sure, n, 1)[:, others].prod(axis=1) for n in (blocks, begun))
-            return whole * (again - begun if first else blocks[:, others].prod(axis=1))
+            again, begun = again * self.space.visits, begun * self.space.fresh[v]
+            return whole * (again - begun if first else blocks[:, others].prod(axis=1) * self.space.visits)
         if first:
             return 0 * blocks[:, 0]
-        words = blocks[:, others].prod(axis=1)
+        words = blocks[:, others].prod(axis=1) * self.space.visits
         for dims, _ in (group for group in space.groups if group[1]):
             shared = apart[:, list(dims)]
             words = words * ceiling(
@@ -243,7 +265,12 @@ class Tables:
         kinds += [(served, "update", False)] if rw else []
         kinds += [(served if passed else got, "fill", first)] if p > self.mask[v][0] else []
         for (who, counted), action, fresh in kinds:
-            yield Charge(*who, math.floor(doc[action] * share), doc["block"], counted, fresh)
+            yield Charge(*who, self.priced(doc, action, share), doc["block"], counted, fresh)
+
+    @staticmethod
+    def priced(doc, action, share):
+        """The price of an access, of which a share of instances pays."""
+        return math.floor(doc[action] * share)
 
     def scale(self, charges):
         """Prices by node that asks, in a unit that keeps sums of doubles exact, as the limit is then."""
@@ -276,7 +303,7 @@ class Tables:
         """
         space = self.spaces[charge.v]
         if not space.plain:
-            return 0 if charge.first else space.least
+            return 0 if charge.first else space.least * self.space.visits
         whole = self.whole(charge, *stages[0][:2])
         parts = [self.repeats(charge, n, cell) for n, cell, *_ in stages]
         words = whole * parts[0][1]
@@ -313,16 +340,26 @@ class Tables:
         for d in others:
             apart = self.most(self.high, d, [q for q in self.low if q < n and q not in counted])
             blocks, inside = ceiling(tiles[d], apart), [self.few[q][d] for q in sorted(counted) if q > n]
-            number, once = split(blocks, inside), once * split(1, inside)
+            number, once = self.children(blocks, inside), once * self.children(1, inside)
             if first:
-                least = split(1, [self.few[q][d] for q in sorted(counted) if n < q < p])
+                least = self.children(1, [self.few[q][d] for q in sorted(counted) if n < q < p])
                 outside = self.most(self.high, d, [q for q in self.low if q < min(n, p)])
                 most = outside * self.most(self.few, d, [q for q in self.low if n < q < p])
                 sure = (blocks > 1) & (blocks > outside)
                 number, most = np.where(sure, number, least), np.where(sure, most, least)
                 begun = begun * most
             again = again * number
-        return (np.maximum(again - begun, 0), 0) if first else (again, once)
+        again, begun = again * self.space.visits, begun * self.space.fresh[v]
+        return (np.maximum(again - begun, 0), 0) if first else (again, once * self.space.visits)
+
+    @staticmethod
+    def children(number, factors):
+        """At least the children in use of spatial loops inside of so many blocks, outer first."""
+        return split(number, factors)
+
+    def lefts(self, p, d, number, factors):
+        """Numbers of tiles that a loop with a factor above 1 makes of as many."""
+        return leaving(number, factors)
 
     def alone(self, cell, d, n, asking, short):
         """At most the share, as a fraction, of a dimension in tiles that are alone in a last round."""
@@ -349,7 +386,7 @@ class Tables:
         need(entries < MOST_ENTRIES, "too many tiles may stay in place", CannotCheckError)
         self.price_list = tuple(charge[:4] for own in self.prices.values() for charge in own)
         self.end = np.where(outer == 1, 0.0, inf)
-        least, direct = self.table(self.size - 1, self.start)[(0,) * len(space.bounds)], self.direct(rows)
+        least, direct = self.table(self.size - 1, self.start)[self.place(space.bounds)], self.direct(rows)
         limits = np.array([limit // self.unit if limit < inf else inf for limit in limits], dtype=float)
         self.paid, within = float(direct.min()), (least + direct <= limits) & (least < inf)
         self.left = rows[within]
@@ -466,7 +503,8 @@ class Tables:
         along, place = np.moveaxis(table, d, 0), self.space.place[d]
         factors, found = range(int(self.low[p][d]), int(self.high[p][d]) + 1), np.full(along.shape, inf)
         for i, number in enumerate(self.space.numbers[d]):
-            lefts = [place[left] for left in leaving(number, factors)] + ([i] if 1 in factors else [])
+            lefts = [place[left] for left in self.lefts(p, d, number, factors)]
+            lefts += [i] if 1 in factors else []
             found[i] = along[lefts].min(axis=0, initial=inf)
         return np.moveaxis(found, 0, d)
 
@@ -686,7 +724,7 @@ class Tables:
             loops = [{} for _ in self.space.nodes]
             for (p, d, *_), factor in zip(at.nest, chosen):
                 loops[p][d] = factor
-            if not self.within(Nest(self.space, loops).steps(), sure, query):
+            if not self.within(Nest(self.space, loops).steps() * self.space.visits, sure, query):
                 continue
             if self.space.rules.broken(loops, self.mask) or not self.space.go_together(loops, self.mask):
                 continue

@@ -402,7 +402,11 @@ def between(tiles, left, factors):
 
 
 class Uneven(Problem):
-    """A mapspace whose loops may have any factors: what it allows, and the exact costs of a mapping."""
+    """A mapspace whose loops may have any factors: what it allows, and the exact costs of a mapping.
+
+    All of it is executed `visits` times, and nothing stays in between; `fresh` says per dataspace how many of
+    the times touch words of their own, and `loads` what words besides load a level (level, dataspace, kind).
+    """
 
     def __init__(self, doc):
         need(doc["counting"] == "exact", "remainders are counted by the exact rule")
@@ -420,6 +424,7 @@ class Uneven(Problem):
         need(states < MOST_STATES, "the problem is too large", CannotCheckError)
         self.spaces = [Tensor(space, self.bounds) for space in doc["dataspaces"]]
         self.bounded(self.spaces)
+        self.visits, self.fresh, self.loads = 1, [1] * len(self.spaces), Counter()
         for p in self.stores:
             gates = self.nodes[p]["leak_fanouts"]
             need(gates == [q for q in self.fans if q < p][: len(gates)], "leakage follows the outer fanouts")
@@ -533,53 +538,71 @@ class Uneven(Problem):
 
     def price(self, loops, mask):
         """The exact energy, cycles and product of both of a mapping, and whether it is allowed."""
-        nest, busy, energy, fits = Nest(self, loops), 0, self.arithmetic, True
-        steps = nest.steps()
-        at = {p: [] for p in self.homes}
-        for v, kept in enumerate(mask):
-            for p, asking in self.sources(v, kept):
-                at[self.home[p]].append((v, p, asking, p == kept[0]))
-        for home, own in at.items():
-            spent, cycles = self.memory(nest, home, own, steps)
-            energy, busy = energy + spent, max(busy, cycles)
+        nest, energy, fits = Nest(self, loops), self.arithmetic, True
+        busy = nest.steps() * self.visits
+        for home, own in self.tenants(mask).items():
+            flows = self.flows(nest, home, own)
+            energy += sum(self.spent(v, p, [(n, counts[v]) for n, counts in flows]) for v, p, *_ in own)
+            busy = max([busy, *(math.ceil(max(self.cycles(home, own, counts))) for _, counts in flows)])
             size = sum(self.spaces[v].tile(nest.extents[p]) * self.at[p][v]["size"] for v, p, *_ in own)
             fits = fits and self.sizes[home][0] <= size <= self.sizes[home][1]
-        for p in self.stores:
-            gates = self.nodes[p]["leak_fanouts"]
-            leaking = nest.instances(gates[-1] + 1) if gates else 1
-            energy += busy * self.nodes[p]["leak"] * leaking
+        energy += sum(busy * leak for leak in self.leaking(nest).values())
         fits = fits and nest.instances(len(self.nodes)) >= self.least_units
         cycles = busy + self.latency
         return {"energy": energy, "latency": cycles, "edp": energy * cycles, "fits": fits}
 
-    def memory(self, nest, home, own, steps):
-        """The energy of accesses at all places of a memory, and the cycles that its busiest instance needs.
+    def tenants(self, mask):
+        """Per memory, the dataspaces that it keeps: number, place, who asks, whether none is outside."""
+        found = {p: [] for p in self.homes}
+        for v, kept in enumerate(mask):
+            for p, asking in self.sources(v, kept):
+                found[self.home[p]].append((v, p, asking, p == kept[0]))
+        return found
 
-        `own` are the dataspaces that it keeps: number, place, the node that asks for it, whether none farther
-        out keeps it. Between places there are no fanouts: instances have the same shares at all of them.
+    def leaking(self, nest):
+        """Leakage of each level per cycle."""
+        gates = {p: self.nodes[p]["leak_fanouts"] for p in self.stores}
+        used = {p: nest.instances(own[-1] + 1) if own else 1 for p, own in gates.items()}
+        return {p: self.nodes[p]["leak"] * used[p] for p in self.stores}
+
+    def flows(self, nest, home, own):
+        """Alike instances of a memory: how many, and the reads, fills and updates of one, by dataspace.
+
+        All are one if sums are enough. Between places there are no fanouts: instances have the same shares
+        at all of them. The first are those that have most to do.
         """
-        doc, every = self.nodes[home], [nest.shares(d, home) for d in self.every]
-        spent, busy = defaultdict(list), steps
+        every = [nest.shares(d, home) for d in self.every]
         if self.summed(nest, home, [v for v, *_ in own]):
             shares, number = [every], [1]
         else:
             found = [*product(*(pairs.items() for pairs in every))]
             shares = [[Counter({count: 1}) for count, _ in chosen] for chosen in found]
             number = [prod(instances for _, instances in chosen) for chosen in found]
-        for alike, instances in zip(shares, number):
-            load = Counter()
-            for v, p, asking, outermost in own:
-                reads, fills, updates = self.accesses(nest, p, v, asking, outermost, alike)
-                held = self.at[p][v]
-                counts = (reads, held["read"]), (fills, held["fill"]), (updates, held["update"])
-                spent[v].append((sum(ceiling(n, held["block"]) * price for n, price in counts), instances))
-                scale = Fraction(*held["bandwidth_scale"])
-                load["read"] += scale * reads
-                load["write"] += scale * (fills + updates)
-                load["shared"] += scale * (reads + fills + updates)
-            widths = [(kind, Fraction(*width)) for kind, width in doc["bandwidths"].items() if width]
-            busy = max(busy, *(math.ceil(load[kind] / width) for kind, width in widths), 0)
-        return sum(paid(parts, doc["most_paying"]) for parts in spent.values()), busy
+        return [
+            (instances, {v: self.accesses(nest, p, v, asking, outer, alike) for v, p, asking, outer in own})
+            for alike, instances in zip(shares, number)
+        ]
+
+    def spent(self, v, p, flows):
+        """Energy that instances of a level spend on a dataspace, all of them or as many as pay."""
+        held, parts = self.at[p][v], []
+        for instances, counts in flows:
+            prices = zip(counts, ("read", "fill", "update"))
+            parts.append((sum(ceiling(n, held["block"]) * held[key] for n, key in prices), instances))
+        return paid(parts, self.nodes[self.home[p]]["most_paying"])
+
+    def cycles(self, home, own, counts):
+        """Cycles that each limited bandwidth of a memory needs for the words of an instance, as fractions."""
+        load = Counter()
+        for v, p, *_ in own:
+            (reads, fills, updates), scale = counts[v], Fraction(*self.at[p][v]["bandwidth_scale"])
+            load["read"] += scale * reads
+            load["write"] += scale * (fills + updates)
+        for (p, v, kind), words in self.loads.items():
+            load[kind] += Fraction(*self.at[p][v]["bandwidth_scale"]) * words if p == home else 0
+        load["shared"] = load["read"] + load["write"]
+        widths = self.nodes[home]["bandwidths"].items()
+        return [Fraction(load[kind]) / Fraction(*width) for kind, width in widths if width] or [0]
 
     def summed(self, nest, p, held):
         """Whether the words of all instances together say what a level costs."""
@@ -590,15 +613,15 @@ class Uneven(Problem):
     def accesses(self, nest, p, v, asking, outermost, shares):
         """Reads, fills and updates of dataspace `v` by instances of level `p` with these shares."""
         doc, rw = self.at[p][v], self.spaces[v].rw
-        served = nest.words(v, p, asking, shares, self.reuses(asking, v))
+        served = nest.words(v, p, asking, shares, self.reuses(asking, v)) * self.visits
         if rw and doc["passes_on"]:
             return served, served, served
-        got = 0 if outermost else nest.words(v, p, p, shares, self.reuses(p, v))
+        got = 0 if outermost else nest.words(v, p, p, shares, self.reuses(p, v)) * self.visits
         if not rw:
             return served, got, 0
         if doc["first_write_reads"]:
             return served, got, served
-        first, own = (self.begun(nest, v, p, q, shares) for q in (asking, p))
+        first, own = (self.begun(nest, v, p, q, shares) * self.fresh[v] for q in (asking, p))
         return max(0, served - first), max(0, got - own), served
 
     def begun(self, nest, v, p, q, shares):

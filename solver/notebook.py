@@ -26,7 +26,7 @@ from model.places import spread
 from model.problem import Problem
 from model.text.source import SpecError
 from solver import fallback
-from solver.cli.arguments import SHIPPED, input_path
+from solver.cli.options import SHIPPED, input_path
 from solver.cli.sparse import with_sparse_data
 from solver.explain import explain_sparse, reasons_time_s
 from solver.fusion import fuse_cascade, mapper

@@ -18,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import permutations, product
 
 from model.architecture import Architecture, Fanout, with_places
@@ -33,6 +34,7 @@ from model.fused.check import FusedMappingError, check_fused, check_tree, loop_c
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
 from model.fused.report import FusedEvaluation
+from model.fused.room import room_roots
 from model.fused.visits import Visits, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.numbers import prime_factors
@@ -218,7 +220,14 @@ def homes_of(cascade: Cascade, tensor: str) -> Iterator[str]:
     ]
     for number, level in enumerate(cascade.einsums[0].mapspace.architecture.on_chip, start=1):
         passed = all(a.dataspace not in own.keep for keep, a in rules for own in keep[1:number])
-        if passed and all(a.dataspace not in keep[number].bypass for keep, a in rules):
+        # What a copy reads or writes lies in a single instance.
+        single = not cascade.einsums[0].mapspace.architecture.fanouts or number == 1
+        copied = any(cascade.einsums[place].is_copy for place in cascade.users[tensor])
+        if (
+            passed
+            and (single or not copied)
+            and all(a.dataspace not in keep[number].bypass for keep, a in rules)
+        ):
             yield level.name
 
 
@@ -620,17 +629,22 @@ class BruteForce:
         """What stored and held tiles leave of each level while an Einsum runs."""
         mapping, paths = visits.mapping, visits.mapping.paths
         architecture = self.cascade.einsums[place].mapspace.architecture
-        home, taken = architecture.on_chip[0].name, Counter[str]()
+        home, largest, roots = architecture.on_chip[0].name, Counter[tuple[str, str]](), room_roots(visits)
         for stored in mapping.stored:
             users = self.cascade.users[stored.tensor]
             later = any(paths[user].shared(paths[place]) > stored.depth for user in users)
             if users[0] <= place <= users[-1] or later:
                 spread = dict(shares.get(stored.tensor, ()))
                 parts = visits.tile(stored.tensor, stored.depth)
-                taken[stored.memory] += math.prod(
+                words = math.prod(
                     max(-(-(high - low) // spread.get(rank, 1)) for low, high in spans)
                     for rank, spans in parts
                 )
+                key = stored.memory, roots[stored.tensor]
+                largest[key] = max(largest[key], words)
+        taken = Counter[str]()
+        for (memory, _), words in largest.items():
+            taken[memory] += words
         for owner, path in enumerate(paths):
             for held in path.leaf.held:
                 if owner == place or path.shared(paths[place]) > held.depth:
@@ -664,9 +678,9 @@ class BruteForce:
         spread: dict[str, Shares],
     ) -> list[Item]:
         einsum = self.cascade.einsums[place]
-        if einsum.is_copy:
-            raise ValueError("copies are not enumerated")
         architecture = einsum.mapspace.architecture
+        if einsum.is_copy:
+            return [_copy_item(einsum, stored)]
         assert all(level.block_size == 1 and not level.packing for level in architecture.levels)
         total = [_Sum.nothing(len(architecture.levels))]
         visits = 0
@@ -917,6 +931,34 @@ def _items(
         cycles = math.ceil(busy) + visits * network_latency(architecture)
         items.append(Item(energy, cycles, total.room, total.nests))
     return items
+
+
+def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
+    """Each word is read where the source is, and written where copies are, if these are not there."""
+    levels = einsum.mapspace.architecture.levels
+    names = [level.name for level in levels]
+    homes = {s.name: names.index(stored.get(s.name, names[0])) for s in einsum.problem.dataspaces}
+    nothing = Item(0, 0, (0,) * len(levels), ())
+    (source,) = (s.name for s in einsum.problem.dataspaces if not s.read_write)
+    moved = [s for s in einsum.problem.dataspaces if homes[s.name] != homes[source]]
+    if not moved:
+        return nothing
+    words = math.prod(extents(moved[0], einsum.problem.bound))
+    reads, writes = Counter({homes[source]: words}), Counter(homes[s.name] for s in moved)
+    energy, busy = 0, Fraction(0)
+    for number, level in enumerate(levels):
+        own = reads[number], writes[number] * words
+        price = level.energy.fill if number > homes[source] else level.energy.update
+        energy += own[0] * level.energy.read + own[1] * price
+        rates = (
+            (level.read_bandwidth, own[0]),
+            (level.write_bandwidth, own[1]),
+            (level.shared_bandwidth, sum(own)),
+        )
+        busy = max([busy, *(Fraction(count) / rate for rate, count in rates if rate is not None)])
+    cycles = math.ceil(busy)
+    leak = cycles * sum(level.energy.leak_per_cycle for level in levels)
+    return replace(nothing, energy=energy + leak, cycles=cycles)
 
 
 def _front(items: Sequence[Item]) -> list[Item]:

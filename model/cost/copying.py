@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -30,6 +30,8 @@ class Transfer:
         The level with that bandwidth, None if none is limited.
     violations
         Levels that do not hold the tensors that they store.
+    moves
+        What each dataspace moves, those of one level together.
     """
 
     source: str
@@ -38,12 +40,17 @@ class Transfer:
     cycles: int
     limited_by: str | None = None
     violations: tuple[Violation, ...] = ()
+    moves: tuple[CopyMove, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Move:
-    """Words of one dataspace that a level stores, and those that the copy reads or writes there."""
+class CopyMove:
+    """Words of one dataspace that a level stores, and those that a copy reads or writes there.
 
+    `level` is its position in ``architecture.levels``.
+    """
+
+    level: int
     dataspace: str
     stored: int
     reads: int = 0
@@ -105,11 +112,12 @@ def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> 
     targets = sorted({homes[space.name] for space in spaces if space.read_write} - {source})
     if not targets:
         return None
-    moves: dict[int, list[_Move]] = {level: [] for level in (source, *targets)}
+    moves: dict[int, list[CopyMove]] = {level: [] for level in (source, *targets)}
     for space in spaces:
         home, words = homes[space.name], tile_words(space, mapspace.problem.bound)
         moves[home].append(
-            _Move(
+            CopyMove(
+                level=home,
                 dataspace=space.name,
                 stored=words,
                 reads=0 if space.read_write else words,
@@ -117,9 +125,9 @@ def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> 
                 updates=words if home < source else 0,
             )
         )
-    cycles = {level: _cycles(levels[level], at_level) for level, at_level in moves.items()}
+    cycles = {level: move_cycles(levels[level], at_level) for level, at_level in moves.items()}
     slowest = max(cycles, key=lambda level: cycles[level])
-    accesses = sum(_energy(levels[level], move) for level, at_level in moves.items() for move in at_level)
+    accesses = sum(move_energy(levels[level], move) for level, at_level in moves.items() for move in at_level)
     return Transfer(
         source=levels[source].name,
         targets=tuple(levels[level].name for level in targets),
@@ -131,15 +139,17 @@ def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> 
             for level, at_level in moves.items()
             for violation in _violations(levels[level], at_level)
         ),
+        moves=tuple(move for at_level in moves.values() for move in at_level),
     )
 
 
-def _energy(level: StorageLevel, move: _Move) -> int:
+def move_energy(level: StorageLevel, move: CopyMove) -> int:
+    """Return the energy of a move's accesses, in the architecture's unit."""
     packing = level.packing_of(move.dataspace)
     return access_energy(level, packing, move.reads, move.fills, move.updates)
 
 
-def _cycles(level: StorageLevel, moves: list[_Move]) -> int:
+def move_cycles(level: StorageLevel, moves: Sequence[CopyMove]) -> int:
     """Return the cycles that the level's bandwidths need for all moves."""
     reads = sum((move.reads * level.scale(move.dataspace) for move in moves), Fraction(0))
     writes = sum(((move.fills + move.updates) * level.scale(move.dataspace) for move in moves), Fraction(0))
@@ -148,13 +158,16 @@ def _cycles(level: StorageLevel, moves: list[_Move]) -> int:
 
 def leakage_of_one(architecture: Architecture) -> int:
     """Return what leaks per cycle while one instance of each level is in use, in the architecture's unit."""
-    total = 0
+    return sum(leakage_by_level(architecture))
+
+
+def leakage_by_level(architecture: Architecture) -> Iterator[int]:
+    """Yield the same for each level."""
     for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):
         used = [1 for above in architecture.fanout_indices if above < position]
-        total += level.energy.leak_per_cycle * leaking_instances(architecture, level, used)
-    return total
+        yield level.energy.leak_per_cycle * leaking_instances(architecture, level, used)
 
 
-def _violations(level: StorageLevel, moves: list[_Move]) -> list[Violation]:
+def _violations(level: StorageLevel, moves: list[CopyMove]) -> list[Violation]:
     size_words = sum(move.stored * level.packing_of(move.dataspace).size_per_value for move in moves)
     return [violation for violation in capacity_violations(level, size_words) if violation.kind == "capacity"]

@@ -71,6 +71,12 @@ class CascadeEinsum:
         """The tensors that it produces."""
         return frozenset(a.tensor for a in self.accesses if self.space(a.dataspace).read_write)
 
+    @cached_property
+    def copied(self) -> str:
+        """The tensor that a copy passes on."""
+        (source,) = (access.tensor for access in self.accesses if access.tensor not in self.written)
+        return source
+
     def space(self, dataspace: str) -> Dataspace:
         """Return a dataspace by name."""
         return self.problem.dataspace(dataspace)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from model.architecture import Architecture, Fanout, with_places
+from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Held, Path, PrivateNest, SharedLoop, Stored, leaves
 from model.fused.visits import Visits, multi_term_dims, path_dims
@@ -70,15 +71,16 @@ def check_tree(cascade: Cascade, mapping: FusedMapping) -> None:
 
 
 def _check_trips(cascade: Cascade, mapping: FusedMapping, place: int) -> None:
-    """Check that no dimension is cut into more parts than it has indices, nor into very many."""
+    """Check that each loop has work in all iterations over a largest part, and that parts are few."""
     einsum, path = cascade.einsums[place], mapping.paths[place]
-    parts = dict.fromkeys(einsum.problem.dims, 1)
+    left, parts = dict(einsum.problem.bound), dict.fromkeys(einsum.problem.dims, 1)
     for loop in path.loops:
         dim = loop.dim(einsum.name)
+        if loop.trips > left[dim]:
+            text = f"the shared loops over `{dim}` of `{einsum.name}` leave parts of {left[dim]:,}"
+            raise FusedMappingError(f"{text}, which is less than {loop.trips:,} trips", loop)
+        left[dim] = tiles_of(left[dim], loop.trips)
         parts[dim] *= loop.trips
-        if parts[dim] > einsum.problem.bound[dim]:
-            text = f"the shared loops cut `{dim}` of `{einsum.name}` into {parts[dim]:,} parts"
-            raise FusedMappingError(f"{text}, and it is {einsum.problem.bound[dim]:,}", loop)
         if parts[dim] > MOST_PARTS:
             raise FusedMappingError(f"more than {MOST_PARTS:,} iterations over `{dim}`", loop)
 

@@ -12,7 +12,14 @@ from itertools import product
 from typing import Final, Literal, NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
-from model.cost.copying import transfer_of
+from model.cost.copying import (
+    CopyMove,
+    Transfer,
+    leakage_by_level,
+    move_cycles,
+    move_energy,
+    transfer_of,
+)
 from model.cost.counting import Change, Move
 from model.cost.limits import capacity_violations, mesh_violations
 from model.cost.prices import (
@@ -39,7 +46,7 @@ from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, Room
 from model.fused.room import Rooms, held_extents, positions_of, tile_words
-from model.fused.visits import Visits
+from model.fused.visits import Visits, path_dims
 from model.mapspace import EXACT
 from model.problem import Dataspace
 
@@ -507,6 +514,7 @@ def _dataspace_cost(level: StorageLevel, name: str, tile_words: int, words: _Wor
 def _copy_cost(visits: Visits, place: int) -> EinsumCost:
     """What a copy moves between the memories that store its tensors, each word once."""
     einsum, mapping = visits.cascade.einsums[place], visits.mapping
+    path, depth = mapping.paths[place], len(mapping.paths[place].loops)
     levels = einsum.mapspace.architecture.levels
     names = [level.name for level in levels]
     homes = {
@@ -518,21 +526,36 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
     passed = [level for level in levels[min(homes.values()) : max(homes.values())] if level.tolls]
     if passed:
         text = f"the copy `{einsum.name}` passes the toll `{passed[0].name}`, which is not modelled"
-        raise FusedMappingError(text, mapping.paths[place].leaf)
+        raise FusedMappingError(text, path.leaf)
     transfer = transfer_of(einsum.mapspace, homes)
+    parts = (visits.extents(place, dim, depth).total() for dim in path_dims(path, depth))
     return EinsumCost(
         einsum=einsum.name,
-        visits=math.prod(loop.trips for loop in mapping.paths[place].loops),
+        visits=math.prod(parts),
         steps=0,
         cycles=0 if transfer is None else transfer.cycles,
         compute_energy=0,
-        memories=() if transfer is None else tuple(_transferred(einsum, homes, transfer.energy)),
+        memories=() if transfer is None else tuple(_transferred(einsum, transfer)),
         n_instances=einsum.n_instances,
     )
 
 
-def _transferred(einsum: CascadeEinsum, homes: dict[str, int], energy: int) -> Iterator[MemoryCost]:
-    """Yield what a copy moves; the whole energy, leakage included, stands at the memory of the input."""
-    levels = einsum.mapspace.architecture.levels
-    source = next(homes[s.name] for s in einsum.problem.dataspaces if not s.read_write)
-    yield MemoryCost(levels[source].name, 1, 0, energy, ())
+def _transferred(einsum: CascadeEinsum, transfer: Transfer) -> Iterator[MemoryCost]:
+    """Yield what a copy moves at each memory, and what leaks meanwhile."""
+    architecture = einsum.mapspace.architecture
+    leakage = zip(architecture.levels, leakage_by_level(architecture), strict=True)
+    for number, (level, leak_energy) in enumerate(leakage):
+        moves = [move for move in transfer.moves if move.level == number]
+        costs = tuple(_moved_cost(level, move) for move in moves)
+        cycles = move_cycles(level, moves) if moves else 0
+        yield MemoryCost(level.name, 1, cycles, leak_energy * transfer.cycles, costs)
+
+
+def _moved_cost(level: StorageLevel, move: CopyMove) -> DataspaceCost:
+    """What a copy moves of one dataspace: each word once."""
+    counts = move.reads, move.fills, move.updates
+    energy, size_words = (
+        move_energy(level, move),
+        move.stored * level.packing_of(move.dataspace).size_per_value,
+    )
+    return DataspaceCost(move.dataspace, move.stored, move.stored, *counts, *counts, energy, size_words)

@@ -115,6 +115,7 @@ class _Turns:
     cascade: Cascade
     mapping: FusedMapping
     known: dict[tuple[int, str, Trips], tuple[int, int]] = field(default_factory=dict)
+    longest: dict[tuple[int, str, int], int] = field(default_factory=dict)
 
     def part(self, place: int, dim: str, trips: Trips) -> tuple[int, int]:
         """First index and the one after the last, in all visits with these iterations of the outer loops."""
@@ -131,8 +132,7 @@ class _Turns:
         outer = self.part(place, dim, trips[:-1])
         if loop.dim(path.leaf.einsum) != dim:
             return outer
-        first = self.part(place, dim, (0,) * (len(trips) - 1))
-        tile = math.ceil((first[1] - first[0]) / loop.trips)
+        tile = math.ceil(self._longest(place, dim, len(trips) - 1) / loop.trips)
         start = outer[0]
         if trips[-1]:
             start = self.part(place, dim, (*trips[:-1], trips[-1] - 1))[1]
@@ -141,6 +141,15 @@ class _Turns:
             return start, outer[1]
         end = max(asked) if asked else start + tile
         return start, max(start, min(outer[1], end))
+
+    def _longest(self, place: int, dim: str, depth: int) -> int:
+        """Extent of the longest part in the iterations of so many loops."""
+        key = place, dim, depth
+        if key not in self.longest:
+            loops = self.mapping.paths[place].loops[:depth]
+            parts = (self.part(place, dim, own) for own in product(*(range(loop.trips) for loop in loops)))
+            self.longest[key] = max(end - start for start, end in parts)
+        return self.longest[key]
 
     def _asked(self, place: int, dim: str, trips: Trips) -> Iterator[int]:
         """How far along a dimension each reader under the same loops gets in these iterations."""
@@ -161,11 +170,11 @@ class _Turns:
         einsum = self.cascade.einsums[place]
         for access in einsum.accesses_of(tensor):
             number = access.ranks.index(rank)
-            last = access.offsets[number]
-            for term in einsum.space(access.dataspace).ranks[number]:
-                start, end = self.part(place, term.dim, trips)
-                last += term.coefficient * (max(end - 1, start) if term.coefficient > 0 else start)
-            yield last + 1
+            terms = einsum.space(access.dataspace).ranks[number]
+            parts = [(term.coefficient, *self.part(place, term.dim, trips)) for term in terms]
+            is_idle = any(end <= start for _, start, end in parts)
+            ends = (own * (start if is_idle or own < 0 else end - 1) for own, start, end in parts)
+            yield access.offsets[number] + sum(ends) + (not is_idle)
 
 
 @dataclass
@@ -311,10 +320,11 @@ class _Run:
     chains: dict[tuple[int, tuple[int, ...]], list[_Chain]] = field(default_factory=dict)
     nests: dict[tuple[int, tuple[int, ...]], list[_Step]] = field(default_factory=dict)
     holding: dict[tuple[int, str], Link] = field(default_factory=dict)
-    touched: dict[tuple[int, str, str, int], Buffer] = field(default_factory=dict)
+    touched: dict[tuple[int, str, str], dict[tuple[int, ...], list[Buffer]]] = field(default_factory=dict)
     tolls: dict[tuple[str, str, str], Toll] = field(default_factory=dict)
     covered: dict[tuple[int, str, Trips], list[Words]] = field(default_factory=dict)
     taken: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    tiles: dict[str, Words] = field(default_factory=dict)  # of stored tensors, in one instance
     done: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     visits: dict[str, int] = field(default_factory=dict)
@@ -389,6 +399,7 @@ class _Run:
         chains = self._chains_for(place, bounds)
         for chain in chains:
             self._reserve(place, chain)
+            self._recall(place, bounds, chain)
             self._prepare(place, chain, trips)
         self._note_room(einsum)
         steps = self.nests[place, bounds]
@@ -414,6 +425,15 @@ class _Run:
             name = chain.space.name
             raise ValueError(f"a word of {name} is not there when it is needed") from None
 
+    def _recall(self, place: int, bounds: tuple[int, ...], chain: _Chain) -> None:
+        """What visits of other bounds have touched, in whichever instances, is not touched first any more."""
+        for memory in dict.fromkeys(chain.memories):
+            kinds = self.touched[place, chain.space.name, memory]
+            others = [own for kind, buffers in kinds.items() if kind != bounds for own in buffers]
+            for buffer in kinds[bounds]:
+                buffer.arrived.update(*(own.arrived for own in others))
+                buffer.served.update(*(own.served for own in others))
+
     # What stays above the nests
 
     def _arrive(self, place: int, access: Access, trips: Trips) -> None:
@@ -435,6 +455,7 @@ class _Run:
         if access.tensor not in self.cascade.persistent:
             words = self._stored_size(access.tensor, max(map(len, tile)))
             self.taken["stored", access.tensor] = stored.memory, words
+            self.tiles[access.tensor] = tile[0]
 
     def _stored_size(self, tensor: str, words: int) -> int:
         einsum = self.cascade.einsums[self.cascade.users[tensor][0]]
@@ -450,7 +471,16 @@ class _Run:
             for place in self.cascade.users[tensor]
             for access in self.cascade.einsums[place].accesses_of(tensor)
         ]
-        return [frozenset[int]().union(*words) for words in zip(*filter(None, covered), strict=True)]
+        tiles = [frozenset[int]().union(*words) for words in zip(*filter(None, covered), strict=True)]
+        return tiles if len(tiles) > 1 else [self._hull(tensor, *tiles)]
+
+    def _hull(self, tensor: str, words: Words = EMPTY) -> Words:
+        """The box around some words: what lies between them is still to be read."""
+        shape = tensor_shape(self.cascade, tensor)
+        if not words or not shape:
+            return words
+        spans = [range(min(own), max(own) + 1) for own in np.unravel_index(sorted(words), shape)]
+        return frozenset(np.ravel_multi_index(np.ix_(*spans), shape).ravel().tolist())
 
     def _covered(self, place: int, access: Access, above: Trips) -> list[Words]:
         """Words of an access in all visits inside some iterations, per instance of the memory."""
@@ -549,7 +579,12 @@ class _Run:
                 self._forget(tensor, path)
 
     def _finish(self, key: tuple[str, str], path: Path, depth: int) -> None:
-        """Free room now, or when the loops below the place end: other Einsums share them until then."""
+        """Free room now, or when the loops below the place end: other Einsums share them until then.
+
+        A turn that is beyond the bounds has taken none.
+        """
+        if key not in self.taken:
+            return
         if depth == len(path.loops):
             del self.taken[key]
         else:
@@ -571,24 +606,62 @@ class _Run:
 
     def _note_room(self, einsum: CascadeEinsum) -> None:
         for level in (own for own in einsum.mapspace.architecture.levels if not own.tolls):
-            largest: dict[tuple[str, str], int] = {}
             own = [(key, words) for key, (memory, words) in self.taken.items() if memory == level.name]
-            for (kind, name), words in own:
-                key = (kind, self._roots.get(name, name) if kind == "stored" else name)
-                largest[key] = max(words, largest.get(key, 0))
+            groups: dict[str, list[str]] = {}
+            for name in (name for (kind, name), _ in own if kind == "stored" and name in self.tiles):
+                groups.setdefault(self._roots.get(name, name), []).append(name)
+            joint = [names for names in groups.values() if len(names) > 1]
+            apart = {("stored", name) for names in joint for name in names}
+            total = sum(words for key, words in own if key not in apart) + sum(map(self._joint_size, joint))
             at = level.name, einsum.name
-            self.room[at] = max(self.room.get(at, 0), sum(largest.values()))
+            self.room[at] = max(self.room.get(at, 0), total)
+
+    def _joint_size(self, tensors: Sequence[str]) -> int:
+        """Room of the values that a tensor and copies beside it have at some time, each once."""
+        values = frozenset[int]().union(
+            *(
+                map(self._origins.get(name, {}).get, words, words)
+                for name in tensors
+                for words in [self.tiles[name]]
+            )
+        )
+        return max(self._stored_size(name, len(values)) for name in tensors)
 
     @cached_property
     def _roots(self) -> dict[str, str]:
         """Copies that lie beside their source in one memory."""
         roots: dict[str, str] = {}
-        for einsum in (einsum for einsum in self.cascade.einsums if einsum.is_copy):
-            (source,) = (a.tensor for a in einsum.accesses if not einsum.space(a.dataspace).read_write)
-            home = self._home(source) if source in self.mapping.stored_at else ""
-            beside = [target for target in einsum.written if self._home(target) == home]
-            roots |= dict.fromkeys(beside, roots.get(source, source))
+        for _, source, targets in self._copies_beside():
+            roots |= dict.fromkeys((a.tensor for a in targets), roots.get(source.tensor, source.tensor))
         return roots
+
+    @cached_property
+    def _origins(self) -> dict[str, dict[int, int]]:
+        """Of each word of these copies the one that it is a copy of."""
+        origins: dict[str, dict[int, int]] = {}
+        for einsum, source, targets in self._copies_beside():
+            before = origins.get(source.tensor, {})
+            for target in targets:
+                whole = {dim: (0, bound) for dim, bound in einsum.problem.bound.items()}
+                pairs = self._pairs(einsum, source, target, whole)
+                origins[target.tensor] = {copy: before.get(word, word) for copy, word in pairs}
+        return origins
+
+    def _copies_beside(self) -> Iterator[tuple[CascadeEinsum, Access, list[Access]]]:
+        for einsum in (einsum for einsum in self.cascade.einsums if einsum.is_copy):
+            (source,) = (a for a in einsum.accesses if not einsum.space(a.dataspace).read_write)
+            home = self._home(source.tensor) if source.tensor in self.mapping.stored_at else ""
+            targets = (a for a in einsum.accesses if a.tensor in einsum.written)
+            yield einsum, source, [target for target in targets if self._home(target.tensor) == home]
+
+    def _pairs(
+        self, einsum: CascadeEinsum, source: Access, target: Access, parts: Mapping[str, tuple[int, int]]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the words of a copy in part of its iterations, each with the word that it is a copy of."""
+        read, written = (layout_of(self.cascade, einsum, access) for access in (source, target))
+        for index in product(*(range(*part) for part in parts.values())):
+            point = dict(zip(parts, index, strict=True))
+            yield written.position(point), read.position(point)
 
     # Nests
 
@@ -623,16 +696,24 @@ class _Run:
         """Pass the words of a visit on, one by one."""
         einsum = self.cascade.einsums[place]
         (source,) = (a for a in einsum.accesses if not einsum.space(a.dataspace).read_write)
-        (words,) = self._covered(place, source, trips)
-        origin = self._contents(source.tensor)
-        home = self._home(source.tensor)
+        home, origin = self._home(source.tensor), self._contents(source.tensor)
+        parts = {dim: self.turns.part(place, dim, trips) for dim in einsum.problem.dims}
+        read: set[int] = set()
         for target in (a for a in einsum.accesses if einsum.space(a.dataspace).read_write):
-            (written,) = self._covered(place, target, trips)
-            values = dict(zip(sorted(written), (origin[word] for word in sorted(words)), strict=True))
-            self._contents(target.tensor).update(values)
+            pairs = dict(self._pairs(einsum, source, target, parts))
+            self._contents(target.tensor).update({copy: origin[word] for copy, word in pairs.items()})
             if self._home(target.tensor) != home:
-                self._count(einsum.name, home, source.dataspace, len(words))
-                self._count(einsum.name, self._home(target.tensor), target.dataspace, len(words))
+                read.update(pairs.values())
+                inside = self._depth(self._home(target.tensor)) > self._depth(home)
+                self._count(
+                    einsum.name, self._home(target.tensor), target.dataspace, 1 + (not inside), len(pairs)
+                )
+        if read:
+            self._count(einsum.name, home, source.dataspace, 0, len(read))
+
+    def _depth(self, memory: str) -> int:
+        """Number of a memory, the outermost one first."""
+        return [level.name for level in self.cascade.einsums[0].mapspace.architecture.levels].index(memory)
 
     def _contents(self, tensor: str) -> dict[int, int]:
         if tensor not in self.waiting:
@@ -645,8 +726,9 @@ class _Run:
         outermost = self.cascade.einsums[0].mapspace.architecture.levels[0].name
         return outermost if stored is None else stored.memory
 
-    def _count(self, einsum: str, memory: str, dataspace: str, words: int) -> None:
-        self.moved.setdefault((einsum, memory, dataspace), [0])[0] += words
+    def _count(self, einsum: str, memory: str, dataspace: str, way: int, words: int) -> None:
+        """Count words that a copy reads, fills or updates: way 0, 1 or 2."""
+        self.moved.setdefault((einsum, memory, dataspace), [0, 0, 0])[way] += words
 
     def result(self) -> FusedExecution:
         """Sum up."""
@@ -666,8 +748,8 @@ class _Run:
             for key, found in sums.items()
         }
         counts |= {key: toll.counts() for key, toll in self.tolls.items()}
-        for key, (words,) in self.moved.items():
-            counts[key] = AccessCounts(words, 0, 0, 0, 1)
+        for key, (reads, fills, updates) in self.moved.items():
+            counts[key] = AccessCounts(reads, fills, updates, 0, 1)
         values = {t: held for t, held in self.outside.items() if t not in self.waiting} | self.kept_whole
         tensors = {tensor: self._array(tensor, held) for tensor, held in values.items()}
         return FusedExecution(tensors, counts, self.steps, self.visits, self.room)
@@ -812,10 +894,10 @@ class _Builder:
         if node == len(self.architecture.nodes):
             return Store(unused, temporal_reuse=False)
         store = self._level_store(space, access, node, unused)
-        for instance, buffer in enumerate(store.buffers):
-            # The first touch of a word may be in a visit of another kind.
-            key = (self.place, space.name, self._memory(node, self._above(access)), instance)
-            first = self.run.touched.setdefault(key, buffer)
+        # A memory has one first touch of a word, at whichever of its places.
+        key = self.place, space.name, self._memory(node, self._above(access))
+        known = self.run.touched.setdefault(key, {}).setdefault(tuple(self.bounds.values()), store.buffers)
+        for buffer, first in zip(store.buffers, known, strict=False):
             buffer.arrived, buffer.served = first.arrived, first.served
         return store
 

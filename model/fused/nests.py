@@ -114,7 +114,7 @@ def _reaches(nest: PrivateNest, problem: Problem, bounds: Sequence[int]) -> bool
     return all(size <= own for size, own in zip(bounds, whole, strict=True))
 
 
-def _cut_short(nest: Mapping, problem: Problem) -> Mapping:
+def cut_short(nest: Mapping, problem: Problem) -> Mapping:
     """Return a nest whose outermost loops end where the bounds of a visit do."""
     strides = dict.fromkeys(problem.dims, 1)
 
@@ -154,7 +154,7 @@ def _kind(
             for level in einsum.mapspace.architecture.levels
         },
     )
-    own = replace(private, mapping=_cut_short(private.mapping, problem))
+    own = replace(private, mapping=cut_short(private.mapping, problem))
     mapping = Mapping(tuple(_extended(architecture, own, above)))
     try:
         nest = build_nest(problem, architecture, mapping)

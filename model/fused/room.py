@@ -10,11 +10,12 @@ from functools import cached_property
 
 from model.architecture import StorageLevel
 from model.cost.counting import extents
+from model.fused.cascade import CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import Held, Stored
 from model.fused.nests import VisitKind
 from model.fused.report import Room, RoomTile
-from model.fused.visits import Visits, multi_term_dims
+from model.fused.visits import Span, Visits, multi_term_dims
 from model.problem import Dataspace
 
 
@@ -118,6 +119,56 @@ def positions_of(kind: VisitKind, memory: str) -> list[int]:
     return [position for position, level in levels if level.component == memory]
 
 
+def room_roots(visits: Visits) -> dict[str, str]:
+    """Return per stored tensor the one whose room it takes: its own, or that of what it copies.
+
+    A copy lies beside its source in one memory, where one of their tiles is always part of the other.
+    """
+    stored = visits.mapping.stored_at
+    roots = {tensor: tensor for tensor in stored}
+    copies = (einsum for einsum in visits.cascade.einsums if einsum.is_copy)
+    pairs = ((einsum, einsum.copied, target) for einsum in copies for target in sorted(einsum.written))
+    for einsum, source, target in ((e, s, t) for e, s, t in pairs if s in stored and t in stored):
+        is_beside = stored[source].memory == stored[target].memory
+        if is_beside and is_part_of_other(visits, einsum, stored[source], stored[target]):
+            roots[target] = roots[source]
+    return roots
+
+
+def is_part_of_other(visits: Visits, copy: CascadeEinsum, source: Stored, target: Stored) -> bool:
+    """Whether of the tiles of a copy and of its source one is always part of the other one."""
+    if not source.depth and not target.depth:
+        return True
+    tiles = [dict(_spans_by_dim(visits, copy, stored)) for stored in (source, target)]
+    if tiles[0].keys() != tiles[1].keys():
+        return False
+    pairs = [(outer, inner) for dim in tiles[0] for outer, inner in _in_step(tiles[0][dim], tiles[1][dim])]
+    return all(_contains(*pair) for pair in pairs) or all(_contains(inner, outer) for outer, inner in pairs)
+
+
+def _spans_by_dim(
+    visits: Visits, copy: CascadeEinsum, stored: Stored
+) -> Iterator[tuple[str, Sequence[Span]]]:
+    """Yield the parts of a stored tensor that wait, by the dimension of a copy that indexes each rank."""
+    (access,) = copy.accesses_of(stored.tensor)
+    tile = dict(visits.tile(stored.tensor, stored.depth))
+    ranks = zip(access.ranks, copy.space(access.dataspace).ranks, access.offsets, strict=True)
+    for name, terms, offset in ranks:
+        dim = "+".join(f"{term.coefficient}{term.dim}" for term in terms)
+        yield dim, [(low - offset, high - offset) for low, high in tile[name]]
+
+
+def _in_step(one: Sequence[Span], other: Sequence[Span]) -> Iterator[tuple[Span, Span]]:
+    """Yield the parts that wait at the same time: loops below one place cut its parts further."""
+    steps = max(len(one), len(other))
+    for step in range(steps):
+        yield one[step * len(one) // steps], other[step * len(other) // steps]
+
+
+def _contains(outer: Span, inner: Span) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
 @dataclass(frozen=True)
 class _Tile:
     """A tile with what decides when it takes room."""
@@ -186,15 +237,7 @@ class Rooms:
 
     @cached_property
     def _roots(self) -> dict[str, str]:
-        """Of each stored tensor the one whose values it has at its place: itself, or what it copies."""
-        cascade, stored = self.visits.cascade, self.visits.mapping.stored_at
-        roots = {tensor: tensor for tensor in stored}
-        for einsum in (einsum for einsum in cascade.einsums if einsum.is_copy):
-            (source,) = (access.tensor for access in einsum.accesses if access.tensor not in einsum.written)
-            for copy in (copy for copy in einsum.written if source in stored and copy in stored):
-                same = stored[source].memory == stored[copy].memory
-                roots[copy] = roots[source] if same else copy
-        return roots
+        return room_roots(self.visits)
 
     def _own(self, place: int, kinds: tuple[VisitKind, ...]) -> Iterator[_Tile]:
         """Yield what an Einsum holds, and the tiles of its nests: of unlike visits, those that take most."""

@@ -1,451 +1,63 @@
-"""The commands and their arguments, the readers of values, and what the exit codes mean."""
+"""The commands and their arguments, and what the exit codes mean."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
 import math
-import os
-import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from model.extents import FACTORS
-from model.mapspace import COUNTINGS, PRICED_COUNTINGS, Counting
-from model.objective import ADDITIVE, CRITERIA, OBJECTIVES, TIMELOOP_METRICS, TOTAL
-from model.text.limits import Limits
+from model.mapspace import PRICED_COUNTINGS
+from model.objective import ADDITIVE, CRITERIA, OBJECTIVES, TOTAL
 from model.wording import printable
+from solver.cli.options import (
+    BOUNDS,
+    CP_SAT,
+    ENGINES,
+    OUTSIDE,
+    SHIPPED,
+    add_arch,
+    add_command,
+    add_csv_and_plot,
+    add_effort,
+    add_flag,
+    add_json,
+    add_mapping,
+    add_memory_limit,
+    add_path,
+    add_reading,
+    add_repeatable,
+    add_search_options,
+    add_spec_command,
+    add_verbose,
+    add_wide,
+    additive,
+    address,
+    count,
+    file_path,
+    graph,
+    input_path,
+    mapper_option,
+    model_file,
+    name_list,
+    names,
+    one_of,
+    one_or_two,
+    picture,
+    positive,
+    seconds,
+    sizes,
+)
 from solver.cli.output import write_stderr, write_stdout
 from solver.exit_codes import EXIT_INVALID, MEANINGS
-from solver.report.pictures import FORMATS
-from solver.result import REMAINDERS_S, Options
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-    Container = argparse._ActionsContainer  # a parser or a group of its options
-
-DEFAULTS = Options()
-
-SHIPPED = Path(__file__).resolve().parents[2] / "specs"
-"""The specs that ship with the package, in a checkout and installed."""
-
-AUTO, BOUNDS, CP_SAT = ENGINES = ("auto", "bounds", "cp-sat")
-"""What searches, see ``map --engine``."""
-
-DOT = (".dot", ".gv")
-MODELS = (".pb", ".mps", ".fzn")
-"""Formats of `solver.formulation.export`."""
-
-LARGEST_SEED = (1 << 31) - 1
-MOST_DIGITS = 18
-LONGEST_SHOWN = 60
-
-
-def add_spec_command(
-    commands: Commands,
-    name: str,
-    summary: str,
-    specs_nargs: str = "+",
-    specs_help: str = "YAML files with a problem and an architecture, merged by top-level key",
-    countings: Sequence[Counting] = COUNTINGS,
-) -> argparse.ArgumentParser:
-    """Add a command that reads specs, with the options on how to read them."""
-    parser = add_command(commands, name, summary)
-    parser.add_argument("specs", nargs=specs_nargs, type=input_path, metavar="SPEC", help=specs_help)
-    add_reading(parser, countings)
-    return parser
-
-
-OUTSIDE = "keep every tensor in the outermost memory where an `arch` leaves that open"
-
-
-def add_arch(parser: argparse.ArgumentParser, one_einsum: bool = True, names_tensors: bool = False) -> None:
-    """Add the options of the commands that read architectures of AccelForge, or one Einsum of a workload."""
-    group = parser.add_argument_group("workloads and architectures of AccelForge")
-    if one_einsum:
-        group.add_argument(
-            "--einsum", metavar="NAME", help="the Einsum of the workload in SPEC that is meant"
-        )
-    _add_path(group, "--costs", "YAML table of what the components of an `arch` cost", "TABLE")
-    if not names_tensors:
-        _add_flag(group, "--no-fuse", OUTSIDE)
-
-
-def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
-    """Add a command; `summary` describes it in the list of commands and, by default, in its help."""
-    return commands.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=MEANINGS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-
-
-def _add_flag(container: Container, name: str, text: str) -> None:
-    container.add_argument(name, action="store_true", help=text)
-
-
-def _add_path(container: Container, name: str, text: str, metavar: str = "OUT") -> None:
-    container.add_argument(name, type=file_path, metavar=metavar, help=text)
-
-
-def _add_repeatable(
-    container: Container, name: str, dest: str, metavar: str, text: str, read: Callable[[str], object] = str
-) -> None:
-    container.add_argument(
-        name, dest=dest, action="append", default=[], type=read, metavar=metavar, help=text
-    )
-
-
-_RULES = "as an execution moves them (exact, the default) or as Timeloop does (timeloop)"
-_THIRD_RULE = ", or as AccelForge does (accelforge, the default for an `arch`, where it means --uneven)"
-
-
-def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] = COUNTINGS) -> None:
-    """Add the options on how specs are read."""
-    group = parser.add_argument_group("how specs are read")
-    _add_repeatable(group, "--set", "variables", "NAME=VALUE", "set a template variable; may be repeated")
-    _add_flag(group, "--ignore-sparse", "drop densities and sparse optimizations instead of refusing them")
-    group.add_argument(
-        "--counting",
-        choices=countings,
-        metavar="RULE",
-        help=f"how words and cycles are counted: {_RULES}"
-        + (_THIRD_RULE if len(countings) > len(COUNTINGS) else ""),
-    )
-    group.add_argument(
-        "--factors",
-        choices=FACTORS,
-        metavar="KIND",
-        help="factors of loops: any, the last pass being cut short (any, the default), or divisors only "
-        "(perfect, as `mapspace: {template: uber}`)",
-    )
-    group.add_argument(
-        "--uneven",
-        action=argparse.BooleanOptionalAction,
-        help="let memories hold the tiles of their dataspaces at several places of the loop nest "
-        "(as `constraints: {dataspace: {uneven: true}}` on all of them)",
-    )
-    _add_flag(
-        group,
-        "--timeloop-padding",
-        "pad incomplete spatial permutations before the split is applied, as Timeloop's front end does",
-    )
-    _add_repeatable(
-        group,
-        "--allow-include",
-        "include_roots",
-        "DIR",
-        "allow the specs to include files from DIR too; may be repeated",
-        directory,
-    )
-    _add_repeatable(
-        group,
-        "--limit",
-        "limits",
-        "NAME=VALUE",
-        "raise or lower a limit on specs, such as nodes=1000000; may be repeated",
-        limit,
-    )
-
-
-_NO_LIMIT = (
-    f"none, but {REMAINDERS_S:g} for mappings with remainders after those without; none: no limit at all"
-)
-
-
-def add_search_options(
-    parser: argparse.ArgumentParser, seeded: str | None = None, default: str = _NO_LIMIT
-) -> None:
-    """Add the options of every command that searches: objective, limits, workers, seed (of `seeded`).
-
-    `default` is what the help says about the time limit where none is given.
-    """
-    group = parser.add_argument_group("search")
-    group.add_argument(
-        "--objective",
-        type=objectives,
-        metavar="LIST",
-        help=f"one of {', '.join(OBJECTIVES)}, or a comma-separated list, most important first "
-        "(default: the spec's optimization_metrics, or edp)",
-    )
-    more = f"; explaining why nothing fits takes what is left, or 2 seconds (default: {default})"
-    add_effort(group, "mapping", more, seeded)
-    add_memory_limit(group)
-
-
-def add_memory_limit(group: Container) -> None:
-    """Add ``--memory-limit``."""
-    group.add_argument(
-        "--memory-limit",
-        type=positive,
-        default=DEFAULTS.memory_limit_mib,
-        metavar="MIB",
-        help="memory for the tables of the search in each worker (default: %(default)s MiB)",
-    )
-
-
-def add_effort(group: Container, sought: str, more: str = "", seeded: str | None = None) -> None:
-    """Add time limit, workers, and a seed, if anything is `seeded`; `sought` and `more` are for the help."""
-    group.add_argument(
-        "--time-limit",
-        type=time_limit,
-        metavar="S",
-        help=f"stop after S seconds with the best {sought} so far, as the first Ctrl-C does{more}",
-    )
-    group.add_argument(
-        "--jobs",
-        type=positive,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="number of workers (default: all cores)",
-    )
-    group.add_argument(
-        "--seed",
-        type=seed if seeded else _refused_seed,
-        default=DEFAULTS.seed,
-        metavar="N",
-        help=f"seed of {seeded}" if seeded else argparse.SUPPRESS,
-    )
-
-
-def add_wide(parser: argparse.ArgumentParser) -> None:
-    """Add ``--wide``."""
-    _add_flag(
-        parser, "--wide", "print tables with all columns, also where the terminal is too narrow for them"
-    )
-
-
-def _add_verbose(parser: argparse.ArgumentParser) -> None:
-    _add_flag(parser, "--verbose", "print all tables: accesses by level, slack, energy per access")
-
-
-def add_json(parser: argparse.ArgumentParser, has_report: bool = True) -> None:
-    """Add ``--json OUT``, and ``--report OUT`` where there is a page about the result."""
-    add_wide(parser)
-    _add_path(parser, "--json", "write the result as JSON (- is stdout)")
-    if has_report:
-        _add_path(parser, "--report", "write a report with figures as one HTML page (- is stdout)")
-
-
-def add_mapping(parser: argparse.ArgumentParser, condition: str = "") -> None:
-    """Add ``--mapping OUT`` and ``--mapped-spec OUT``; `condition` says what they need."""
-    _add_path(parser, "--mapping", f"{condition}write the mapping as Timeloop v4 YAML (- is stdout)")
-    _add_path(
-        parser,
-        "--mapped-spec",
-        f"{condition}write all specs as one Timeloop v4 YAML file, with the mapping in place of the "
-        "constraints that it meets (- is stdout)",
-    )
-
-
-def add_csv_and_plot(parser: argparse.ArgumentParser, drawn: str) -> None:
-    """Add ``--csv OUT``, and ``--plot OUT`` for a picture of what is `drawn`."""
-    _add_path(parser, "--csv", "write a CSV table (- is stdout)")
-    _add_path(parser, "--plot", f"draw {drawn} into a PNG, SVG or PDF file; needs matplotlib")
-
-
-def file_path(text: str) -> Path:
-    """Read a path; a variable of the shell that is not set leaves an empty one."""
-    if not text:
-        raise _wrong("the path is empty")
-    return Path(text)
-
-
-def input_path(text: str) -> Path:
-    """Read the path of an input; ``specs/...`` that is absent here is what ships with the package."""
-    path = file_path(text)
-    shipped = SHIPPED.parent / path
-    absent_here = path.parts[:1] == (SHIPPED.name,) and not os.path.lexists(path)
-    return shipped if absent_here and shipped.exists() else path
-
-
-def directory(text: str) -> Path:
-    """Read the path of a directory that exists."""
-    if not text or not os.path.isdir(text):  # noqa: PTH112 (false for names that are too long)
-        raise _wrong(f"there is no directory {text!r}")
-    return Path(text)
-
-
-def picture(text: str) -> Path:
-    """Read the path of a picture."""
-    return _with_suffix(text, FORMATS)
-
-
-def model_file(text: str) -> Path:
-    """Read the path of a model for other solvers."""
-    return _with_suffix(text, MODELS)
-
-
-def graph(text: str) -> Path:
-    """Read the path of a picture or a DOT file; ``-`` is stdout."""
-    return Path(text) if text == "-" else _with_suffix(text, (*DOT, *FORMATS))
-
-
-def _with_suffix(text: str, suffixes: tuple[str, ...]) -> Path:
-    if Path(text).suffix.lower() not in suffixes:
-        raise _wrong(f"{text!r} does not end in {', '.join(suffixes)}")
-    return Path(text)
-
-
-def objectives(text: str) -> tuple[str, ...]:
-    """Read a comma-separated list of objectives."""
-    names = tuple(part.strip() for part in text.split(","))
-    try:
-        Options(objectives=names)
-    except ValueError as error:
-        unknown = next((name for name in names if name not in OBJECTIVES), "")
-        raise _wrong(f"{error}{_other_objective(unknown)}") from None
-    return names
-
-
-def additive(text: str) -> tuple[str, ...]:
-    """Read an objective that adds up over layers."""
-    if text in ADDITIVE:
-        return (text,)
-    known = " or ".join(ADDITIVE)
-    if text in OBJECTIVES:
-        raise _wrong(f"{text} is a product, which does not add up over layers; choose {known}")
-    hint = _other_objective(text) or "; only `map` takes a list"
-    raise _wrong(f"{text!r} is not {known}{hint}")
-
-
-def _other_objective(name: str) -> str:
-    """Return the end of a message about an unknown objective: a suggestion, if there is one."""
-    folded = name.lower()
-    close = difflib.get_close_matches(folded, OBJECTIVES, n=1)
-    meant = TIMELOOP_METRICS.get(folded) or "".join(close)
-    if meant:
-        return f"; did you mean {meant!r}?"
-    return "; `accesses` is not an objective" if "accesses" in folded else ""
-
-
-def one_of(known: Sequence[str]) -> Callable[[str], str]:
-    """Return a reader of one of several names, which suggests the nearest for others."""
-
-    def choice(text: str) -> str:
-        if text in known:
-            return text
-        begins = [name for name in known if text and name.startswith(text)]
-        close = begins or difflib.get_close_matches(text, known, n=1, cutoff=0.75)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise _wrong(f"{shown(text)} is not one of {', '.join(known)}{hint}")
-
-    return choice
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Read a comma-separated list of different names; an empty text is an empty list."""
-    listed = [part.strip() for part in text.split(",")] if text else []
-    if "" in listed or len(set(listed)) < len(listed):
-        raise _wrong(f"{text!r} is not a list of distinct names")
-    return tuple(listed)
-
-
-def mapper_option(text: str) -> tuple[str, str, int | float | str]:
-    """Read ``MAPPER.NAME=VALUE``; the value is an integer, a number or a text."""
-    left, equals, value = text.partition("=")
-    mapper, dot, name = left.rpartition(".")
-    if not equals or not dot or not mapper or not name.isidentifier():
-        raise _wrong(f"{text!r} is not of the form MAPPER.NAME=VALUE")
-    for kind in (int, float):
-        try:
-            return mapper, name, kind(value)
-        except ValueError:
-            continue
-    return mapper, name, value
-
-
-def address(text: str) -> str:
-    """Read the address of a Dask scheduler; Dask itself refuses one without a port only after some time."""
-    host, _, port = text.rpartition(":")
-    if not host or host.endswith((":", "/")) or not port.isascii() or not port.isdecimal():
-        raise _wrong(f"{text!r} is not an address such as tcp://host:8786")
-    return text
-
-
-def limit(text: str) -> tuple[str, float]:
-    """Read the name and value of a limit on specs."""
-    name, _, value = text.partition("=")
-    known = {field.name: field.default for field in fields(Limits)}
-    if name not in known:
-        raise _wrong(f"there is no limit {name!r}; known limits are {', '.join(known)}")
-    return name, seconds(value) if isinstance(known[name], float) else positive(value)
-
-
-def seconds(text: str) -> float:
-    """Read a finite, non-negative number of seconds."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise _wrong(f"{shown(text)} is not a number of seconds")
-    return number
-
-
-def time_limit(text: str) -> float:
-    """Read a number of seconds, or ``none``, which is infinity."""
-    return math.inf if text == "none" else seconds(text)
-
-
-def seed(text: str) -> int:
-    """Read a seed."""
-    value = _natural(text)
-    if value is None or value > LARGEST_SEED:
-        raise _wrong(f"{shown(text)} is not an integer from 0 to {LARGEST_SEED}")
-    return value
-
-
-def _refused_seed(_text: str) -> int:
-    raise _wrong("this search draws no random numbers, so a seed has no effect")
-
-
-def positive(text: str) -> int:
-    """Read a positive integer of at most `MOST_DIGITS` digits."""
-    value = _natural(text)
-    if len(text) > MOST_DIGITS and text.isdecimal():
-        raise _wrong(f"{shown(text)} has more than {MOST_DIGITS} digits")
-    if not value:
-        raise _wrong(f"{shown(text)} is not a positive integer")
-    return value
-
-
-def _natural(text: str) -> int | None:
-    if not text.isascii() or not text.isdecimal() or len(text) > MOST_DIGITS:
-        return None
-    return int(text)
-
-
-def sizes(text: str) -> tuple[int, ...]:
-    """Read comma-separated positive integers."""
-    if re.search(r"\dx\d", text):
-        raise _wrong(f"{shown(text)} separates its numbers with `x`; use commas")
-    return tuple(positive(part.strip()) for part in text.split(","))
-
-
-def one_or_two(text: str) -> tuple[int, int]:
-    """Read two positive integers, or one that counts for both directions."""
-    numbers = sizes(text)
-    if len(numbers) > 2:
-        raise _wrong(f"{text!r} has more than two numbers")
-    return numbers[0], numbers[-1]
-
-
-def shown(text: str) -> str:
-    """Quote a wrong argument in a message; of a long one the beginning."""
-    return repr(text) if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]!r}..."
-
-
-_wrong = argparse.ArgumentTypeError
-
+    from solver.cli.options import Commands
 
 EXPLAIN_TIME_LIMIT_S = 10.0
 COMPARE_BUDGET_S = 10.0
@@ -576,32 +188,32 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     )
     add_arch(parser)
     add_search_options(parser)
-    _add_verbose(parser)
+    add_verbose(parser)
     add_json(parser)
     add_mapping(parser)
-    _add_path(
+    add_path(
         parser,
         "--certificate",
         "write a certificate, which `prove OUT` checks without the solver (- is stdout)",
     )
-    _add_flag(
+    add_flag(
         parser,
         "--check",
         "have the certificate checked without the solver, as `prove` does; the exit code says whether it is "
         "VALID",
     )
-    _add_flag(
+    add_flag(
         parser,
         "--sensitivity",
         "map again with each capacity and bandwidth halved and doubled; --time-limit applies to each",
     )
-    _add_flag(
+    add_flag(
         parser,
         "--price-constraints",
         "say what each constraint costs, as `explain` does, for "
         f"{EXPLAIN_TIME_LIMIT_S:g} seconds each unless --time-limit sets another limit",
     )
-    _add_flag(
+    add_flag(
         parser,
         "--pareto",
         "find the energy-latency front: every mapping that no other one dominates; "
@@ -620,40 +232,40 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
         help="write the problem for other solvers: OUT.pb (OR-tools), OUT.mps or OUT.fzn; energy or latency, "
         "as lower bounds on what the cost model says (docs/formulation.md)",
     )
-    _add_path(
+    add_path(
         parser,
         "--plot",
         "draw the mapping, or with --pareto the front, into a PNG, SVG or PDF file; needs matplotlib, except "
         "for a mapping as SVG",
     )
-    _add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
+    add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
     return parser
 
 
 def _add_evaluate(commands: Commands) -> argparse.ArgumentParser:
     parser = add_spec_command(commands, "evaluate", "price a given mapping", countings=PRICED_COUNTINGS)
     add_arch(parser)
-    _add_path(
+    add_path(
         parser,
         "--mapping",
         "YAML file with a Timeloop v4 mapping (default: the mapping in the specs), or with a fused mapping "
         "of a workload (docs/fusion.md)",
         "MAP",
     )
-    _add_flag(
+    add_flag(
         parser,
         "--link-transfers",
         "count transfers between neighbours, as Timeloop does by default (with --counting timeloop)",
     )
-    _add_flag(
+    add_flag(
         parser,
         "--timeloop-defects",
         "count sparse data as Timeloop does even where that is wrong (docs/sparse.md)",
     )
     parser.set_defaults(refuse=parser.error)
-    _add_verbose(parser)
+    add_verbose(parser)
     add_json(parser)
-    _add_flag(parser, "--quiet", "no report; files and exit code only")
+    add_flag(parser, "--quiet", "no report; files and exit code only")
     return parser
 
 
@@ -684,14 +296,14 @@ def add_mapper_options(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="comma-separated names of mappers, such as random,greedy (default: all that are known)",
     )
-    _add_repeatable(
+    add_repeatable(
         parser,
         "--mapper",
         "own_mappers",
         "MODULE:CLASS",
         "a mapper of your own, in addition to --mappers; may be repeated",
     )
-    _add_repeatable(
+    add_repeatable(
         parser,
         "--option",
         "mapper_options",
@@ -804,8 +416,8 @@ together cost the least, and prove it."""
         metavar="OUT",
         help="write the layered graph alone: DOT (.dot, .gv, or - for stdout) or a picture",
     )
-    _add_flag(parser, "--decomposition", "print every step of the decomposition")
-    _add_flag(parser, "--quiet", "no report; files and exit code only")
+    add_flag(parser, "--decomposition", "print every step of the decomposition")
+    add_flag(parser, "--quiet", "no report; files and exit code only")
     return parser
 
 
@@ -845,7 +457,7 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
     add_arch(parser)
     add_search_options(parser, default="none")
     parser.set_defaults(time_limit=math.inf)  # also where loops may have remainders
-    _add_path(parser, "--certificate", "keep the certificate in this file")
+    add_path(parser, "--certificate", "keep the certificate in this file")
     _add_engine(
         parser,
         (BOUNDS, CP_SAT),
@@ -854,7 +466,7 @@ def _add_prove(commands: Commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "--check-time-limit", type=seconds, metavar="S", help="stop the check after S seconds"
     )
-    _add_flag(parser, "--quiet", "no progress; the verdict only")
+    add_flag(parser, "--quiet", "no progress; the verdict only")
     return parser
 
 
@@ -862,7 +474,7 @@ def _add_report(commands: Commands) -> argparse.ArgumentParser:
     summary = "make an HTML page of a result that --json wrote"
     parser = add_command(commands, "report", summary)
     parser.add_argument("result", type=file_path, metavar="RESULT", help="a file that --json wrote")
-    _add_path(parser, "--output", "the page (default: RESULT with the suffix .html; - is stdout)", "OUT")
+    add_path(parser, "--output", "the page (default: RESULT with the suffix .html; - is stdout)", "OUT")
     return parser
 
 
@@ -906,14 +518,14 @@ that an ONNX model leaves open."""
     )
     _add_fusion(parser)
     group = parser.add_argument_group("files per Einsum")
-    _add_path(
+    add_path(
         group,
         "--certificates",
         "write a certificate for each Einsum, identical ones once; `prove` checks them",
         "DIR",
     )
-    _add_path(group, "--mappings", "write the mapping of each Einsum as Timeloop v4 YAML", "DIR")
-    _add_flag(
+    add_path(group, "--mappings", "write the mapping of each Einsum as Timeloop v4 YAML", "DIR")
+    add_flag(
         group,
         "--check",
         "have the certificates checked without the solver, as `prove` does; the exit code says "
@@ -928,7 +540,7 @@ that an ONNX model leaves open."""
 def _add_fusion(parser: argparse.ArgumentParser) -> None:
     """Add the options on Einsums that share loops."""
     group = parser.add_argument_group("fused mappings (docs/fusion.md)")
-    _add_flag(
+    add_flag(
         group,
         "--fuse",
         "let Einsums share loops and hand tensors over on chip; --time-limit applies to the whole search",
@@ -936,19 +548,19 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fuse-into",
         nargs="+",
-        type=_name_list,
+        type=name_list,
         metavar="MEMORY",
         help="memories that may store tensors between Einsums (default: all that are searched)",
     )
     group.add_argument(
         "--no-fuse",
         nargs="*",
-        type=_name_list,
+        type=name_list,
         metavar="TENSOR",
         help=f"tensors that go through the outermost memory; without names and --fuse: {OUTSIDE}",
     )
     group.add_argument(
-        "--max-fused-loops", type=_count, metavar="N", help="at most N shared loops above an Einsum"
+        "--max-fused-loops", type=count, metavar="N", help="at most N shared loops above an Einsum"
     )
     group.add_argument(
         "--max-fused-loops-per-rank",
@@ -956,44 +568,31 @@ def _add_fusion(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="at most N of them over one rank of it",
     )
-    _add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` prices")
-    _add_path(
+    add_path(group, "--fused-mapping", "write the fused mapping as YAML, which `evaluate` prices")
+    add_path(
         group, "--certificate", "write the certificate of the whole, also with --same; `prove` checks it"
     )
-
-
-def _name_list(text: str) -> tuple[str, ...]:
-    """Read names with commas in between."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _count(text: str) -> int:
-    """Read a whole number, 0 included."""
-    value = _natural(text)
-    if value is None:
-        raise _wrong(f"{shown(text)} is not a whole number")
-    return value
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that maps networks."""
     add_search_options(parser)
     _add_searches(parser)
-    _add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
+    add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
 
 
 def _add_searches(parser: argparse.ArgumentParser) -> None:
     """Add the options on where results of many searches are kept, and where the searches run."""
     group = parser.add_argument_group("many searches")
     cache = group.add_mutually_exclusive_group()
-    _add_path(
+    add_path(
         cache,
         "--cache",
         "where proven results are kept (default: tilewright in the user's cache directory)",
         "DIR",
     )
-    _add_flag(cache, "--no-cache", "keep no results")
-    _add_flag(group, "--resume", "reuse kept results, for instance of a run that was interrupted")
+    add_flag(cache, "--no-cache", "keep no results")
+    add_flag(group, "--resume", "reuse kept results, for instance of a run that was interrupted")
     group.add_argument(
         "--cluster",
         type=address,
@@ -1013,7 +612,7 @@ Map every combination of a workload, an architecture and attribute values, each
 Einsum to its proven optimum, and show which combinations no other one dominates.
 SPEC files belong to every combination; they are read as by `network`. Searches
 that several combinations need run once. --time-limit applies to each search."""
-    _add_repeatable(
+    add_repeatable(
         parser,
         SETTING,
         "settings",
@@ -1021,7 +620,7 @@ that several combinations need run once. --time-limit applies to each search."""
         "values of an attribute of a component or container, such as buffer.depth=1024,2048, or "
         "PE.meshX=8,16 for its fanout; may be repeated, for all combinations",
     )
-    _add_repeatable(
+    add_repeatable(
         parser,
         "--density",
         "densities",

@@ -19,7 +19,7 @@ from model.mapspace import Mapspace
 from model.text.files import is_file
 from model.text.source import places_of
 from model.wording import printable
-from solver.cli.arguments import CP_SAT, DEFAULTS
+from solver.cli.options import CP_SAT, DEFAULTS
 from solver.cli.output import STDOUT, OutputError, check_outputs, write_output, write_stderr, write_stdout
 from solver.cli.progress import interruptible
 from solver.cli.running import EXIT_OF_STATUS, check_certified, load_unmapped, search, search_formulated

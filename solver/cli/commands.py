@@ -20,7 +20,8 @@ from model.text.source import (
     places_of,
     values_in,
 )
-from solver.cli.arguments import AUTO, BOUNDS, CP_SAT, OPERATORS
+from solver.cli.arguments import OPERATORS
+from solver.cli.options import AUTO, BOUNDS, CP_SAT
 from solver.cli.output import (
     STDOUT,
     OutputError,

@@ -15,9 +15,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from model.extents import ANY, PERFECT
 from model.mapspace import ACCELFORGE
-from model.note import Note
 from model.text.files import is_directory
 from model.text.reader import parse_assignments
 from model.text.source import Places, places_of
@@ -65,7 +63,6 @@ FUSED_ONLY = (
     *("fuse-into", "max-fused-loops", "max-fused-loops-per-rank"),
     *("fused-mapping", "certificate"),
 )
-ONLY_PERFECT = "fused mappings with remainders are not certified"
 OPTION_OF_LIMIT = {"no_fuse": "--no-fuse", "memories": "--fuse-into"}
 UNFUSED_ONLY = {
     "certificates": "--certificate OUT writes that of the fused mapping",
@@ -175,9 +172,6 @@ def _fuse(arguments: argparse.Namespace) -> int:
     _refuse_options(arguments, UNFUSED_ONLY, "does not go with --fuse")
     if arguments.no_fuse == []:
         raise OutputError("--no-fuse names no tensors, and keeps all of them from --fuse")
-    certified = arguments.check or arguments.certificate is not None
-    if certified and arguments.factors == ANY:
-        raise OutputError(f"{ONLY_PERFECT}: --certificate and --check go with --factors perfect")
     outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
     check_outputs(outputs, arguments.specs)
     _check_checked(arguments)
@@ -187,11 +181,9 @@ def _fuse(arguments: argparse.Namespace) -> int:
     from solver.fusion.certificate import fused_certificate
     from solver.report.fused import fused_result_document, print_fused_result
 
-    values, options = parse_assignments(arguments.variables), load_options(arguments)
-    options = replace(options, factors=PERFECT) if certified else options
-    cascade, read = load_cascade(arguments.specs, values, options)
+    values = parse_assignments(arguments.variables)
+    cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
-    notes += [Note(f"loops have perfect factors: {ONLY_PERFECT}")] * (options.factors != arguments.factors)
     limits = _limits(arguments)
     search = search_options(arguments)
     objectives = search.objectives or cascade.einsums[0].mapspace.objectives

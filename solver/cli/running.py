@@ -17,7 +17,8 @@ from model.objective import EDP, ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
 from model.text.source import ConflictError, SpecError, places_of
-from solver.cli.arguments import CP_SAT, EXPLAIN_TIME_LIMIT_S
+from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S
+from solver.cli.options import CP_SAT
 from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN

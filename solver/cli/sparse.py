@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from model.extents import PERFECT
 from model.note import Note
 from model.text.source import places_of
-from solver.cli.arguments import CP_SAT
 from solver.cli.certify import certificate_steps, checked_result
+from solver.cli.options import CP_SAT
 from solver.cli.output import OutputError, check_outputs, deliver, document_steps, plot_steps, report_steps
 from solver.cli.progress import interruptible, watched
 from solver.cli.running import (

@@ -102,6 +102,7 @@ class Likeness:
         if self.space.is_deep:
             yield at  # spreads and levels are not compared
         yield tuple(self._role(tensor, at, end) for tensor in tensors)
+        yield tuple(self.space.copies.relations(tensors))
         numbers = {tensor: number for number, tensor in enumerate(tensors)}
         ranks: dict[tuple[str, str], int] = {}
         for place in range(at, end):
@@ -138,11 +139,17 @@ class Likeness:
             for own, other in zip(self.space.tiles[step.place], self.space.tiles[place], strict=True)
         }
         users = self.space.cascade.users
+        if any(own.root and own.root not in names for own in step.stores):
+            return None
         moved = step._replace(
             place=place,
             frames=tuple(Frame(f.start + shift, f.end + shift, f.segments, f.flat) for f in step.frames),
             stores=tuple(
-                own._replace(tensor=names[own.tensor], last=users[names[own.tensor]][-1])
+                own._replace(
+                    tensor=names[own.tensor],
+                    last=users[names[own.tensor]][-1],
+                    root=names[own.root] if own.root else "",
+                )
                 for own in step.stores
             ),
             held=tuple((spaces[name], depth) for name, depth in step.held),

@@ -329,11 +329,10 @@ class EdgeBounds:
 
     def in_open_parts(self, place: int, cut: Cut) -> Inner:
         """The same where further loops may cut these parts again: by the least that an iteration costs."""
-        dims, bound, least = (
-            self.unlike(place),
-            self.space.einsums[place].problem.bound,
-            self.arithmetic(place),
-        )
+        dims, least = self.unlike(place), self.arithmetic(place)
+        if self.is_unknown(place) or self.space.einsums[place].is_copy:
+            return least
+        bound = self.space.einsums[place].problem.bound
         parts = {
             dim: cut.parts.get(dim, ((cut.largest(dim, bound[dim]), cut.trips.get(dim, 1)),)) for dim in dims
         }
@@ -436,6 +435,8 @@ class EdgeBounds:
     def arithmetic(self, place: int) -> Inner:
         """What is paid and takes time in any case: no closer bound holds for all unequal parts."""
         einsum = self.space.einsums[place]
+        if einsum.is_copy:
+            return Inner(0, 0, 0)
         architecture = einsum.mapspace.architecture
         energy = einsum.problem.computes * architecture.compute.energy
         units = math.prod(fanout.size for fanout in architecture.fanouts)

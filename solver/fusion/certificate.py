@@ -7,9 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from model.architecture import Fanout, StorageLevel
-from model.extents import PERFECT
 from model.fused.cascade import Cascade, CascadeEinsum
-from model.fused.mapping import Body, FusedMapping, Leaf, PrivateNest
+from model.fused.mapping import Body, FusedMapping, Leaf
+from model.fused.nests import VisitKind, cut_short, visit_kinds
+from model.fused.visits import Visits
 from model.mapping import Mapping, NodeMapping, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES
@@ -28,7 +29,7 @@ from solver.fusion.evidence import EdgeClaim, LeastClaim
 from solver.fusion.space import FusionSpace, Parts
 from solver.result import Status
 
-FORMAT = "tilewright certificate fused 3"
+FORMAT = "tilewright certificate fused 4"
 
 
 def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0) -> Json:
@@ -50,8 +51,8 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
-    if any(einsum.mapspace.factors != PERFECT for einsum in result.cascade.einsums):
-        raise CertificateError("fused mappings with remainders are not certified: --factors perfect")
+    if any(einsum.is_copy for einsum in result.cascade.einsums):
+        raise CertificateError("fused mappings of cascades with copy operations are not certified yet")
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
@@ -108,7 +109,7 @@ def _einsum(einsum: CascadeEinsum, tensors: Sequence[str]) -> Json:
 
 def _searched(einsum: CascadeEinsum) -> Mapspace:
     """Return the mapspace of an Einsum's nests."""
-    mapspace = with_places_of(einsum, replace(einsum.mapspace, factors=PERFECT))
+    mapspace = with_places_of(einsum, einsum.mapspace)
     check_certifiable(mapspace)
     return mapspace
 
@@ -153,18 +154,19 @@ def _leaf(cascade: Cascade, mapping: FusedMapping, leaf: Leaf) -> Json:
     home, stored_at = einsum.mapspace.architecture.on_chip[0].name, mapping.stored_at
     stored = {a.dataspace: stored_at[a.tensor].memory for a in einsum.accesses if a.tensor in stored_at}
     above = stored | {tile.dataspace: home for tile in leaf.held}
-    nests = [_nest(einsum, nest, above) for nest in leaf.nests]
+    kinds = () if einsum.is_copy else visit_kinds(Visits(cascade, mapping), place)
+    nests = [_nest(einsum, kind, above) for kind in kinds]
     held = [[names.index(tile.dataspace), tile.depth] for tile in leaf.held]
     return {"einsum": place, "held": held, "nests": nests}
 
 
-def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: dict[str, str]) -> Json:
-    """Return a nest with all places of memories.
+def _nest(einsum: CascadeEinsum, kind: VisitKind, above: dict[str, str]) -> Json:
+    """Return the nest of visits with all places of memories.
 
     Tiles that are stored or held above it count as kept at the first place of their memory, and not outside.
     """
-    mapspace = _searched(einsum)
-    entries, nodes, places = iter(nest.mapping.nodes), list[NodeMapping](), dict(nest.places)
+    mapspace, nest = _searched(einsum), cut_short(kind.private.mapping, kind.problem)
+    entries, nodes, places = iter(nest.nodes), list[NodeMapping](), dict(kind.private.places)
     for node in einsum.mapspace.architecture.nodes:
         if isinstance(node, Fanout):
             nodes.append(next(entries))
@@ -180,7 +182,7 @@ def _nest(einsum: CascadeEinsum, nest: PrivateNest, above: dict[str, str]) -> Js
         here = {name for name, memory in above.items() if memory == components[position]}
         keep = entry.keep | here if position else entry.keep - above.keys()
         nodes[position] = replace(entry, keep=frozenset(keep))
-    return canonical_mapping(mapspace, Mapping(tuple(nodes)))
+    return {"bounds": list(kind.problem.bounds), **canonical_mapping(mapspace, Mapping(tuple(nodes)))}
 
 
 def _component(node: StorageLevel | Fanout) -> str:

@@ -272,6 +272,9 @@ class DraftBounds:
         self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts, given: Given
     ) -> Iterator[Way]:
         """Yield the ways to keep the tiles of an Einsum in each body."""
+        if self.space.einsums[place].is_copy:
+            yield _nothing(len(left))
+            return
         cuts = self.space.cuts((*frames, frame), place)
         raw = self._constant(self.space.raw_trips((*frames, frame), place), place, len(left))
         within = self._grown(frame, place, raw, following)
@@ -496,6 +499,8 @@ class DraftBounds:
 
         All trips may be those of a body over a `span`: then what others access takes no room.
         """
+        if self.space.einsums[place].is_copy:
+            return iter([_nothing(len(next(iter(last.values()))))])
         tiles = self.space.tiles[place]
         options = [list(self._anywhere(tile, last, outside, span)) for tile in tiles]
         return self._ways(place, options, last, {}, is_rough=True)
@@ -700,14 +705,23 @@ class DraftBounds:
         return np.floor(whole / divided) if space.ranks else np.ones(len(left))
 
 
+def _nothing(size: int) -> Way:
+    """What a copy takes of its own, in each body: no tiles, and what it moves is paid on the path."""
+    zero = np.zeros(size)
+    return Way(zero, zero, zero, zero)
+
+
 def stays(space: FusionSpace, tile: Tile, frame: Frame) -> bool:
     """Whether a tile, once stored, takes room while any Einsum of a body runs.
 
     If others than those of the body access its tensor, it lies above the loops of the body. So that it counts
-    once, this holds where one Einsum of the body alone accesses it.
+    once, this holds where one Einsum of the body alone accesses it, and none a tensor that shares its room.
     """
-    users = space.cascade.users[tile.tensor]
-    return len(users) > 1 and [own for own in users if frame.start <= own < frame.end] == [tile.place]
+    users = space.cascade.users
+    inside = {
+        own for t in space.copies.relatives(tile.tensor) for own in users[t] if frame.start <= own < frame.end
+    }
+    return len(users[tile.tensor]) > 1 and inside == {tile.place}
 
 
 def _is_inside(inner: range, outer: range) -> bool:

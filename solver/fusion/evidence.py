@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from model.problem import Problem
-from solver.fusion.bounds import Deeper
+from solver.fusion.bounds import Deeper, Remainders
 from solver.fusion.edges import EdgeKind
 from solver.fusion.pricing import IMPOSSIBLE, EdgePricer
 from solver.fusion.space import Parts
@@ -81,7 +81,10 @@ class FusionEvidence:
 
 
 def evidence_of(pricer: EdgePricer) -> FusionEvidence:
-    """Return what a search knows about edges, each once, whatever their names."""
+    """Return what a search knows about edges, each once, whatever their names.
+
+    Where nests may have remainders, what is known without any says nothing.
+    """
     least = (_counted(claim, pricer.objective) for claim in _least_claims(pricer))
     edges = (*_cores(pricer), *_edges(pricer), *_shared(pricer), *_alone(pricer))
     return FusionEvidence(tuple(least), edges)
@@ -129,10 +132,17 @@ def _edges(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     cores = {id(edge.core): edge for edge in reversed(pricer.edges.values())}
     for edge in cores.values():
         kind = edge.space.kind
-        for solved in () if kind.parts or kind.remainders else edge.core.solved:
+        if not _is_whole(pricer, kind):
+            continue
+        for solved in () if kind.parts else edge.core.solved:
             corners = [(point.energy, point.cycles) for point in solved.points]
             corners += [solved.beyond] if solved.beyond is not None else []
             yield EdgeClaim(kind, solved.room_words, _least(corners, pricer.objective))
+
+
+def _is_whole(pricer: EdgePricer, kind: EdgeKind) -> bool:
+    """Whether an edge has all mappings that the space allows."""
+    return kind.remainders or bool(kind.deeper) or pricer.remainders is Remainders.NOWHERE
 
 
 def _shared(pricer: EdgePricer) -> Iterator[EdgeClaim]:
@@ -147,6 +157,8 @@ def _alone(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     known: dict[tuple[EdgeKind, int | None], list[Corner]] = {}
     for space, room, objectives, result in pricer.alone.values():
         key = space.kind, room
+        if not _is_whole(pricer, space.kind):
+            continue
         if result.status is Status.INFEASIBLE:
             known[key] = []
         elif space.unlimited is pricer.timed and objectives == ("energy",):

@@ -200,9 +200,12 @@ class GroupBounds:
         """Return the tensors that may be stored between parts, the largest if there are many."""
         space, found = self.bounds.space, dict[str, Candidate]()
         decided = {name for own in inside.given for name, _ in own.stored}
+        # Of a tensor and its copies, which may take one room, one counts.
+        known = set[str]().union(*map(space.copies.relatives, decided))
         tiles = [tile for place in range(inside.at, inside.span[1]) for tile in space.tiles[place]]
         for tile in tiles:
-            if tile.tensor in space.storable and tile.tensor not in decided | found.keys():
+            if tile.tensor in space.storable and tile.tensor not in known:
+                known |= space.copies.relatives(tile.tensor)
                 last = self.by_dim(inside.span, tile.place, inside.trips)
                 words = self.bounds.stored_anywhere(tile, last)
                 found[tile.tensor] = Candidate(tile.tensor, space.cascade.users[tile.tensor], words)
@@ -281,14 +284,20 @@ class GroupBounds:
     def _crossing(self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate]) -> FloatArray:
         """Room of what lies above the loops of a body inside, and is accessed there: while all of it runs."""
         known = (inside.known(place) for place in range(*part))
-        total = inside.others_words * 0 + min(
-            own.taken_words + sum(max(words, 0) for _, words in own.stored) for own in known
-        )
+        total = inside.others_words * 0 + min(own.taken_words + self._stored_words(own) for own in known)
         for own in stored:
             accesses = any(part[0] <= user < part[1] for user in own.users)
             if accesses and not part[0] <= own.users[0] <= own.users[-1] < part[1]:
                 total = total + own.words
         return total
+
+    def _stored_words(self, given: Given) -> int:
+        """Room of the tensors that an Einsum reads: of one and its copies, the largest."""
+        largest: dict[str, int] = {}
+        for name, words in given.stored:
+            family = self.bounds.space.copies.family(name) or name
+            largest[family] = max(words, largest.get(family, 0))
+        return sum(largest.values())
 
     def _body(
         self, inside: Inside, part: tuple[int, int], stored: Sequence[Candidate], outside: frozenset[str]
@@ -323,7 +332,7 @@ class GroupBounds:
     def _alone(self, inside: Inside, place: int, outside: frozenset[str]) -> Costs:
         """What an Einsum costs by itself with so many trips, and any more."""
         times = self.bounds.space.einsums[place].n_instances
-        if self.bounds.pricer.follows(place):
+        if self.bounds.space.einsums[place].is_copy or self.bounds.pricer.follows(place):
             least = self.bounds.pricer.in_open_parts(place, WHOLE)
             return np.full((2, inside.size), [[least.paid * times], [least.cycles * times]], np.float64)
         accessed = {tile.tensor for tile in self.bounds.space.tiles[place]}

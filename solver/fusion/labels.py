@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -23,6 +23,7 @@ class StoredTile(NamedTuple):
 
     `level` is that of its memory: 1 for the outermost one on chip, 0 if it may be any one, or none. Where the
     memory exists several times, `spread` is how; None leaves that open, and `words` is the least there is.
+    Tensors of one `root` in one memory take one room; without one, a tensor takes a room of its own.
     """
 
     tensor: str
@@ -31,6 +32,18 @@ class StoredTile(NamedTuple):
     last: int  # Einsum that reads it
     level: int = 1
     spread: Spread | None = ()
+    root: str = ""
+
+
+def room_of(tiles: Iterable[StoredTile]) -> int:
+    """Words that stored tensors of one memory take together."""
+    total, largest = 0, dict[str, int]()
+    for tile in tiles:
+        if tile.root:
+            largest[tile.root] = max(largest.get(tile.root, 0), tile.words)
+        else:
+            total += tile.words
+    return total + sum(largest.values())
 
 
 class Step(NamedTuple):
@@ -39,7 +52,7 @@ class Step(NamedTuple):
     place: int
     frames: Frames
     kind: EdgeKind | None  # None for a copy
-    choice: Choice | None
+    choice: Choice | None  # what a copy costs has no point
     stores: tuple[StoredTile, ...]
     held: tuple[tuple[str, int], ...]
 

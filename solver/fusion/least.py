@@ -143,7 +143,10 @@ class LeastCosts:
     def _fits(
         self, frames: Frames, place: int, given: Given, cuts: Sequence[Cut], left: Sequence[int]
     ) -> Iterator[_Fit]:
-        """Yield the ways to keep an Einsum's tiles that have room."""
+        """Yield the ways to keep an Einsum's tiles that have room; a copy has none of its own."""
+        if self.space.einsums[place].is_copy:
+            yield _Fit(0, 0, 0, 0)
+            return
         options = [self._kept(frames, tile, given.places, cuts, left) for tile in self.space.tiles[place]]
         for chosen in product(*options):
             words = sum(own.words for own in chosen if own.level == 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -19,12 +19,12 @@ from model.wording import listing
 from solver.fusion.bounds import Remainders
 from solver.fusion.edges import EdgeKind
 from solver.fusion.evidence import FusionEvidence, evidence_of
-from solver.fusion.labels import Step
+from solver.fusion.labels import Step, StoredTile, room_of
 from solver.fusion.least import LeastCosts
 from solver.fusion.limits import FusionLimits
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.pricing import EdgePricer, Point
-from solver.fusion.space import Frame, FusionSpace
+from solver.fusion.space import FusionSpace
 from solver.result import (
     REMAINDERS_S,
     Clock,
@@ -259,7 +259,7 @@ class _Search:
             self._statistics(),
             tuple(self._restrictions()),
             self.limits,
-            evidence_of(self.pricer) if perfect is None else FusionEvidence(),
+            evidence_of(self.pricer),
             perfect,
         )
 
@@ -553,11 +553,12 @@ class _Search:
     def _expected(self, steps: Sequence[Step], points: Sequence[Point | None]) -> int:
         energy = cycles = 0
         for step, point in zip(steps, points, strict=True):
-            if point is None or step.kind is None:
-                continue
             times = self.cascade.einsums[step.place].n_instances
-            energy += (point.energy + self.pricer.edge(step.kind).space.shift_energy) * times
-            cycles += point.cycles * times
+            shift = 0 if step.kind is None else self.pricer.edge(step.kind).space.shift_energy
+            own = point or step.choice
+            if own is not None:
+                energy += (own.energy + shift) * times
+                cycles += own.cycles * times
         return objective_value(self.objective, energy, cycles if self.pricer.timed else 0)
 
 
@@ -621,11 +622,21 @@ def _taken(search: PathSearch, steps: Sequence[Step], running: Step, level: int)
             tile = next(t for t in search.space.tiles[step.place] if t.space.name == name)
             cut = search.space.cuts(step.frames, step.place)[depth]
             total += search.space.tile_words(tile, cut) * tile.size_per_value
+    waiting: list[StoredTile] = []
     for stored in (tile for step in steps for tile in step.stores if tile.level == level):
         users = cascade.users[stored.tensor]
         waits = any(_shared(steps[user], running) > stored.depth for user in users)
-        total += stored.words if users[0] <= running.place <= users[-1] or waits else 0
-    return total
+        waiting += [stored] if users[0] <= running.place <= users[-1] or waits else []
+    roots = {tile.tensor: tile.root for step in steps for tile in step.stores if tile.root}
+    return total + room_of(tile._replace(root=_root_of(tile.tensor, roots)) for tile in waiting)
+
+
+def _root_of(tensor: str, roots: Mapping[str, str]) -> str:
+    """The first tensor whose room another one takes; steps may name one that takes that of a third."""
+    root = roots.get(tensor, "")
+    while roots.get(root, root) != root:
+        root = roots[root]
+    return root
 
 
 def _around(steps: Sequence[Step], running: Step) -> Sequence[Step]:
@@ -645,7 +656,7 @@ def _fused_mapping(
     children = tuple(_children(space, steps, leaves, 0, len(steps), 0))
     memories = space.einsums[0].mapspace.architecture.on_chip
     stored = tuple(
-        Stored(tile.tensor, memories[tile.level - 1].name, _loops_above(space, step.frames, tile.depth))
+        Stored(tile.tensor, memories[tile.level - 1].name, space.loops_above(step.frames, tile.depth))
         for step in steps
         for tile in step.stores
     )
@@ -673,12 +684,6 @@ def _leaf(space: FusionSpace, pricer: EdgePricer, step: Step, point: Point | Non
     name = space.einsums[step.place].name
     if step.kind is None or point is None:
         return Leaf(name, ())
-    held = tuple(Held(space_, _loops_above(space, step.frames, depth)) for space_, depth in step.held)
+    held = tuple(Held(space_, space.loops_above(step.frames, depth)) for space_, depth in step.held)
     nests = (space.stores.aligned(step.kind, nest) for nest in pricer.edge(step.kind).nests(point))
     return Leaf(name, tuple(nests), held)
-
-
-def _loops_above(space: FusionSpace, frames: Sequence[Frame], depth: int) -> int:
-    """Loops of the first `depth` segments."""
-    segments = [segment for frame in frames for segment in frame.segments]
-    return sum(len(segment) for segment in segments[:depth])

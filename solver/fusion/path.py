@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,8 +13,9 @@ import numpy as np
 
 from model.objective import objective_value
 from solver.fusion.alike import Likeness, Waiting, Window
+from solver.fusion.copies import WaitingTiles
 from solver.fusion.drafts import DECIDED_OUTSIDE, FloatArray, Given, worth
-from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile
+from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile, room_of
 from solver.fusion.least import UNLIMITED_WORDS, LeastCosts
 from solver.fusion.pricing import EdgePricer
 from solver.fusion.space import Frame, Frames, FusionSpace
@@ -125,7 +125,8 @@ class PathSearch:
         if at not in self._states:
             names = sorted(self.space.storable.intersection(self.space.crossing(at)))
             choices = [(0, *self.space.homes[name]) for name in names]
-            if math.prod(map(len, choices)) > 1 << MOST_WAITING:
+            is_told = self.space.copies.are_told_apart(names)
+            if math.prod(map(len, choices)) > 1 << MOST_WAITING or not is_told:
                 self._states[at] = (None,)
                 return self._states[at]
             homes = (zip(names, chosen, strict=True) for chosen in product(*choices))
@@ -135,9 +136,8 @@ class PathSearch:
 
     def _fits(self, waiting: frozenset[tuple[str, int]]) -> bool:
         """Whether memories have room for whole tensors."""
-        taken = Counter[int]()
-        for tensor, level in waiting:
-            taken[level] += self.space.stored_words(tensor, {}, level)
+        tiles = list(self._whole(waiting))
+        taken = {own: room_of(t for t in tiles if t.level == own) for own in {t.level for t in tiles}}
         return all(words <= self.least.room_of(level) for level, words in taken.items())
 
     def _waiting(self, label: Label) -> Waiting:
@@ -157,7 +157,8 @@ class PathSearch:
         key, stored = (cut, label.at, pairs), {(tensor, level) for tensor, level in pairs if level}
         if key not in self._after:
             writers, undecided = self.space.cascade.writers, {t.tensor for t in label.stored if not t.level}
-            decided = {tensor for tensor in crossing - undecided if writers[tensor] < label.at}
+            known = {tile.tensor for tile in label.stored}
+            decided = {t for t in crossing - undecided if writers[t] < label.at or t in known}
             found = [
                 self.ends[cut, own]
                 for own in self.states(cut)
@@ -235,6 +236,8 @@ class PathSearch:
             is_open = bool(label.frames) or label.draft is not None
             if not label.at or is_open or self.objective == "edp" or self.space.is_deep:
                 return False
+            if self.states(label.at) == (None,):
+                return False
             state = label.at, self._waiting(label)
             rests[state] = rests[state] if state in rests else self._joined(state)
             return rests[state] is not None
@@ -261,7 +264,9 @@ class PathSearch:
                 return None
             found += steps
             waiting = self._waiting(tail.label)
-            names = None if waiting is None else windows[1].named(windows[0].of(waiting))
+            if waiting is None:
+                return None  # what is stored there is not known
+            names = windows[1].named(windows[0].of(waiting))
             state = state[0] + tail.label.at - source[0], names
         return found
 
@@ -352,14 +357,17 @@ class PathSearch:
         found = tuple(
             (name, stored[name].words if name in stored else DECIDED_OUTSIDE)
             for name in self._read[place]
-            if writers[name] < label.at
+            if writers[name] < label.at or name in stored
         )
         waiting = (tile for tile in label.stored if tile.level == 1 and self._waits(label, tile, place))
-        others = (tile for tile in waiting if tile.tensor not in self._read[place])
+        # What may take one room with a tensor of this Einsum counts with that.
+        near, family = self.space.copies.families[place], self.space.copies.family
+        apart = (tile for tile in waiting if tile.tensor not in self._read[place])
+        others = room_of(tile for tile in apart if family(tile.tensor) not in near)
         around = sum(len(frame.segments) for frame in label.frames if place < frame.end)
         levels = tuple((name, stored[name].level) for name, words in found if words > 0)
         levels = tuple((name, level) for name, level in levels if level > 1)
-        return Given(found, sum(tile.words for tile in others) + sum(label.room.held[:around]), levels)
+        return Given(found, others + sum(label.room.held[:around]), levels)
 
     def _waits(self, label: Label, tile: StoredTile, place: int) -> bool:
         """Whether a stored tile takes room while a later Einsum runs."""
@@ -509,22 +517,19 @@ class PathSearch:
         return any(self.space.sliding(frame.start, frame.end) for frame in (*label.frames, *drafted))
 
     def _start(self, first: int, waiting: Waiting) -> Label:
-        users = self.space.cascade.users
         if waiting is None:
             crossing = self.space.storable.intersection(self.space.crossing(first))
             waiting = frozenset((tensor, 0) for tensor in crossing)
-        stored = tuple(
-            StoredTile(
-                tensor,
-                0,
-                self.space.stored_words(tensor, {}, level) if level else 0,
-                users[tensor][-1],
-                level,
-                None if self.space.stores.outside(level) else (),
-            )
-            for tensor, level in sorted(waiting)
-        )
+        stored = tuple(self._whole(waiting))
         return Label(first, True, (), stored, Room(inner=((0,),) * len(self.space.rooms)), 0, 0)
+
+    def _whole(self, waiting: WaitingTiles) -> Iterator[StoredTile]:
+        """Yield whole tensors that wait."""
+        users, roots = self.space.cascade.users, self.space.copies.roots(waiting)
+        for tensor, level in sorted(waiting):
+            words = self.space.stored_words(tensor, {}, level) if level else 0
+            spread = None if self.space.stores.outside(level) else ()
+            yield StoredTile(tensor, 0, words, users[tensor][-1], level, spread, roots.get(tensor, ""))
 
     def value(self, label: Label) -> int:
         """Least value of the objective of all paths that go on from a label."""

@@ -17,6 +17,7 @@ from model.fused.visits import Visits, multi_term_dims
 from model.mapspace import KeepRules
 from model.numbers import divisors
 from model.problem import Dataspace
+from solver.fusion.copies import Copies
 from solver.fusion.edges import box_words, dense
 from solver.fusion.limits import FusionLimits, check_einsum
 from solver.fusion.stores import Spread, Stores
@@ -160,19 +161,20 @@ class FusionSpace:
         )
 
     def is_repeated(self, tile: Tile) -> bool:
-        """Whether the Einsum accesses a tile's tensor before, too."""
+        """Whether the Einsum accesses before what may take one room with a tile: its tensor, or a copy."""
+        relatives = self.copies.relatives(tile.tensor)
         others = self.tiles[tile.place]
-        return next(own.space.name for own in others if own.tensor == tile.tensor) != tile.space.name
+        return next(own.space.name for own in others if own.tensor in relatives) != tile.space.name
 
     @cached_property
     def homes(self) -> dict[str, tuple[int, ...]]:
         """Per tensor that may be stored, the levels of the memories that may do so, outermost first."""
         limits, found = self.limits, dict[str, tuple[int, ...]]()
         for tensor in self.cascade.intermediates:
-            copied = any(einsum.is_copy for einsum, _ in accesses_of(self.cascade, tensor))
-            if tensor in limits.no_fuse | self.cascade.persistent or copied:
+            if tensor in limits.no_fuse | self.cascade.persistent:
                 continue
-            levels = (n for n in self.stores.homes(tensor) if self._is_allowed(n))
+            levels = self.stores.homes(tensor)
+            levels = (n for n in levels if self._is_allowed(n) and self.copies.may_lie(tensor, n))
             found |= {tensor: own} if (own := tuple(levels)) else {}
         return found
 
@@ -184,6 +186,11 @@ class FusionSpace:
     def stores(self) -> Stores:
         """The memories that may store tensors."""
         return Stores(self.cascade)
+
+    @cached_property
+    def copies(self) -> Copies:
+        """The copies among the Einsums."""
+        return Copies(self.cascade)
 
     @cached_property
     def storable(self) -> frozenset[str]:
@@ -248,7 +255,7 @@ class FusionSpace:
 
     def _loop_classes(self, start: int, end: int) -> Iterator[tuple[str, ...]]:
         members = self.einsums[start:end]
-        if len({einsum.n_instances for einsum in members}) > 1 or any(e.is_copy for e in members):
+        if len({einsum.n_instances for einsum in members}) > 1:
             return
         for dims in loop_choices(self.cascade, range(start, end)):
             chosen = tuple(dims[einsum.name] for einsum in members)
@@ -375,10 +382,10 @@ class FusionSpace:
         if frames not in self._visits:
             members = self.einsums[frames[0].start : frames[0].end]
             part = replace(self.cascade, einsums=members)
-            self._visits[frames] = Visits(part, FusedMapping((self._tree(frames),)))
+            self._visits[frames] = Visits(part, FusedMapping((self.tree(frames),)))
         return self._visits[frames]
 
-    def _tree(self, frames: Frames) -> Body:
+    def tree(self, frames: Frames) -> Body:
         """The open bodies, with leaves for all that is not decided."""
         frame, inner = frames[0], frames[1:]
         below = range(inner[0].start, inner[0].end) if inner else range(0)
@@ -388,7 +395,7 @@ class FusionSpace:
             if place not in below
         ]
         if inner:
-            children.insert(below.start - frame.start, self._tree(inner))
+            children.insert(below.start - frame.start, self.tree(inner))
         return Body(self.loops(frame), tuple(children))
 
     def grown(self, trips: Trips, frame: Frame, place: int, segment: Segment) -> Trips:
@@ -612,7 +619,8 @@ class FusionSpace:
         """Kinds of all tiles that may be held."""
         key = start, end
         if key not in self._kinds:
-            tiles = (tile for place in range(start, end) for tile in self.tiles[place] if not tile.bypassed)
+            places = (place for place in range(start, end) if not self.einsums[place].is_copy)
+            tiles = (tile for place in places for tile in self.tiles[place] if not tile.bypassed)
             self._kinds[key] = frozenset(self.kind_of(tile, start, end) for tile in tiles)
         return self._kinds[key]
 
@@ -691,9 +699,8 @@ class FusionSpace:
         counts: dict[str, int] = {}
         for share in spread:
             counts[share.rank] = counts.get(share.rank, 1) * share.parts
-        above = [segment for frame in frames for segment in frame.segments]
-        loops = sum(len(segment) for segment in above[: self.stored(frames, tensor, level)[0]])
-        parts = (self.visits(frames) if frames else self._unshared).tile(tensor, loops)
+        loops = self.loops_above(frames, self.stored(frames, tensor, level)[0])
+        parts = (self.visits(frames) if frames else self.all_visits(())).tile(tensor, loops)
         return self._in_words(
             tensor,
             math.prod(
@@ -703,10 +710,24 @@ class FusionSpace:
         )
 
     @cached_property
-    def _unshared(self) -> Visits:
-        """What the visits of Einsums cover where there are no bodies."""
-        leaves = tuple(Leaf(einsum.name, ()) for einsum in self.einsums)
-        return Visits(self.cascade, FusedMapping(leaves))
+    def _all_visits(self) -> dict[Frames, Visits]:
+        return {}
+
+    def all_visits(self, frames: Frames) -> Visits:
+        """What the visits of all Einsums cover, those in no open body without loops."""
+        if frames not in self._all_visits:
+            leaves = [Leaf(einsum.name, ()) for einsum in self.einsums]
+            inside = slice(frames[0].start, frames[0].end) if frames else slice(0)
+            children: list[Body | Leaf] = [*leaves]
+            children[inside] = [self.tree(frames)] if frames else []
+            self._all_visits[frames] = Visits(self.cascade, FusedMapping(tuple(children)))
+        return self._all_visits[frames]
+
+    @staticmethod
+    def loops_above(frames: Frames, depth: int) -> int:
+        """Loops of the first `depth` segments of open bodies."""
+        segments = [segment for frame in frames for segment in frame.segments]
+        return sum(len(segment) for segment in segments[:depth])
 
     def extents(self, frames: Frames, place: int) -> dict[str, int]:
         """Extents of an Einsum's dimensions in a visit, but of those whose visits differ."""

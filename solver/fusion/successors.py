@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 
+from model.fused.mapping import Stored
+from model.fused.room import is_part_of_other
 from solver.fusion.bounds import Remainders
 from solver.fusion.edges import EdgeKind
-from solver.fusion.labels import Label, Room, Step, StoredTile
+from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
 from solver.fusion.least import LeastCosts
 from solver.fusion.pricing import Choice, EdgePricer
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
@@ -36,23 +38,114 @@ class Successors:
         place = label.at
         einsum = self.space.einsums[place]
         if einsum.is_copy:
-            yield from self._closed(label, label.room, Step(place, label.frames, None, None, (), ()))
+            yield from self._copied(label)
             return
         written = [t.tensor for t in self.space.tiles[place] if t.space.read_write]
         for homes in product(*((0, *self.space.homes.get(tensor, ())) for tensor in written)):
             pairs = [(tensor, level) for tensor, level in zip(written, homes, strict=True) if level]
             for stores in product(*(self._stores(label.frames, place, *pair) for pair in pairs)):
-                yield from self._mapped(label, stores)
+                yield from self._mapped(label, tuple(chain.from_iterable(stores)))
 
-    def _stores(self, frames: Frames, place: int, tensor: str, level: int) -> Iterator[StoredTile]:
+    # Copies
+
+    def _copied(self, label: Label) -> Iterator[Label]:
+        """Yield the label with a copy that stores its outputs in each way."""
+        place, frames = label.at, label.frames
+        einsum, stored = self.space.einsums[place], {tile.tensor: tile for tile in label.stored}
+        source = stored.get(einsum.copied)
+        levels = self._source_levels(einsum.copied, source)
+        targets = [self._targets(frames, source, tensor) for tensor in sorted(einsum.written - stored.keys())]
+        for level, chosen in product(levels, product(*targets)):
+            stores = tuple(chain.from_iterable(chosen))
+            homes = {tile.tensor: tile.level for tile in (*label.stored, *stores)} | {einsum.copied: level}
+            cost = self.space.copies.transfer(place, homes)
+            room = self._room(label, stores, (), self.space.cuts(frames, place))
+            if cost is None or room is None or not self._may_write(place, homes):
+                continue
+            energy, cycles = (own * einsum.n_instances for own in cost)
+            grown = replace(label, energy=label.energy + energy, cycles=label.cycles + cycles)
+            step = Step(place, frames, None, Choice(*cost, 0, None), stores, ())
+            yield from self._closed(grown, room, step, label)
+
+    def _source_levels(self, tensor: str, tile: StoredTile | None) -> tuple[int, ...]:
+        """Memories that a copy may read from; what counts as stored before a path begins may be anywhere."""
+        if tile is None:
+            return (0,)
+        return (tile.level,) if tile.level else (0, *self.space.homes[tensor])
+
+    def _may_write(self, place: int, homes: Mapping[str, int]) -> bool:
+        """Whether the rules of the outermost memory let a copy leave there what may be stored on chip."""
+        bypass = self.space.einsums[place].mapspace.keep[0].bypass
+        tiles = (tile for tile in self.space.tiles[place] if tile.tensor in self.space.storable)
+        return all(homes.get(tile.tensor) or tile.space.name not in bypass for tile in tiles)
+
+    def _targets(
+        self, frames: Frames, source: StoredTile | None, tensor: str
+    ) -> list[tuple[StoredTile, ...]]:
+        """The ways to store what a copy writes, with copies of it; none is to leave it outside."""
+        found: list[tuple[StoredTile, ...]] = [()]
+        for level in self.space.homes.get(tensor, ()):
+            tile = self._rooted(frames, self._stored(frames, tensor, level), source)
+            if source is None or not self._was_decided(frames, source, tile):
+                found += self._with_copies(frames, tile)
+        return found
+
+    def _was_decided(self, frames: Frames, source: StoredTile, tile: StoredTile) -> bool:
+        """Whether it was decided with its source that a copy is not stored beside that."""
+        writer = self.space.cascade.writers[source.tensor]
+        before = tuple(frame for frame in frames if frame.start <= writer)
+        return tile.level == source.level and self._is_ahead(before, source, tile)
+
+    def _is_ahead(self, frames: Frames, source: StoredTile, tile: StoredTile) -> bool:
+        """Whether a copy lies above a loop that its source is below: then it takes room as soon as that."""
+        own = self._stored(frames, tile.tensor, tile.level)
+        return own.depth < source.depth and self._takes_room_of(frames, source, own)
+
+    def _with_copies(self, frames: Frames, tile: StoredTile) -> list[tuple[StoredTile, ...]]:
+        """A stored tensor, with and without each copy beside it that takes room as soon as it."""
+        found: list[tuple[StoredTile, ...]] = [(tile,)]
+        targets = self.space.copies.targets.get(tile.tensor, ())
+        beside = (target for target in targets if tile.level in self.space.homes.get(target, ()))
+        for own in (self._stored(frames, target, tile.level) for target in beside):
+            if self._is_ahead(frames, tile, own):
+                further = self._with_copies(frames, own._replace(root=tile.root))
+                found += [(*before, *more) for before, more in product(found, further)]
+        return found
+
+    def _rooted(self, frames: Frames, tile: StoredTile, source: StoredTile | None) -> StoredTile:
+        """A tile that takes its own room, or that of what it copies."""
+        if source is not None and self._takes_room_of(frames, source, tile):
+            return tile._replace(root=source.root)
+        return tile._replace(root=tile.tensor)
+
+    def _takes_room_of(self, frames: Frames, source: StoredTile, tile: StoredTile) -> bool:
+        """Whether a copy lies beside its source, and one of their tiles is always part of the other one."""
+        if source.level not in (0, tile.level) or not source.depth | tile.depth:
+            return source.level in (0, tile.level)
+        key = frames, source[:2], tile[:2]
+        if key not in self._joint:
+            own = (Stored(t.tensor, "", self.space.loops_above(frames, t.depth)) for t in (source, tile))
+            copy = self.space.einsums[self.space.cascade.writers[tile.tensor]]
+            self._joint[key] = is_part_of_other(self.space.all_visits(frames), copy, *own)
+        return self._joint[key]
+
+    @cached_property
+    def _joint(self) -> dict[tuple[object, ...], bool]:
+        return {}
+
+    def _stores(
+        self, frames: Frames, place: int, tensor: str, level: int
+    ) -> Iterator[tuple[StoredTile, ...]]:
         """Yield a tensor that an Einsum writes as it is stored; with each spread, if these are told apart."""
         tile = self._stored(frames, tensor, level)
-        if not self.space.stores.outside(level):
-            yield tile
+        if tensor in self.space.copies.accessed:
+            yield from self._with_copies(frames, tile._replace(root=tensor))
+        elif not self.space.stores.outside(level):
+            yield (tile,)
         elif (tensor, level, frames) not in self.by_spread:
-            yield tile._replace(spread=None)
+            yield (tile._replace(spread=None),)
         else:
-            yield from self._spread(frames, place, tile)
+            yield from ((own,) for own in self._spread(frames, place, tile))
 
     def _spread(self, frames: Frames, place: int, tile: StoredTile) -> Iterator[StoredTile]:
         around = tuple(frame for frame in frames if frame.end > tile.last)
@@ -137,19 +230,15 @@ class Successors:
     ) -> Room | None:
         """Room after an Einsum's stored and held tiles have got theirs; None if there is too little."""
         amounts = list(label.room.held)
-        added = [(tile.depth, tile.words) for tile in stores if tile.level == 1]
+        added: list[tuple[int, int]] = []
         for tile, depth in held:
             words = self.space.tile_words(tile, cuts[depth]) * tile.size_per_value
             amounts[depth] += words
             added.append((depth, words))
-        peaks = self._peaks(label.room.peaks, added, _taken(label, stores, 1) + sum(amounts), 1)
+        before = _with_stored(label, stores, 1)
+        peaks = self._peaks(before, added, _taken(label, stores, 1) + sum(amounts), 1)
         inner = [
-            self._peaks(
-                own,
-                [(t.depth, t.words) for t in stores if t.level == level],
-                _taken(label, stores, level),
-                level,
-            )
+            self._peaks(_with_stored(label, stores, level, own), [], _taken(label, stores, level), level)
             for level, own in zip(self.space.rooms, label.room.inner, strict=True)
         ]
         fitting = [own for own in inner if own is not None]
@@ -205,8 +294,15 @@ class Successors:
             for tensor in (t for t in written if level in self.space.homes.get(t, ())):
                 tile = self._stored(frames, tensor, level)
                 sizes = {own.words for own in self._spread(around, writer, tile)} | {tile.words}
+                sizes |= {max(0, tile.words - words) for words in self._source_words(frames, tensor, level)}
                 sums |= {a + b for a in sums for b in sizes} if tile.depth < shared else set()
         return sums
+
+    def _source_words(self, frames: Frames, tensor: str, level: int) -> Iterator[int]:
+        """Yield the room of what a tensor is a copy of, if it may be beside that."""
+        source = self.space.copies.sources.get(tensor)
+        if source is not None and level in self.space.homes.get(source, ()):
+            yield self._stored(frames, source, level).words
 
     def _chosen(self, label: Label, room: Room, step: Step) -> Iterator[Label]:
         """Yield the label with each choice for the next edge that has room."""
@@ -289,6 +385,10 @@ class Successors:
             for tile in sorted((*label.stored, *step.stores))
             if tile.last >= after or (tile.depth < depth and starts[tile.depth] <= tile.last)
         )
+        firsts: dict[str, str] = {}
+        for tile in stored:
+            firsts.setdefault(tile.root, tile.tensor)
+        stored = tuple(tile._replace(root=firsts[tile.root]) if tile.root else tile for tile in stored)
         yield replace(
             label,
             at=after,
@@ -302,6 +402,24 @@ class Successors:
         )
 
 
+def _with_stored(
+    label: Label, stores: Sequence[StoredTile], level: int, before: Sequence[int] = ()
+) -> list[int]:
+    """Most that Einsums so far took of a memory, with tensors that are stored now and wait for them, too.
+
+    Where they share loops below the places of tensors of one room, each waits for them. Of others that share
+    less, some may have run before there were such tensors: then the new ones may take room of their own.
+    """
+    peaks = list(before or label.room.peaks)
+    known = [tile for tile in label.stored if tile.level == level and tile.root]
+    for tile in (own for own in stores if own.level == level):
+        for shared in (n for n in range(tile.depth + 1, len(peaks)) if peaks[n]):
+            beside = (t.words for t in known if tile.root and t.root == tile.root and t.depth < shared)
+            peaks[shared] += max(0, tile.words - max(beside, default=0))
+        known.append(tile)
+    return peaks
+
+
 def _taken(label: Label, stores: Sequence[StoredTile], level: int) -> int:
     """Words that stored tensors take of a memory while the next Einsum runs."""
-    return sum(tile.words for tile in (*label.stored, *stores) if tile.level == level)
+    return room_of(tile for tile in (*label.stored, *stores) if tile.level == level)

@@ -237,7 +237,7 @@ def waiting_tensors(evaluation: FusedEvaluation, einsum: str) -> list[str]:
 def limiting(cost: EinsumCost) -> str:
     """Return what decides the cycles of an Einsum: its arithmetic, or a memory."""
     slowest = max(cost.memories, key=lambda memory: memory.cycles, default=None)
-    if slowest is None or not cost.steps:
+    if slowest is None or not slowest.cycles:
         return NOTHING
     return slowest.name if slowest.cycles > cost.steps else ARITHMETIC
 

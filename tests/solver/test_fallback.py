@@ -23,7 +23,7 @@ from solver.search.branching.completion import Priced
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
 from tests.solver.explain.row import mapspace_of
 
-SPACES = 60
+SPACES = 42
 ENERGY = Options(objectives=("energy",))
 SHORT = 1.0
 minimise = fallback._minimise

@@ -109,7 +109,7 @@ def _once_per_memory(random: Random, architecture: Architecture, mapping: Mappin
     return Mapping(tuple(nodes))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("factors", FACTORS)
 def test_the_execution_and_batches_bear_joint_room_out(seed: int, factors: Factors):
     task, architecture, mapping = _random_case(Random(seed), factors)

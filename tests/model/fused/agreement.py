@@ -8,6 +8,7 @@ from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.cost import evaluate_fused
 from model.fused.execute import execute_fused, layout_of, tensor_shape
 from model.fused.mapping import FusedMapping
+from model.fused.visits import Visits, path_dims
 
 
 def operands_of(cascade: Cascade, seed: int) -> dict[str, np.ndarray]:
@@ -48,7 +49,7 @@ def _disagreements(cascade: Cascade, mapping: FusedMapping, seed: int) -> Iterat
     operands = operands_of(cascade, seed)
     seen = execute_fused(cascade, mapping, operands)
     cost = evaluate_fused(cascade, mapping)
-    alike = all(len(path.leaf.nests) <= 1 for path in mapping.paths)
+    alike = all(len(path.leaf.nests) <= 1 for path in mapping.paths) and _copies_alike(cascade, mapping)
     expected = unfused_results(cascade, operands)
     for tensor, array in seen.tensors.items():
         if not (array == expected[tensor]).all():
@@ -57,7 +58,7 @@ def _disagreements(cascade: Cascade, mapping: FusedMapping, seed: int) -> Iterat
         counted = cost.einsum(einsum.name)
         if counted.visits != seen.visits[einsum.name] or counted.steps != seen.steps.get(einsum.name, 0):
             yield f"{einsum.name}: {counted.visits}, {counted.steps}; {seen.visits}, {seen.steps} seen"
-        for memory in counted.memories if not einsum.is_copy else ():
+        for memory in counted.memories:
             for space in memory.dataspaces:
                 counts = seen.counts[einsum.name, memory.name, space.dataspace]
                 theirs = (counts.reads, counts.fills, counts.updates)
@@ -70,3 +71,15 @@ def _disagreements(cascade: Cascade, mapping: FusedMapping, seed: int) -> Iterat
             # Tiles of unlike visits need not be largest at one time; each counts in full.
             if room < taken or (room > taken and alike):
                 yield f"{einsum.name} {level.name}: room {room}, seen {seen.room_words}"
+
+
+def _copies_alike(cascade: Cascade, mapping: FusedMapping) -> bool:
+    """Whether no visit of a copy has more to do than others."""
+    visits = Visits(cascade, mapping)
+    parts = (
+        visits.spans(place, dim, len(path.loops))
+        for place, path in enumerate(mapping.paths)
+        for dim in path_dims(path, len(path.loops))
+        if cascade.einsums[place].is_copy
+    )
+    return all(len({high - low for low, high in spans}) == 1 for spans in parts)

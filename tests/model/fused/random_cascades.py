@@ -8,6 +8,7 @@ from itertools import product
 from random import Random
 
 from model.architecture import AccessEnergy, Architecture, Compute, Direction, Fanout, StorageLevel
+from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_spread, check_tree, loop_choices
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
@@ -35,6 +36,30 @@ SHAPES: dict[str, tuple[str, ...]] = {
     "residual": ("T[p] = A[p] W", "U[q] = T[q+r] V[r]", "Z[q] = U[q] T[q]"),
     "plane": ("T[p,q] = A[p,q]", "Z[x,y] = T[x+r,y+s] W[r,s]"),
     "copy": ("B[m,k] <- A[m,k]", "C[m,n] = B[m,k] W[k,n]", "Z[m,o] = C[m,n] V[n,o]"),
+}
+
+COPIES: dict[str, tuple[str, ...]] = {
+    "copied input": ("C[m,a] <- A[m,a]", "Q[m,e] = C[m,a] X[a,e]", "Z[m,e] = C[m,a] Y[a,e] Q[m,e]"),
+    "copy between": ("T[m,b] = A[m,a] W[a,b]", "C[m,b] <- T[m,b]", "Z[m,c] = C[m,b] V[b,c]"),
+    "copy and source": ("T[m,b] = A[m,b]", "C[m,b] <- T[m,b]", "U[m] = T[m,b]", "Z[m,b] = C[m,b] U[m]"),
+    "copies of copies": ("T[m,b] = A[m,b]", "C[m,b] <- T[m,b]", "D[m,b] <- C[m,b]", "Z[m] = D[m,b] T[m,b]"),
+    "two copies": ("C[m,b] <- A[m,b]", "D[m,b] <- C[m,b]", "E[m,b] <- C[m,b]", "Z[m] = D[m,b] E[m,b]"),
+    "copied output": ("T[m,b] = A[m,a] W[a,b]", "Z[m] = T[m,b]", "C[m,b] <- T[m,b]"),
+    "turned copy": ("T[m,b] = A[m,b]", "C[b,m] <- T[m,b]", "Z[m,c] = C[b,m] V[b,c]"),
+    "projections of a copy": (
+        "C[m,d] <- I[m,d]",
+        "Q[m,e] = C[m,d] X[d,e]",
+        "K[m,e] = C[m,d] Y[d,e]",
+        "Z[m,p] = Q[m,e] K[p,e]",
+    ),
+}
+"""Cascades with copies."""
+
+COPIED_WINDOWS: dict[str, tuple[str, ...]] = {
+    "copied window": ("T[p] = A[p]", "C[p] <- T[p]", "Z[q] = C[q+r] V[r]"),
+    "window beside": ("T[p] = A[p]", "C[p] <- T[p]", "U[q] = C[q+r] V[r]", "Z[q] = U[q] T[q]"),
+    "window ahead": ("T[p] = A[p]", "C[p] <- T[p]", "U[q] = T[q+r] V[r]", "Z[q] = U[q] C[q]"),
+    "copied first": ("C[p,c] <- A[p,c]", "Z[q] = C[q+r,c] W[r,c]"),
 }
 
 
@@ -86,27 +111,36 @@ def cascade_of(
     return Cascade("random", tuple(einsums))
 
 
-def random_cascade(random: Random, name: str) -> Cascade:
+SIZES, ODD_SIZES = (2, 2, 3, 4, 4, 6), (2, 3, 5, 7)
+
+
+def random_cascade(random: Random, name: str, choices: Sequence[int] = SIZES) -> Cascade:
     """Bounds at random, windows that fit the tensors that they slide over, and two or three memories."""
-    shape = SHAPES[name]
+    shape = (SHAPES | COPIES | COPIED_WINDOWS)[name]
     letters = sorted({char for text in shape for char in text if char.islower()})
-    sizes = {dim: random.choice((2, 2, 3, 4, 4, 6)) for dim in letters}
-    if name == "projections":
+    sizes = {dim: random.choice(choices) for dim in letters}
+    if name in ("projections", "projections of a copy"):
         sizes["p"] = sizes["m"]
     if name == "skip":
         sizes["d"] = sizes["b"]
-    if name in ("window", "depthwise", "residual"):
+    if name in ("window", "depthwise", "residual", *COPIED_WINDOWS):
         sizes["r"] = random.choice((2, 3))
         sizes["p"] = sizes["q"] + sizes["r"] - 1
     if name == "residual":
-        sizes["q"] = random.choice((4, 6))
+        sizes["q"] = random.choice((4, 6) if choices is SIZES else (5, 7))
         sizes["p"] = sizes["q"] + sizes["r"] - 1
     if name == "two windows":
-        sizes |= {"x": random.choice((2, 4)), "y": 2, "r": random.choice((1, 2, 3)), "s": 2}
+        sizes |= {
+            "x": random.choice((2, 4) if choices is SIZES else (3, 5)),
+            "y": 2,
+            "r": random.choice((1, 2, 3)),
+            "s": 2,
+        }
         sizes["q"] = sizes["x"] + sizes["y"] - 1
         sizes["p"] = 2 * (sizes["q"] - 1) + sizes["r"] + random.choice((0, 1))
     if name == "plane":
-        sizes |= {"x": random.choice((2, 4)), "y": random.choice((2, 3)), "r": 2, "s": 2}
+        sizes |= {"x": random.choice((2, 4) if choices is SIZES else (3, 5)), "y": random.choice((2, 3))}
+        sizes |= {"r": 2, "s": 2}
         sizes |= {"p": sizes["x"] + 1, "q": sizes["y"] + 1}
     return cascade_of(shape, sizes, random_architecture(random), random.choice((1, 1, 3)))
 
@@ -172,9 +206,14 @@ def _tolled(
     )
 
 
-def random_fused(random: Random, cascade: Cascade, remainders: float = 0) -> FusedMapping | None:
-    """A fused mapping, None if the draw was none; such a share of its private loops has remainders."""
-    draw = _Draw(random, cascade, remainders)
+def random_fused(
+    random: Random, cascade: Cascade, remainders: float = 0, shared: float = 0.2
+) -> FusedMapping | None:
+    """A fused mapping, None if the draw was none.
+
+    Such a share of its private loops has remainders, and of the trips that leave some shared loops.
+    """
+    draw = _Draw(random, cascade, remainders, shared)
     skeleton = FusedMapping(tuple(draw.tree(list(range(len(cascade.einsums))), {})))
     memories = [level.name for level in cascade.einsums[0].mapspace.architecture.on_chip]
     stored = []
@@ -199,8 +238,8 @@ def random_fused(random: Random, cascade: Cascade, remainders: float = 0) -> Fus
 
 
 class _Draw:
-    def __init__(self, random: Random, cascade: Cascade, remainders: float) -> None:
-        self.random, self.cascade, self.remainders = random, cascade, remainders
+    def __init__(self, random: Random, cascade: Cascade, remainders: float, shared: float) -> None:
+        self.random, self.cascade, self.remainders, self.shared = random, cascade, remainders, shared
         architecture = cascade.einsums[0].mapspace.architecture
         self.cores = any(node.name == "core" for node in architecture.nodes)
         whole = list(loop_choices(cascade, range(len(cascade.einsums))))
@@ -219,9 +258,9 @@ class _Draw:
         for _ in range(random.choice((1, 1, 2, 2, 3))):
             dims = random.choice(choices)
             last = cascade.einsums[places[-1]]
-            left = last.problem.bound[dims[last.name]] // cut.get((last.name, dims[last.name]), 1)
-            trips = [f for f in range(2, left + 1) if left % f == 0 or random.random() < 0.2]
-            trips = [f for f in trips if (f - 1) * -(-left // f) < left]
+            left = tiles_of(last.problem.bound[dims[last.name]], cut.get((last.name, dims[last.name]), 1))
+            trips = [f for f in range(2, left + 1) if left % f == 0 or random.random() < self.shared]
+            trips = [f for f in trips if f == tiles_of(left, tiles_of(left, f))]
             if trips:
                 loops.append(SharedLoop(random.choice(trips), tuple(dims.items())))
                 cut |= {pair: cut.get(pair, 1) * loops[-1].trips for pair in dims.items()}

@@ -7,11 +7,13 @@ import pytest
 
 from model.architecture import with_places
 from model.cost.plain import evaluate
+from model.fused.cascade import Cascade
 from model.fused.cost import FusedCounting, evaluate_fused
 from model.fused.mapping import FusedMapping, Path
+from model.fused.visits import Visits, path_dims
 from model.mapspace import ACCELFORGE, EXACT
 from tests.model.fused.agreement import disagreements
-from tests.model.fused.random_cascades import SHAPES, random_cascade, random_fused, with_tolls
+from tests.model.fused.random_cascades import ODD_SIZES, SHAPES, random_cascade, random_fused, with_tolls
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -46,6 +48,19 @@ def test_remainders_of_private_loops(name: str, seed: int):
     assert not disagreements(cascade, mapping, seed)
 
 
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_remainders_of_shared_loops(name: str, seed: int):
+    """Perhaps of several over one rank; private loops may have some, too, and there may be tolls."""
+    random = Random(f"shared {name} {seed}")
+    for _ in range(3):
+        cascades = (random_cascade(random, name, ODD_SIZES) for _ in range(200))
+        cascades = (with_tolls(random, own) if random.random() < 0.2 else own for own in cascades)
+        drawn = ((own, random_fused(random, own, random.choice((0, 0.5)), shared=0.9)) for own in cascades)
+        cascade, mapping = next(own for own in drawn if own[1] and _has_unlike_visits(*own))
+        assert not disagreements(cascade, mapping, seed)
+
+
 @pytest.mark.parametrize(
     "seed, counting", [*((seed, EXACT) for seed in range(6)), (1, ACCELFORGE), (2, ACCELFORGE)]
 )
@@ -61,6 +76,13 @@ def test_nests_alone_cost_as_by_the_plain_model(seed: int, counting: FusedCounti
         architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
         alone = evaluate(einsum.problem, architecture, nest.mapping, counting)
         assert (own.energy, own.cycles) == (alone.energy, alone.cycles)
+
+
+def _has_unlike_visits(cascade: Cascade, mapping: FusedMapping) -> bool:
+    visits = Visits(cascade, mapping)
+    last = len(mapping.paths) - 1
+    depth = len(mapping.paths[last].loops)
+    return any(len(visits.extents(last, dim, depth)) > 1 for dim in path_dims(mapping.paths[last], depth))
 
 
 def _has_remainders(path: Path) -> bool:

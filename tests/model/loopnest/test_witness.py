@@ -134,13 +134,13 @@ def remainders(draw: st.DrawFn) -> Case:
     return replace(mapspace, architecture=architecture, factors=ANY), mapping
 
 
-@settings(max_examples=120, suppress_health_check=list(HealthCheck))
+@settings(max_examples=90, suppress_health_check=list(HealthCheck))
 @given(st.one_of(mapped(), windows(), anything(), anything()))
 def test_execution_bears_the_cost_model_out(case: Case):
     _assert_executed(*case)
 
 
-@settings(max_examples=120, suppress_health_check=list(HealthCheck))
+@settings(max_examples=90, suppress_health_check=list(HealthCheck))
 @given(remainders())
 def test_execution_bears_the_cost_model_out_with_remainders(case: Case):
     _assert_executed(*case)

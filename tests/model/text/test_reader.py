@@ -103,7 +103,7 @@ def walk(node: Node) -> None:
 
 @given(contents)
 @settings(
-    max_examples=400,
+    max_examples=250,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_any_content_is_a_mapping_or_a_spec_error(tmp_path: Path, content: bytes):

@@ -35,7 +35,7 @@ def drawn(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[Mapspace]:
     return [strategies.counted_as_accelforge(mapspace, random) for mapspace in tolled]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
+@pytest.mark.parametrize("seed", [0, 1, 2, 4])
 def test_the_checker_finds_the_optimum_and_nothing_below(seed: int, tmp_path, monkeypatch):
     for mapspace in drawn(seed, monkeypatch):
         space = prove.mapspace(json.loads(json.dumps(canonical(mapspace))))

@@ -28,7 +28,8 @@ from tests.solver.fusion.test_optimum import (
     windowed,
 )
 
-import fused_claims  # isort: skip (next to the checker)
+import fused_cascade  # isort: skip (next to the checker)
+import fused_edges  # isort: skip
 import fused_paths  # isort: skip
 
 ONCE = FusionLimits(max_loops_per_rank=1)
@@ -51,8 +52,8 @@ def certified(cascade: Cascade, objective: str, limits: FusionLimits | None = No
 
 def least(document, limit, is_spread=False):
     """The least value of all paths below a limit, by what the certificate says of its edges."""
-    cascade = fused_claims.Cascade(document["problem"])
-    edges = fused_paths.Edges(cascade, document)
+    cascade = fused_cascade.Cascade(document["problem"])
+    edges = fused_edges.Edges(cascade, document, {})
     return fused_paths.Paths(cascade, edges, document["objective"], limit, is_spread=is_spread).least()
 
 
@@ -457,8 +458,8 @@ def test_forged_halos_are_refused(forge, halo, tmp_path):
 def test_what_keeps_an_overlap_lies_above_loops_that_would_drop_it():
     """Columns inside of rows: all columns of a window's rows have to wait."""
     document = certified(windowed(Random("plane 0"), "plane"), "energy", FusionLimits(0))
-    cascade = fused_claims.Cascade(document["problem"])
-    rows, columns = (fused_claims.Loop(2, 0, dims) for dims in ((0, 0), (1, 1)))
+    cascade = fused_cascade.Cascade(document["problem"])
+    rows, columns = (fused_cascade.Loop(2, 0, dims) for dims in ((0, 0), (1, 1)))
     assert {rows.dims, columns.dims} <= {*cascade.classes(0, 2)}
     tensor = next(iter(cascade.storable))
     assert cascade.keeps(tensor, (rows,))

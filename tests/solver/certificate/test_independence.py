@@ -8,7 +8,16 @@ from tests.solver.certificate.checker import SCRIPTS
 
 CHECKER = SCRIPTS / "prove.py"
 DENSE = ("claims", "conditions", "perfect", "perfect_bounds", "remainders", "remainder_bounds")
-FUSED = ("fused_claims", "fused_paths", "common_claims")
+FUSED = (
+    "fused_visits",
+    "fused_further",
+    "fused_einsums",
+    "fused_cascade",
+    "fused_tree",
+    "fused_edges",
+    "fused_paths",
+    "common_claims",
+)
 SPARSE = ("sparse", "sparse_bounds", "sparse_levels", "zeros")
 PARTS = [CHECKER, *(SCRIPTS / f"{name}.py" for name in (*DENSE, *FUSED, *SPARSE))]
 

@@ -24,7 +24,7 @@ import sparse  # isort: skip  (found where the checker is)
 from sparse_bounds import refute  # isort: skip
 
 OBJECTIVES = ("energy", "latency", "edp", ("latency", "energy"))
-PROBLEMS = int(os.environ.get("SPARSE_CERTIFICATES", "18"))
+PROBLEMS = int(os.environ.get("SPARSE_CERTIFICATES", "12"))
 TOGETHER = 6
 """Problems of one test."""
 

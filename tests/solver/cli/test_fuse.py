@@ -44,7 +44,6 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
         (["--no-fuse"], "--no-fuse names no tensors"),
         (["--fuse-into", "Main"], "--fuse-into: 'Main' is the outermost memory"),
         (["--fuse-into", "GLB,Cache"], "there is no memory 'Cache'; on chip there are `GLB`"),
-        (["--factors", "any", "--check"], "fused mappings with remainders are not certified"),
         (["--certificates", "certificates"], "--fuse: --certificate OUT writes that of the fused mapping"),
         (["--resume"], "results of fused searches are not kept"),
         (["--check-time-limit", "1"], "it needs --check"),
@@ -98,13 +97,13 @@ def test_certificates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["network", *SMALL, *options[:4], "--quiet"]) == EXIT_OPTIMAL
 
 
-def test_certificates_know_all_memories_but_no_remainders(capsys: pytest.CaptureFixture[str]):
+def test_certificates_know_all_memories_and_remainders(capsys: pytest.CaptureFixture[str]):
     words = [str(DATA / "products.workload.yaml"), "specs/architectures/free_three_level.yaml", "--fuse"]
     options = ["--objective", "energy", "--max-fused-loops", "0", "--check"]
     assert main(["network", *words, *options]) == EXIT_OPTIMAL
     printed = capsys.readouterr().out
-    assert "fused mappings with remainders are not certified" in printed
     assert "alone" not in printed
+    assert "perfect" not in printed
     assert "VALID: no fused mapping is below energy" in printed
 
 

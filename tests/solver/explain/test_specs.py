@@ -147,7 +147,7 @@ def conflicting() -> list[dict[Line, str]]:
     return found
 
 
-SPECS = 3
+SPECS = 2
 
 
 @pytest.mark.parametrize("number", range(SPECS))

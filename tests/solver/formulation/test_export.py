@@ -10,7 +10,7 @@ from ortools.sat import cp_model_pb2
 from ortools.sat.python import cp_model
 
 from model.mapspace import Mapspace
-from solver.cli.arguments import MODELS
+from solver.cli.options import MODELS
 from solver.cpsat import CheckedModel, Settings
 from solver.formulation import Formulation
 from solver.formulation.export import ExportError, Row, export_model, rows_of

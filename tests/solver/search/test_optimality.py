@@ -33,7 +33,7 @@ LEXICOGRAPHIC: tuple[Objective, ...] = (("latency", "energy"), ("energy", "laten
 EVERY: tuple[Objective, ...] = (*OBJECTIVES, *LEXICOGRAPHIC)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(4))
 def test_single_objectives(seed: int):
     results = compare(random_mapspaces(seed, 20, 600), OBJECTIVES)
     assert {result.status for result in results} == {Status.OPTIMAL, Status.INFEASIBLE}
@@ -53,7 +53,7 @@ def test_sharp_bounds_lose_nothing(seed: int, monkeypatch: pytest.MonkeyPatch):
     assert Status.OPTIMAL in {result.status for result in results}
 
 
-@pytest.mark.parametrize("seed", range(80, 84))
+@pytest.mark.parametrize("seed", range(80, 83))
 def test_windows_along_what_other_dataspaces_use(seed: int, monkeypatch: pytest.MonkeyPatch):
     """A loop that leaves nothing in place may lead a window."""
     monkeypatch.setattr(strategies, "EINSUMS", (windows_anywhere,))
@@ -104,7 +104,7 @@ def test_registers_of_one_dataspace(first_nodes: int, monkeypatch: pytest.Monkey
     compare(register_mapspaces(5, 20, 1200), ("energy", "edp"))
 
 
-@pytest.mark.parametrize("seed", range(61, 66))
+@pytest.mark.parametrize("seed", range(61, 64))
 def test_dimensions_that_are_alike(seed: int):
     compare(alike_mapspaces(seed, 12, 1500), OBJECTIVES)
 
@@ -149,7 +149,7 @@ def test_windows_that_slide_both_ways(seed: int, monkeypatch: pytest.MonkeyPatch
     compare([with_signs(random, mapspace) for mapspace in sliding(seed, 20, 1000)], ("energy", "edp"))
 
 
-@pytest.mark.parametrize("seed", range(20, 24))
+@pytest.mark.parametrize("seed", range(20, 23))
 def test_lists_of_objectives(seed: int):
     results = compare(random_mapspaces(seed, 12, 400), (*LEXICOGRAPHIC, ("latency", "edp", "energy")))
     assert any(result.later_bounds for result in results)

@@ -28,7 +28,7 @@ MANY = pairs.MOST_PAIRS
 @pytest.mark.parametrize("einsums", [CONVOLUTIONS, (unusual_einsum, convolution_2d)])
 @pytest.mark.parametrize(
     ("seed", "first_nodes", "most_pairs"),
-    [(3, 0, 16), (3, 200, MANY), *((n, 0, MANY) for n in (3, 11, 16))],
+    [(3, 0, 16), (3, 200, MANY), *((n, 0, MANY) for n in (3, 11))],
 )
 def test_the_best_order_is_not_ruled_out(
     einsums: tuple[Einsum, ...],

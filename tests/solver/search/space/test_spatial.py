@@ -119,7 +119,7 @@ def test_stages_hold_one_of_all_choices_that_no_cost_tells_apart(seed: int):
     assert left_out > 20
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_classes_are_those_of_an_enumeration_one_by_one(seed: int):
     """The same classes and members in the same order, with the same sides; and their arrays."""
     random, compared = Random(seed), Counter[str]()

@@ -1,0 +1,206 @@
+"""Bounds on visits whose loops may have remainders, whatever further shared loops cut them.
+
+Shared loops over a nest with remainders are no loops of a nest of the whole: three rows in passes of two,
+over two visits, are tiles of 2, 1, 2 and 1 rows. So tables know a point of a nest by the number T of tiles of
+as many iterations that the whole would have there. docs/certificates.md explains why they hold.
+"""
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from math import inf
+
+from claims import MOST_NUMBERS, Query
+from remainder_bounds import Tables, halves, split
+from remainders import between, ceiling, leaving, numbers_of_tiles
+
+MOST_LISTED = 256  # iterations of a dimension, where all extents of tiles are looked at
+SHARES = None, (1, 5), (1, 3), (1, 1)  # at most the share of tiles that stay, by the kind of a loop
+
+
+class Further(Tables):
+    """Tables of the visits that further shared loops leave, of any numbers that divide the bounds.
+
+    Loops of a visit end where it does: the next T is then the number of visits, which divides the bound.
+    """
+
+    def fixed_dims(self):
+        """Cells stand for tiles at their own point."""
+        return [False for _ in self.space.every]
+
+    def children(self, number, factors):
+        """Of several spatial loops, which a visit may end in, the largest one counts."""
+        return split(number, [max(factors, default=1)])
+
+    def whole(self, charge, n, cell):
+        """Words of all tiles that come, at least as many as iterations: more tiles have more holes."""
+        words = 1
+        for ((d, _),) in self.spaces[charge.v].ranks:
+            words = words * self.space.bounds[d]
+        return words
+
+    def alone(self, cell, d, n, asking, short):
+        """At most the share, as a fraction, of a dimension in tiles that are alone in a last round."""
+        return SHARES[short]
+
+    def lefts(self, p, d, number, factors):
+        """Numbers of tiles that a loop makes of as many, and of visits that it may end."""
+        return [
+            *dict.fromkeys((*leaving(number, factors), *dict(ending(self.space.bounds[d], number, factors))))
+        ]
+
+    def joins(self, p, d):
+        """The loops of a node over a dimension as pairs of places, by how many tiles they may leave alone."""
+        inside, outside = self.unrolled_around(p, d)
+        return joins(self.space.bounds[d], self.space.factors[p][d], inside, outside)
+
+    @property
+    def least_cycles(self):
+        """Of a single choice."""
+        return self.busy + self.space.latency
+
+
+class Busy(Further):
+    """The same for the words that one bandwidth of a memory carries, in place of energy.
+
+    The busiest instance carries no less than all do on average. Words count in parts of `unit_words`.
+    """
+
+    def __init__(self, space, mask, rows, query, known, way):
+        self.home, self.kind = way
+        self.width = Fraction(*space.nodes[self.home]["bandwidths"][self.kind])
+        self.width *= int(rows[:, [q < self.home for q in space.fans]].prod(axis=(1, 2)).max())
+        scales = [Fraction(*held["bandwidth_scale"]) for held in space.at[self.home]]
+        self.unit_words = math.lcm(*(scale.denominator for scale in scales))
+        loads = [(v, n) for (p, v, kind), n in space.loads.items() if p == self.home and self.counts(kind)]
+        self.load = sum(int(scales[v] * self.unit_words) * n for v, n in loads)
+        super().__init__(space, mask, rows, query, known, False)
+
+    def counts(self, kind):
+        """Whether words of a kind load the bandwidth."""
+        return self.kind in (kind, "shared")
+
+    def charges_at(self, rows, v, p, asking):
+        """Words of one dataspace at one level."""
+        scale = Fraction(*self.space.at[p][v]["bandwidth_scale"])
+        for charge in super().charges_at(rows, v, p, asking) if self.space.home[p] == self.home else ():
+            yield charge._replace(price=charge.price * int(scale * self.unit_words), block=1)
+
+    def priced(self, doc, action, share):
+        """Words of an action that load the bandwidth."""
+        return int(self.counts("read" if action == "read" else "write"))
+
+    def energy(self, busy, query):
+        """The most words that a mapping that takes so long may move; negative for none."""
+        cycles = query.latency - self.space.latency
+        if not busy <= cycles < inf:
+            return cycles if busy <= cycles else -1
+        return math.floor(cycles * self.width * self.unit_words) - self.load
+
+    @property
+    def least_cycles(self):
+        """Of a single choice."""
+        words = self.accesses + self.load
+        return max(self.busy, math.ceil(Fraction(words, self.unit_words) / self.width)) + self.space.latency
+
+
+@lru_cache(1 << 12)
+def joins(bound, factors, inside, outside):
+    """The same, as places in the list of all numbers of tiles."""
+    numbers, found = numbers_of_tiles(bound), {short: defaultdict(list) for short in (None, *range(4))}
+    place = {number: i for i, number in enumerate(numbers)}
+    for i, number in enumerate(numbers):
+        for left, short in looped(bound, number, factors, inside, outside):
+            found[None][i].append(place[left])
+            found[short][i].append(place[left])
+    return found
+
+
+def ending(bound, number, factors):
+    """Yield each number of visits that a loop over so many tiles of the whole may end, and its factors."""
+    if number == 1:
+        return
+    least, most = ceiling(bound, number), (bound - 1) // (number - 1)  # iterations of a tile
+    for visits in (n for n in range(1, number) if bound % n == 0):
+        own = range(max(2, ceiling(bound // visits, most)), ceiling(bound // visits, least) + 1)
+        own = range(max(own.start, factors.start), min(own.stop, factors.stop))
+        if own:
+            yield visits, own
+
+
+def looped(bound, number, factors, inside, outside):
+    """Yield the numbers that a loop leads to, and how many tiles it may leave alone, as of `SHARES`.
+
+    `inside` and `outside` say whether fanouts on that side have factors of the dimension.
+    """
+    for left in leaving(number, factors):
+        yield left, alone(bound, number, left, between(number, left, factors), inside, outside)
+    for visits, own in ending(bound, number, factors):
+        yield visits, 3 if outside or (inside and own.start == 2) else 0
+
+
+def alone(bound, number, left, factors, inside, outside):
+    """How many tiles such a loop may leave alone in the last round of a visit.
+
+    An instance of more than one tile has at least one more than the factor then.
+    """
+    if outside or (inside and factors.start == 2 and bound % left == 0):
+        return 3
+    if left == 1:
+        return 0
+    if inside or bound > MOST_LISTED:
+        return 1 if factors.start >= 4 else 2
+    extents, most = range(ceiling(bound, number), (bound - 1) // (number - 1) + 1), 0
+    visits = [bound // n for n in range(1, number) if bound % n == 0]
+    for size, extent, factor in product(visits, extents, factors):
+        tiles = ceiling(size, extent)
+        if tiles > factor and tiles % factor == 1:
+            most = max(most, (size - (tiles - 1) * extent) / size)
+    return 0 if not most else 1 if 5 * most <= 1 else 2
+
+
+def floor(space, energy=inf, cycles=inf):
+    """The least energy or cycles of all mappings, however further shared loops cut; at most what is given."""
+    masks = product(*(own.keep for own in space.spaces))
+    for mask in (own for own in masks if space.arranged(own, single=True)):
+        energy, cycles = floor_kept(space, mask, energy, cycles)
+    return min(energy, cycles)
+
+
+def floor_kept(space, mask, energy, cycles):
+    """The same of one choice of levels that keep the dataspaces; of that of both which is given."""
+    stack, known = [space.spatial] if len(space.spatial) else [], defaultdict(dict)
+    ways = (limited(space) if energy == inf else []) or [None]
+    while stack and min(energy, cycles) > 0:
+        query = Query(energy - 1, cycles - 1)
+        tables = bounded(space, mask, stack.pop(), query, known, ways)
+        rows = tables[-1].left
+        if len(rows) > 1:
+            stack += halves(rows)
+        elif len(rows) and energy < inf:
+            energy = tables[0].least_energy
+        elif len(rows):
+            cycles = max(own.least_cycles for own in tables)
+    return energy, cycles
+
+
+def bounded(space, mask, rows, query, known, ways):
+    """Tables of energy, or of each of several bandwidths, of what those before leave open."""
+    tables = []
+    for way in ways:
+        if len(known[way]) > MOST_NUMBERS // len(space.nodes):
+            known[way].clear()
+        arguments = space, mask, rows, query, known[way]
+        tables.append(Busy(*arguments, way) if way else Further(*arguments, False))
+        rows = tables[-1].left
+        if not len(rows):
+            break
+    return tables
+
+
+def limited(space):
+    """The bandwidths that limit words, as memories and kinds."""
+    kinds = ((p, kind, width) for p in space.homes for kind, width in space.nodes[p]["bandwidths"].items())
+    return [(p, kind) for p, kind, width in kinds if width]

@@ -1,1 +1,0 @@
-../../../scripts/fused_claims.py

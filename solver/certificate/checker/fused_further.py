@@ -1,0 +1,1 @@
+../../../scripts/fused_further.py
