@@ -47,7 +47,11 @@ class Einsum:
         self.levels = [several.get(p, [p]) for p in memories[1:] if p not in inner]
         self.places = self.levels[0]
         fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
-        need(all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans), "the on-chip memory exists once")
+        need(
+            all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans),
+            "the on-chip memory exists once",
+            CannotCheckError,
+        )
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
         dense = not self.placed or all(space.dense for space in self.spaces)
         need(dense, "no windows slide by AccelForge's rule", CannotCheckError)
