@@ -54,7 +54,8 @@ class Cascade:
         for number, room in enumerate(self.rooms, 1):
             sizes = {size for size, _ in self.sizes(number)}
             need(room is None or sizes == {room}, "Einsums share the on-chip memories")
-        need(not any(least for _, least in self.sizes(1)), "the on-chip memory has no least utilization")
+        filled = any(least for _, least in self.sizes(1))
+        need(not filled, "the on-chip memory has no least utilization", CannotCheckError)
         may_stay = [own["may_stay"] for own in doc["tensors"]]
         need(natural(may_stay), "memories have numbers")
         pairs = {t: [n for n in may_stay[t] if n in self.may_store(t)] for t in self.readers}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from model.extents import PERFECT
 from model.fused.cascade import CascadeEinsum
 from model.mapspace import Mapspace
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
+from solver.fusion.parts import PartSizes
 from solver.fusion.space import WHOLE, Cut, FusionSpace, Parts, Tile
 from solver.network.tasks import by_position
 from solver.result import Clock, Options, Result
@@ -190,8 +192,12 @@ class EdgeBounds:
             inner = self.inner(place, exchanging, deeper)
         elif self.space.remainders and (is_open or cut.parts):
             inner = self.in_any_parts(place, deeper) if is_open else self.in_parts(place, cut.parts, deeper)
-        elif is_open or self.is_unknown(place) or (cut.parts and deeper):
+        elif self.is_unknown(place) or (deeper and (is_open or cut.parts)):
             inner = self.arithmetic(place)
+        elif is_open and self.remainders is Remainders.ALONE and not cut.trips:
+            inner = self.arithmetic(place)  # its nests may have remainders
+        elif is_open:
+            inner = self.in_open_parts(place, cut)
         elif cut.parts:
             inner = self.in_parts(place, cut.parts)
         else:
@@ -394,15 +400,87 @@ class EdgeBounds:
         latency = self.latency(place)
         return Inner(least.free, max(least.paid, paid + spare), max(least.cycles, busy) + latency)
 
+    def in_open_parts(self, place: int, cut: Cut) -> Inner:
+        """The same where further loops may cut these parts again: by the least that an iteration costs."""
+        dims, least = self.unlike(place), self.arithmetic(place)
+        if self.is_unknown(place) or self.space.einsums[place].is_copy:
+            return least
+        bound = self.space.einsums[place].problem.bound
+        parts = {
+            dim: cut.parts.get(dim, ((cut.largest(dim, bound[dim]), cut.trips.get(dim, 1)),)) for dim in dims
+        }
+        paid = cycles = Fraction(0)
+        for chosen in product(*parts.values()):
+            most = tuple((dim, size) for dim, (size, _) in zip(dims, chosen, strict=True))
+            iterations = math.prod(size * count for size, count in chosen)
+            energy, busy = self.rate(place, most)
+            paid, cycles = paid + energy * iterations, cycles + busy * iterations
+        busiest = max(math.ceil(cycles), least.cycles)
+        return Inner(least.free, max(math.ceil(paid), least.paid), busiest + self.latency(place))
+
+    def follows(self, place: int) -> bool:
+        """Whether further loops may cut an Einsum into unequal parts, as far as its readers' windows go."""
+        return place in self.space.followers and self.sizes.unlike(place) != ()
+
+    def unlike(self, place: int) -> tuple[str, ...]:
+        """Dimensions of an Einsum whose parts may have different extents, if these are known."""
+        return self.sizes.unlike(place) or ()
+
+    @cached_property
+    def sizes(self) -> PartSizes:
+        """Which extents parts may have."""
+        return PartSizes(self.space)
+
+    def rate(self, place: int, most: tuple[tuple[str, int], ...]) -> tuple[Fraction, Fraction]:
+        """Least energy and cycles of an iteration of unlike dimensions, in parts of at most some extents.
+
+        A visit costs no less than its share of a visit that is a multiple of it, as its loops could be the
+        outermost private ones there. So these are looked at which no other one is a multiple of.
+        """
+        bound = self.space.einsums[place].problem.bound
+        key = place, tuple((dim, _halved(bound[dim], size)) for dim, size in most)
+        if key not in self._rates:
+            self._rates[key] = self._rate(*key)
+        return self._rates[key]
+
+    @cached_property
+    def _rates(self) -> dict[tuple[int, tuple[tuple[str, int], ...]], tuple[Fraction, Fraction]]:
+        return {}
+
+    def _rate(self, place: int, most: tuple[tuple[str, int], ...]) -> tuple[Fraction, Fraction]:
+        extents = [self.sizes.largest(place, dim, size) for dim, size in most]
+        if not extents or None in extents:
+            return Fraction(0), Fraction(0)
+        spare = EdgeSpace(self.space.einsums[place], EdgeKind(place)).rounding_energy()
+        found = []
+        for chosen in product(*(own for own in extents if own is not None)):
+            one = tuple((dim, ((size, 1),)) for (dim, _), size in zip(most, chosen, strict=True))
+            energy, busy = self._in_part(place, one)
+            times = math.prod(chosen)
+            found.append(
+                (Fraction(max(0, energy - spare), times), Fraction(max(0, busy - self.latency(place)), times))
+            )
+        energies, cycles = zip(*found, strict=True)
+        return min(energies), min(cycles)
+
     def _in_part(
         self, place: int, part: tuple[tuple[str, Parts], ...], deeper: Deeper = ()
     ) -> tuple[int, int]:
         """The same for one visit, by a survey alone: there are many parts."""
-        mapspace = self._inner_mapspace(place, frozenset(), deeper, part)
-        renamed = by_position(mapspace.problem).mapspace(mapspace)
-        if renamed not in self.part_bounds:
-            self.part_bounds[renamed] = self.survey(renamed)
-        return self.part_bounds[renamed]
+        dims = self.space.einsums[place].problem.dims
+        sizes = tuple((dims.index(dim), size) for dim, ((size, _),) in part)
+        key = self.alike[place], sizes, self._numbered(place, deeper)
+        if key not in self._part_costs:
+            mapspace = self._inner_mapspace(place, frozenset(), deeper, part)
+            renamed = by_position(mapspace.problem).mapspace(mapspace)
+            if renamed not in self.part_bounds:
+                self.part_bounds[renamed] = self.survey(renamed)
+            self._part_costs[key] = self.part_bounds[renamed]
+        return self._part_costs[key]
+
+    @cached_property
+    def _part_costs(self) -> dict[tuple[int, Numbered, Numbered], tuple[int, int]]:
+        return {}
 
     def in_visits(
         self, place: int, trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
@@ -589,6 +667,11 @@ def _cheaper(outside: StorageLevel, inside: StorageLevel) -> AccessEnergy:
         fill=min(own.fill, other.fill),
         update=min(own.update, other.update),
     )
+
+
+def _halved(bound: int, size: int) -> int:
+    """The least of a bound and its halves, rounded up, that is no less than a size."""
+    return -((-bound) >> ((bound // size).bit_length() - 1))
 
 
 def unrolled_twice(mapspace: Mapspace, outside: int) -> bool:

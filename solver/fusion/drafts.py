@@ -280,15 +280,18 @@ class DraftBounds:
         raw = self._constant(self.space.raw_trips((*frames, frame), place), place, len(left))
         within = self._grown(frame, place, raw, following)
         last = self._grown(frame, place, within, left)
+        decided = self._decided(frame, left.shape[1])
         if slides := bool(self.space.sliding(frame.start, frame.end)) or self.space.slides(frames):
-            decided = self._decided(frame, left.shape[1])
             within = self._counted(frames, frame, place, within, decided * following)
             last = self._counted(frames, frame, place, last, decided * following * left)
         elif self.space.remainders:
             within, last = self._in_fewest(place, within), self._in_fewest(place, last)
         tiles, deepest = self.space.tiles[place], self._deepest(frame, place)
-        follows = bool(deepest) and place in self.space.followers
-        is_open = (slides or follows or self.space.remainders) and not self.are_estimates
+        follows = bool(deepest) and self.pricer.follows(place)
+        parts = None
+        if (slides or follows or self.space.remainders) and not self.are_estimates:
+            totals = decided * following * left
+            parts = {} if self.space.remainders else self._largest(frames, frame, place, totals)
         stored = given.places
         floor = (
             self.floor(place, given.outside, given.taken_words).among(last)
@@ -301,7 +304,7 @@ class DraftBounds:
                 self._options((*frames, frame), tile, cuts, within, last, following, left, stored, deeper)
                 for tile in tiles
             ]
-            for way in self._ways(place, options, last, inners, is_open):
+            for way in self._ways(place, options, last, inners, parts):
                 yield way._replace(
                     energy=np.maximum(way.energy, floor[0]), cycles=np.maximum(way.cycles, floor[1])
                 )
@@ -337,16 +340,20 @@ class DraftBounds:
         return {}
 
     def _inner(
-        self, place: int, last: dict[str, FloatArray], deeper: Deeper = (), is_open: bool = False
+        self,
+        place: int,
+        last: dict[str, FloatArray],
+        deeper: Deeper = (),
+        parts: dict[str, FloatArray] | None = None,
     ) -> _Inside:
         """Least costs of all but what crosses to the on-chip memory.
 
-        Where it `is_open`, loops may cut dimensions into unequal parts.
+        Where loops may cut dimensions into unequal `parts`, these are their largest extents.
         """
-        if is_open and self.space.remainders:
+        if parts is not None and self.space.remainders:
             return _Inside(*self.pricer.in_any_parts(place, deeper))
-        if is_open:
-            return _Inside(*self.pricer.arithmetic(place))
+        if parts is not None:
+            return self._in_parts(place, deeper, parts)
         tiles = self.space.tiles[place]
         always = frozenset(
             t.space.name for t in tiles if not t.bypassed and t.tensor not in self.space.storable
@@ -363,18 +370,33 @@ class DraftBounds:
             busy = np.maximum(busy, (least[:, 1] - (counts - 1) * latency)[index])
         return _Inside(free, energies, busy)
 
+    def _in_parts(self, place: int, deeper: Deeper, parts: dict[str, FloatArray]) -> _Inside:
+        """Least costs as of `_inner` in parts of up to some extents."""
+        free, paid, cycles = self.pricer.arithmetic(place)
+        dims = self.pricer.unlike(place)
+        if deeper or not dims or self.pricer.is_unknown(place):
+            return _Inside(free, paid, cycles)
+        sizes, index = np.unique(np.stack([parts[dim] for dim in dims]), axis=1, return_inverse=True)
+        chosen = (tuple(zip(dims, map(int, own), strict=True)) for own in sizes.T)
+        iterations = math.prod(self.space.einsums[place].problem.bound[dim] for dim in dims)
+        rates = np.array([tuple(map(float, self.pricer.rate(place, own))) for own in chosen])
+        energies, busy = (rates[index.ravel()] * iterations).T
+        return _Inside(
+            free, np.maximum(energies, paid), np.maximum(busy, cycles) + self.pricer.latency(place)
+        )
+
     def _ways(
         self,
         place: int,
         options: Sequence[Sequence[_Option]],
         last: dict[str, FloatArray],
         inners: dict[Deeper, _Inside],
-        is_open: bool = False,
+        parts: dict[str, FloatArray] | None = None,
         is_rough: bool = False,
     ) -> Iterator[Way]:
         """Yield all ways to keep an Einsum's tiles; roughly, what visits bring again is left out.
 
-        `inners` keeps what ways have in common.
+        `inners` keeps what ways have in common; `parts` are as of `_inner`.
         """
         tiles = self.space.tiles[place]
         visits = np.prod(list(last.values()), axis=0)
@@ -383,14 +405,14 @@ class DraftBounds:
             pairs = list(zip(chosen, tiles, strict=True))
             deeper = tuple(sorted((t.space.name, o.level) for o, t in pairs if o.level > 1))
             if deeper not in inners:
-                inners[deeper] = self._inner_of(place, last, deeper, is_open, is_rough)
+                inners[deeper] = self._inner_of(place, last, deeper, parts, is_rough)
             inner = inners[deeper]
             passing = sum(o.energy for o, t in pairs if not t.bypassed)
             every = passing + sum(o.energy for o, t in pairs if t.bypassed)
             energy = np.maximum(inner.paid + passing, inner.free + every)
             reads, writes = (np.sum(column, axis=0) for column in zip(*(o[2:4] for o in chosen), strict=True))
             busy = np.maximum(inner.cycles, self._ported(place, reads, writes))
-            if not is_open:
+            if parts is None:
                 above = frozenset(t.space.name for o, t in pairs if o.above and o.level == 1)
                 core = self.pricer.core(place, above, (), deeper)
                 energy = np.maximum(energy, float(core[0]) + sum(o.energy for o in chosen if o.above))
@@ -402,10 +424,15 @@ class DraftBounds:
             yield Way(words, lasting, energy, busy + waiting, stored)
 
     def _inner_of(
-        self, place: int, last: dict[str, FloatArray], deeper: Deeper, is_open: bool, is_rough: bool
+        self,
+        place: int,
+        last: dict[str, FloatArray],
+        deeper: Deeper,
+        parts: dict[str, FloatArray] | None,
+        is_rough: bool,
     ) -> _Inside:
-        if not is_rough or is_open:
-            return self._inner(place, last, deeper, is_open)
+        if not is_rough or parts is not None:
+            return self._inner(place, last, deeper, parts)
         tiles = self.space.tiles[place]
         always = (t for t in tiles if not t.bypassed and t.tensor not in self.space.storable)
         return _Inside(*self.pricer.inner(place, frozenset(t.space.name for t in always), deeper))
@@ -485,8 +512,10 @@ class DraftBounds:
             return iter([_nothing(len(next(iter(last.values()))))])
         tiles = self.space.tiles[place]
         options = [list(self._anywhere(tile, last, outside, span)) for tile in tiles]
-        is_open = self.space.remainders and not self.are_estimates
-        return self._ways(place, options, last, {}, is_open, is_rough=True)
+        parts: dict[str, FloatArray] | None = None
+        if self.space.remainders and not self.are_estimates:
+            parts = {}  # any
+        return self._ways(place, options, last, {}, parts, is_rough=True)
 
     def _anywhere(
         self,
@@ -569,10 +598,9 @@ class DraftBounds:
         for number, dims in enumerate(self.space.classes(frame.start, frame.end)):
             dim = dims[place - frame.start]
             values, index = np.unique(totals[:, number], return_inverse=True)
+            cuts = [self._alone(frames, frame, place, (number, int(value))) for value in values]
             led = self.space.remainders and place in self.space.followers
-            counts = [
-                1 if led else self._count(frames, frame, place, dim, (number, int(value))) for value in values
-            ]
+            counts = [1 if led else cut.trips.get(dim, 1) for cut in cuts]
             found[dim] = np.minimum(found[dim], np.array(counts, np.float64)[index])
         return found
 
@@ -581,9 +609,22 @@ class DraftBounds:
         bound = self.space.einsums[place].problem.bound
         return {dim: np.ceil(bound[dim] / np.ceil(bound[dim] / own)) for dim, own in trips.items()}
 
-    def _count(self, frames: Frames, frame: Frame, place: int, dim: str, loop: tuple[int, int]) -> int:
+    def _largest(self, frames: Frames, frame: Frame, place: int, totals: Counts) -> dict[str, FloatArray]:
+        """Largest extents of parts: by class, as if its loop were alone."""
+        bound = self.space.einsums[place].problem.bound
+        found = {dim: np.full(len(totals), float(size)) for dim, size in bound.items()}
+        for number, dims in enumerate(self.space.classes(frame.start, frame.end)):
+            dim = dims[place - frame.start]
+            values, index = np.unique(totals[:, number], return_inverse=True)
+            cuts = [self._alone(frames, frame, place, (number, int(value))) for value in values]
+            sizes = [cut.largest(dim, bound[dim]) for cut in cuts]
+            found[dim] = np.minimum(found[dim], np.array(sizes, np.float64)[index])
+        return found
+
+    def _alone(self, frames: Frames, frame: Frame, place: int, loop: tuple[int, int]) -> Cut:
+        """How one loop of a body cuts an Einsum, and those outside."""
         own = Frame(frame.start, frame.end, ((loop,),) if loop[1] > 1 else ())
-        return self.space.cuts((*frames, own), place)[-1].trips.get(dim, 1)
+        return self.space.cuts((*frames, own), place)[-1]
 
     def _options(
         self,

@@ -130,6 +130,36 @@ def box_words(space: Dataspace, extents: Mapping[str, int]) -> int:
     )
 
 
+def dense(space: Dataspace, whole: Mapping[str, int]) -> Dataspace:
+    """Return a dataspace of no more words than are touched: where factors leave holes, without them.
+
+    Sums of indices take no fewer values than without factors.
+
+    Parameters
+    ----------
+    whole
+        Extents of the dimensions that no shared loop cuts.
+    """
+    seen, ranks = set[str](), []
+    for terms in space.ranks:
+        if seen.isdisjoint(term.dim for term in terms):
+            used = tuple(term for term in terms if term.coefficient)
+            plain = tuple(replace(term, coefficient=1) for term in used)
+            ranks.append(used if _is_gapless(used, whole) else plain)
+        seen.update(term.dim for term in terms)
+    return replace(space, ranks=tuple(ranks))
+
+
+def _is_gapless(terms: Sequence[Term], whole: Mapping[str, int]) -> bool:
+    """Whether sums of indices leave no value out, however loops cut the other dimensions."""
+    reach = 0
+    for term in sorted(terms, key=lambda own: abs(own.coefficient)):
+        if abs(term.coefficient) > reach + 1:
+            return False
+        reach += abs(term.coefficient) * (whole.get(term.dim, 1) - 1)
+    return True
+
+
 @dataclass(frozen=True)
 class EdgeSpace:
     """An edge as a mapspace of one Einsum: all of its visits, one after the other.

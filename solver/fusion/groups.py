@@ -26,7 +26,7 @@ from solver.fusion.drafts import (
     Way,
     over_multiples,
 )
-from solver.fusion.space import Frames
+from solver.fusion.space import WHOLE, Frames
 
 MOST_CELLS = 4096
 """Trips of loops that one table tells apart."""
@@ -341,8 +341,8 @@ class GroupBounds:
     def _alone(self, inside: Inside, place: int, outside: frozenset[str]) -> Costs:
         """What an Einsum costs by itself with so many trips, and any more."""
         times = self.bounds.space.einsums[place].n_instances
-        if place in self.bounds.space.followers or self.bounds.space.einsums[place].is_copy:
-            least = self.bounds.pricer.arithmetic(place)
+        if self.bounds.space.einsums[place].is_copy or self.bounds.pricer.follows(place):
+            least = self.bounds.pricer.in_open_parts(place, WHOLE)
             return np.full((2, inside.size), [[least.paid * times], [least.cycles * times]], np.float64)
         accessed = {tile.tensor for tile in self.bounds.space.tiles[place]}
         floor = self.bounds.floor(place, outside & accessed, inside.known(place).taken_words)

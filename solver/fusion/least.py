@@ -115,7 +115,7 @@ class LeastCosts:
         else:
             outside = given.outside
             moves = [self._least_exchange(tile, cuts, outside) for tile in self.space.tiles[place]]
-            follows = place in self.space.followers
+            follows = self.pricer.follows(place)
             is_open = follows or self.space.remainders
             found = [
                 self.pricer.together(place, cuts[-1], moves, deeper, is_open, self.is_estimate)
@@ -170,6 +170,8 @@ class LeastCosts:
         """Least energy and cycles of an Einsum that keeps its tiles so; perhaps in parts that differ yet."""
         moves = [own.move for own in chosen if own.move is not None]
         deeper = tuple(sorted((own.name, own.level) for own in chosen if own.level > 1))
+        if not self.space.remainders:
+            is_open = bool(cut.parts) and not self.is_estimate
         energy, cycles = self.pricer.together(place, cut, moves, deeper, is_open, self.is_estimate)
         if cut.parts or is_open:
             return energy, cycles

@@ -336,6 +336,8 @@ class _Search:
         """Search shared loops with remainders, too."""
         self.pricer = self.pricer.without_unlike_visits()
         self.pricer.clock = self._clock_of_stage(1.0)
+        with self._half_of_time():
+            self._dive(self.widest, best)
         return self._solve(self.widest, best)
 
     def _clock_of_stage(self, share: float) -> Clock:

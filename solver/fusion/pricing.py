@@ -376,7 +376,7 @@ class EdgePricer(EdgeBounds):
         if kind.parts or edge.is_surveyed or edge.core.solved:
             return False
         edge.is_surveyed = True
-        energy, cycles = self.core(kind.place, kind.above, kind.trips)
+        energy, cycles = self.core(kind.place, kind.above, kind.trips, kind.deeper)
         edge.least = max(edge.least[0], energy + edge.space.shift_energy), max(edge.least[1], cycles)
         return True
 

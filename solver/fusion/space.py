@@ -19,7 +19,7 @@ from model.fused.visits import Visits, multi_term_dims
 from model.mapspace import KeepRules
 from model.problem import Dataspace
 from solver.fusion.copies import Copies
-from solver.fusion.edges import box_words
+from solver.fusion.edges import box_words, dense
 from solver.fusion.limits import FusionLimits, check_einsum
 from solver.fusion.stores import Shares, Spread, Stores
 
@@ -560,7 +560,12 @@ class FusionSpace:
     @cached_property
     def dense(self) -> dict[Tile, Tile]:
         """Per tile one of no more words than are touched: without holes between strides."""
-        return {tile: tile._replace(space=_dense(tile.space)) for own in self.tiles for tile in own}
+        found: dict[Tile, Tile] = {}
+        for place, tiles in enumerate(self.tiles):
+            bound, looped = self.einsums[place].problem.bound, self.looped(place)
+            whole = {dim: size for dim, size in bound.items() if dim not in looped}
+            found.update({tile: tile._replace(space=dense(tile.space, whole)) for tile in tiles})
+        return found
 
     def tile_words(self, tile: Tile, cut: Cut) -> int:
         """Words of the largest of these tiles."""
@@ -720,16 +725,6 @@ def _spans(einsum: CascadeEinsum, access: Access) -> Iterator[tuple[str, tuple[i
         reach = [term.coefficient * (einsum.problem.bound[term.dim] - 1) for term in terms]
         low, high = sum(min(0, each) for each in reach), sum(max(0, each) for each in reach)
         yield rank, (offset + low, offset + high + 1)
-
-
-def _dense(space: Dataspace) -> Dataspace:
-    """Return a dataspace of no more words: sums of indices take no fewer values than without factors."""
-    seen, ranks = set[str](), []
-    for terms in space.ranks:
-        if seen.isdisjoint(term.dim for term in terms):
-            ranks.append(tuple(replace(term, coefficient=1) for term in terms if term.coefficient))
-        seen.update(term.dim for term in terms)
-    return replace(space, ranks=tuple(ranks))
 
 
 def _strided(space: Dataspace) -> frozenset[str]:

@@ -33,10 +33,10 @@ class BodyLoops:
         is_plain = not space.slides(frames) and not space.sliding(start, end)
         if space.remainders:
             extents = [self._extents(frames, place) for place in range(start, end)]
-            found = self._any(space.classes(start, end), extents, (), self._leaders(start, end))
+            found = self._any(space.classes(start, end), extents, (), self.leaders(start, end))
         else:
-            left = [self._parts_left(frames, place) for place in range(start, end)]
-            found = self._dividing(space.classes(start, end), left, (), self._leaders(start, end))
+            left = [self.parts_left(frames, place) for place in range(start, end)]
+            found = self._dividing(space.classes(start, end), left, (), self.leaders(start, end))
         for chosen in found:
             if is_plain or self._is_known(frames, start, end, chosen):
                 yield chosen
@@ -63,7 +63,7 @@ class BodyLoops:
         if not self.space.remainders:
             yield from ([(own, total // own) for own in divisors(total)] for total in left)
             return
-        leaders = self._leaders(frame.start, frame.end)
+        leaders = self.leaders(frame.start, frame.end)
         extents = [self._extents((*frames, frame), place) for place in range(frame.start, frame.end)]
         for total, dims, own in zip(left, self.space.classes(frame.start, frame.end), leaders, strict=True):
             sizes = {extents[place][dims[place]] for place in own}
@@ -127,7 +127,7 @@ class BodyLoops:
             left[dim] = tiles_of(left[dim], loop.trips)
         return True
 
-    def _parts_left(self, frames: Frames, place: int) -> Trips:
+    def parts_left(self, frames: Frames, place: int) -> Trips:
         """What divides all parts of each dimension."""
         cut = self.space.cuts(frames, place)[-1]
         return {
@@ -142,7 +142,7 @@ class BodyLoops:
         cut = self.space.cuts(frames, place)[-1]
         return {dim: cut.largest(dim, size) for dim, size in self.space.einsums[place].problem.bound.items()}
 
-    def _leaders(self, start: int, end: int) -> list[list[int]]:
+    def leaders(self, start: int, end: int) -> list[list[int]]:
         """Per class of loops, the Einsums of a body, counted from its first, that follow no reader."""
         space = self.space
         readers = [
@@ -201,15 +201,15 @@ class BodyLoops:
         if not space.slides(frames) and not any(number in sliding for number, _ in segment):
             return True
         own = (*frames, Frame(start, end, (segment,)))
-        if any(self._is_moved_twice(own, place) for place in range(start, end)):
+        if self._moves_twice(own):
             return False  # which visits do not know
-        return space.remainders or all(self._is_whole(frames, start, end, loop) for loop in segment)
+        return space.remainders or all(self.is_whole(frames, start, end, loop) for loop in segment)
 
     @cached_property
     def _whole(self) -> dict[tuple[Frames, int, int, tuple[int, int]], bool]:
         return {}
 
-    def _is_whole(self, frames: Frames, start: int, end: int, loop: tuple[int, int]) -> bool:
+    def is_whole(self, frames: Frames, start: int, end: int, loop: tuple[int, int]) -> bool:
         """Whether one loop of a body cuts what follows no reader into equal parts, and nothing too often."""
         key = frames, start, end, loop
         if key not in self._whole:
@@ -222,7 +222,22 @@ class BodyLoops:
             )
         return self._whole[key]
 
-    def _is_moved_twice(self, frames: Frames, place: int) -> bool:
+    def _moves_twice(self, frames: Frames) -> bool:
+        """Whether loops move some window of the innermost body's Einsums twice, whatever their trips are."""
+        key = tuple(
+            (frame.start, frame.end, frozenset(number for own in frame.segments for number, _ in own))
+            for frame in frames
+        )
+        if key not in self._twice:
+            places = range(frames[-1].start, frames[-1].end)
+            self._twice[key] = any(self.is_moved_twice(frames, place) for place in places)
+        return self._twice[key]
+
+    @cached_property
+    def _twice(self) -> dict[tuple[tuple[int, int, frozenset[int]], ...], bool]:
+        return {}
+
+    def is_moved_twice(self, frames: Frames, place: int) -> bool:
         """Whether two loops that a reader shares with a writer move one window of it."""
         space = self.space
         einsum = space.einsums[place]
