@@ -3,8 +3,8 @@
 A search agrees if its value is that of its mapping by the plain cost model, if the execution of this mapping
 on arrays counts the same, if no value is below the optimum and no bound above it, and if the status says no
 more than that. The optimum has to be proven, except where visits may differ and bandwidths count. One search
-of each cascade is stopped at random besides, for the bound and the value that it has by then. The exit code is
-1 if anything disagrees. An enumeration that takes too long is counted as skipped.
+of each cascade is stopped at random besides, for the bound and the value that it has by then. The exit code
+is 1 if anything disagrees. An enumeration that takes too long is counted as skipped.
 """
 
 from __future__ import annotations
