@@ -2,9 +2,9 @@
 
 A search agrees if its value is that of its mapping by the plain cost model, if the execution of this mapping
 on arrays counts the same, if no value is below the optimum and no bound above it, and if the status says no
-more than that. The optimum has to be proven, except where visits may differ and bandwidths count. One search
-of each cascade is stopped at random besides, for the bound and the value that it has by then. The exit code
-is 1 if anything disagrees. An enumeration that takes too long is counted as skipped.
+more than that. The optimum has to be proven, except where visits may differ and bandwidths count. One
+search of each cascade is stopped at random besides, for the bound and the value that it has by then. The
+exit code is 1 if anything disagrees. An enumeration that takes too long is counted as skipped.
 """
 
 from __future__ import annotations
@@ -227,8 +227,7 @@ def objections(
     if result.status is Status.OPTIMAL and not result.value == result.bound == optimum.value:
         yield f"optimal at {result.value} (bound {result.bound}) instead of {optimum.value}"
     slides = kind.shapes in (WINDOWS, (*COPIED_WINDOWS,))
-    alike = not slides and not kind.remainders
-    exact = alike or (result.objective == "energy" and not leaks(cascade))
+    exact = not (slides or kind.remainders) or (result.objective == "energy" and not leaks(cascade))
     if complete and exact and result.status is not Status.OPTIMAL:
         yield f"{result.status.value} at {result.value}, bound {result.bound}; the optimum is {optimum.value}"
     if result.mapping is None or result.value is None:

@@ -55,8 +55,6 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         raise CertificateError(
             "shared loops with remainders are not certified: `FusionLimits(equal_parts=True)`"
         )
-    if any(einsum.is_copy for einsum in result.cascade.einsums):
-        raise CertificateError("fused mappings of cascades with copy operations are not certified yet")
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,

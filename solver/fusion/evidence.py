@@ -101,11 +101,17 @@ def _counted(claim: LeastClaim, objective: str) -> LeastClaim:
     return replace(claim, free=0, paid=0) if objective == "latency" else claim
 
 
+def _place_of(pricer: EdgePricer, alike: int) -> int:
+    """An Einsum of a number that those have in common which differ in names alone, and no copy."""
+    einsums = pricer.space.einsums
+    return next(n for n, own in enumerate(pricer.alike) if own == alike and not einsums[n].is_copy)
+
+
 def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
     for (place, exchanging, deeper), found in pricer._inner.items():
         yield LeastClaim(place, exchanging, *found, deeper=deeper)
     for (alike, loops, inside), (energy, cycles) in pricer._in_visits.items():
-        place = pricer.alike.index(alike)
+        place = _place_of(pricer, alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         deeper = _named(problem, inside)
@@ -117,7 +123,7 @@ def _least_claims(pricer: EdgePricer) -> Iterator[LeastClaim]:
 
 def _cores(pricer: EdgePricer) -> Iterator[EdgeClaim]:
     for (alike, above, loops, inside), found in pricer._cores.items():
-        place = pricer.alike.index(alike)
+        place = _place_of(pricer, alike)
         problem = pricer.space.einsums[place].problem
         trips = tuple(sorted((problem.dims[number], count) for number, count in loops))
         names = frozenset(problem.dataspaces[number].name for number in above)

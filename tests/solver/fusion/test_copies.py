@@ -7,9 +7,7 @@ import pytest
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.fused.cascade import Cascade
 from model.fused.mapping import FusedMapping
-from solver.certificate.canonical import CertificateError
 from solver.fusion import FusionLimits, fuse_cascade
-from solver.fusion.certificate import fused_certificate
 from solver.fusion.copies import Copies
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
@@ -130,9 +128,3 @@ def test_which_tensors_take_one_room():
     assert copies.roots({("C", 0), ("D", 1)}) == {"C": "C", "D": "C"}  # C may be anywhere
     assert copies.are_told_apart(["C", "D"])
     assert not copies.are_told_apart(["D", "E"])  # C is not there any more
-
-
-def test_there_is_no_certificate_yet():
-    cascade = cascade_of(COPIES["copied output"], {"m": 2, "a": 2, "b": 2}, HARDWARE)
-    with pytest.raises(CertificateError, match="copy operations"):
-        fused_certificate(fuse_cascade(cascade, "energy"), [])
